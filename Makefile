@@ -1,0 +1,39 @@
+# `make run` and `make test` are all a newcomer needs; both build .venv first.
+PYTHON ?= python3
+INSTANCE ?= instances/dlrm-16.yaml
+NAME = $(basename $(notdir $(INSTANCE)))
+VENV = .venv
+BIN = $(VENV)/bin
+
+.PHONY: run test test-heavy check bench format clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+run: $(VENV)/.installed
+	$(BIN)/topoopt solve $(INSTANCE) --out out/$(NAME)
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -m 'not heavy' tests
+
+test-heavy: $(VENV)/.installed
+	$(BIN)/python -m pytest -m heavy -s tests
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=. $(BIN)/lint-imports
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m tests.benchmarks
+
+format: $(VENV)/.installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) out

@@ -1,0 +1,66 @@
+"""One root for every error a user can cause or meet, each with the exit code of the command line.
+
+Bad input is collected: an `InputError` lists all problems of a file at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class TopooptError(Exception):
+    """Root of all errors raised on purpose by topoopt."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with the input: where it is, what stands there, what is allowed."""
+
+    message: str
+    file: str | None = None
+    line: int | None = None
+    path: str | None = None
+    value: str | None = None
+    allowed: str | None = None
+
+    def __str__(self) -> str:
+        where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        parts = [part for part in (where, self.path) if part]
+        text = f"{' '.join(parts)}: {self.message}" if parts else self.message
+        if self.value is not None:
+            text += f" (value: {self.value})"
+        if self.allowed is not None:
+            text += f"; allowed: {self.allowed}"
+        return text
+
+
+class InputError(TopooptError):
+    """Bad input: all problems found, in file order."""
+
+    exit_code = 2
+
+    def __init__(self, problems: list[Problem] | tuple[Problem, ...] | str) -> None:
+        if isinstance(problems, str):
+            problems = (Problem(problems),)
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class InfeasibleError(TopooptError):
+    """No plan can satisfy the constraints; the message names the clashing ones."""
+
+    exit_code = 3
+
+
+class LimitError(TopooptError):
+    """A limit was reached before any plan was found."""
+
+    exit_code = 5
+
+
+class CheckError(TopooptError):
+    """The independent checker rejects a result of ours: a bug, never to be shown as a result."""
+
+    exit_code = 6

@@ -1,0 +1,42 @@
+"""A parallelization strategy: for every operator a split and a placement on a coset of Z_n.
+
+An operator in P parts at `offset` o occupies servers o + i n/P, i = 0..P-1 (strided placement, as in FlexNet), so P
+divides n and every AllReduce group is a coset of a subgroup of Z_n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoopt.core.workload import Workload
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Index of the chosen split, and offset (0 <= offset < n / parts)."""
+
+    split: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One placement per operator, in workload order."""
+
+    placements: tuple[Placement, ...]
+
+    def servers(self, workload: Workload, operator: int, n: int) -> tuple[int, ...]:
+        """Servers of an operator's parts, by part index."""
+        placement = self.placements[operator]
+        parts = workload.operators[operator].splits[placement.split].parts
+        return tuple(placement.offset + part * (n // parts) for part in range(parts))
+
+
+def strided_groups(n: int) -> tuple[tuple[int, ...], ...]:
+    """All cosets of subgroups of Z_n with at least two members: for each divisor k >= 2 ascending, offsets ascending.
+
+    Coset (k, o) has members o + i n/k. There are sum over k of n/k of them.
+    """
+    return tuple(
+        tuple(range(offset, n, n // size)) for size in range(2, n + 1) if n % size == 0 for offset in range(n // size)
+    )

@@ -1,0 +1,117 @@
+"""A fabric as the simulators see it: directed links with rates, paths of pairs, rings of groups, in flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.routing import GroupRings, PathTable
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Links, routes and rings, compiled from a `Fabric` by `compile_network`.
+
+    Attributes:
+        servers: n.
+        link_ends: int32[L, 2], tail and head node of each directed link (servers are nodes 0..n-1, switches follow).
+        link_rate: float64[L], bytes per ms (parallel links merged).
+        hop_latency_ms: latency of one hop.
+        ring_round_latency_ms: fixed cost of one ring round on the fabric.
+        pair_ptr: int64[n*n+1]; paths of ordered pair (i, j) are pair_ptr[i*n+j]..pair_ptr[i*n+j+1].
+        path_share: float64[P]; path_ptr: int64[P+1]; path_link: int32[...], link ids along each path.
+        groups: member tuples, in the order of `group_ptr`.
+        group_size: int32[G].
+        group_ptr: int64[G+1]; rings of group g are group_ptr[g]..group_ptr[g+1].
+        ring_share: float64[R]; ring_size: int32[R]; ring_ptr: int64[R+1]; the member paths of ring r are
+            ring_ptr[r]..ring_ptr[r+1] in member_ptr.
+        member_ptr: int64[...+1]; member_link: int32[...], link ids of the path of one ring member to the next.
+    """
+
+    servers: int
+    link_ends: NDArray[np.int32]
+    link_rate: NDArray[np.float64]
+    hop_latency_ms: float
+    ring_round_latency_ms: float
+    pair_ptr: NDArray[np.int64]
+    path_share: NDArray[np.float64]
+    path_ptr: NDArray[np.int64]
+    path_link: NDArray[np.int32]
+    groups: tuple[tuple[int, ...], ...]
+    group_size: NDArray[np.int32]
+    group_ptr: NDArray[np.int64]
+    ring_share: NDArray[np.float64]
+    ring_ptr: NDArray[np.int64]
+    member_ptr: NDArray[np.int64]
+    member_link: NDArray[np.int32]
+
+    @property
+    def links(self) -> int:
+        """L."""
+        return len(self.link_rate)
+
+
+def _ids_of(nodes: NDArray[np.int32], table: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Link ids of consecutive nodes of concatenated paths; `starts` are the path starts after the first."""
+    if len(nodes) < 2:
+        return np.zeros(0, dtype=np.int32)
+    keep = np.ones(len(nodes) - 1, dtype=bool)
+    inner = starts[(starts > 0) & (starts < len(nodes))]
+    keep[inner - 1] = False
+    ids = table[nodes[:-1], nodes[1:]][keep]
+    if (ids < 0).any():
+        raise ValueError("a path uses a link that does not exist")
+    return ids
+
+
+def compile_network(
+    *,
+    servers: int,
+    link_ends: NDArray[np.int32],
+    link_rate: NDArray[np.float64],
+    hop_latency_ms: float,
+    ring_round_latency_ms: float,
+    routes: PathTable,
+    rings: tuple[GroupRings, ...],
+) -> Network:
+    """Flatten routes and rings to link ids.
+
+    Raises:
+        ValueError: a path uses a link that does not exist.
+    """
+    nodes_total = max(routes.nodes_total, servers, int(link_ends.max(initial=-1)) + 1)
+    table = np.full((nodes_total, nodes_total), -1, dtype=np.int32)
+    table[link_ends[:, 0], link_ends[:, 1]] = np.arange(len(link_ends), dtype=np.int32)
+
+    paths_per_pair = np.zeros(servers * servers, dtype=np.int64)
+    slot = routes.source.astype(np.int64) * servers + routes.target
+    paths_per_pair[slot] = np.diff(routes.pair_ptr)
+    pair_ptr = np.concatenate(([0], np.cumsum(paths_per_pair))).astype(np.int64)
+    hops = np.maximum(np.diff(routes.path_ptr) - 1, 0)
+    path_ptr = np.concatenate(([0], np.cumsum(hops))).astype(np.int64)
+
+    member_paths = [path for group in rings for ring in group.rings for path in ring.paths]
+    member_hops = np.array([max(len(path) - 1, 0) for path in member_paths], dtype=np.int64)
+    member_nodes = np.array([v for path in member_paths for v in path], dtype=np.int32)
+    member_starts = np.concatenate(([0], np.cumsum([len(path) for path in member_paths]))).astype(np.int64)
+    ring_sizes = [len(ring.paths) for group in rings for ring in group.rings]
+    return Network(
+        servers=servers,
+        link_ends=link_ends,
+        link_rate=link_rate,
+        hop_latency_ms=hop_latency_ms,
+        ring_round_latency_ms=ring_round_latency_ms,
+        pair_ptr=pair_ptr,
+        path_share=routes.share,
+        path_ptr=path_ptr,
+        path_link=_ids_of(routes.node, table, routes.path_ptr),
+        groups=tuple(group.members for group in rings),
+        group_size=np.array([len(group.members) for group in rings], dtype=np.int32),
+        group_ptr=np.concatenate(([0], np.cumsum([len(group.rings) for group in rings]))).astype(np.int64),
+        ring_share=np.array([ring.share for group in rings for ring in group.rings], dtype=np.float64),
+        ring_ptr=np.concatenate(([0], np.cumsum(ring_sizes))).astype(np.int64),
+        member_ptr=np.concatenate(([0], np.cumsum(member_hops))).astype(np.int64),
+        member_link=_ids_of(member_nodes, table, member_starts),
+    )
