@@ -76,6 +76,7 @@ class Operator:
         mixes_channels: whether an output channel needs all input channels.
         locally_reduced: whether the gradient is first all-reduced among the GPUs of a server (False for embedding
             tables, which live on one GPU).
+        pinned_offset: the offset every placement must have, None if it is free; less than n / parts of every split.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Operator:
     splits: tuple[Split, ...]
     mixes_channels: bool = True
     locally_reduced: bool = True
+    pinned_offset: int | None = None
 
 
 GRADIENT_BYTES = 4

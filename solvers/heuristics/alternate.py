@@ -1,0 +1,301 @@
+"""The alternating loop of TopoOpt (NSDI'23, section 4): strategy search on a fixed topology, then TopologyFinder for
+the demand of the strategy found, until neither improves.
+
+    starts -> best (start, topology) pairs -> [ anneal strategy | topology fixed
+                                                topology, routes, rings | strategy fixed ] ... -> plan
+
+Proposals are scored by `hop`; whatever is kept is scored by `rounds`. The returned strategy, topology and routes are
+always the ones that were simulated together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from solvers.heuristics.realise import Realisation, realise
+from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
+from solvers.heuristics.strategy.anneal_kernel import quick_bounds
+from solvers.heuristics.strategy.moves import graph_shape
+from solvers.heuristics.strategy.starts import Start, data_parallel, starting_strategies
+from solvers.heuristics.topology import candidate_topologies
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.plan import Plan
+from topoopt.core.solution import ConvergencePoint
+from topoopt.core.status import StopReason
+from topoopt.core.strategy import Strategy, strided_groups
+from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.workload import Workload
+from topoopt.simulate.demand import demand_of
+from topoopt.simulate.evaluate import simulate
+from topoopt.simulate.events import network_arrays
+from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
+
+Progress = Callable[[str, int, float], None]
+"""Called with (phase, proposals made since the last call, best iteration time so far in ms)."""
+
+IMPROVEMENT = 5e-4
+"""Relative gain below which a round of the loop counts as converged."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A strategy simulated on a realised topology by `rounds`."""
+
+    origin: str
+    strategy: Strategy
+    realisation: Realisation
+    iteration_time_ms: float
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """Shares of the work.
+
+    Attributes:
+        budget: strategy proposals in all.
+        topologies: candidate topologies looked at per strategy.
+        beam: (start, topology) pairs that are annealed.
+        rounds_of_loop: most alternations after the first.
+        search_strategy, search_topology: switch one half of the loop off.
+    """
+
+    budget: int
+    topologies: int
+    beam: int = 3
+    rounds_of_loop: int = 4
+    search_strategy: bool = True
+    search_topology: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class LoopResult:
+    """Best plan, the time of the first one (data parallel on TotientPerms), and how it went."""
+
+    plan: Plan
+    iteration_time_ms: float
+    initial_ms: float
+    convergence: tuple[ConvergencePoint, ...]
+    stopped_by: StopReason
+    proposals: int
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Log:
+    progress: Progress | None
+    proposals: int = 0
+    best_ms: float = float("inf")
+    points: list[ConvergencePoint] = field(default_factory=list)
+
+    def step(self, phase: str, proposals: int, best_ms: float) -> None:
+        self.proposals += proposals
+        if best_ms < self.best_ms:
+            self.best_ms = best_ms
+            self.points.append(ConvergencePoint(self.proposals, phase, best_ms))
+        if self.progress is not None:
+            self.progress(phase, proposals, self.best_ms)
+
+
+class Alternation:
+    """One run of the loop; `run` is the figure of the paper, the other methods are its boxes."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        workload: Workload,
+        settings: LoopSettings,
+        *,
+        seed: int,
+        stop: Stop,
+        progress: Progress | None = None,
+    ) -> None:
+        self.cluster, self.workload, self.settings = cluster, workload, settings
+        self.seed, self.stop = seed, stop
+        self.arrays = workload_arrays(cluster, workload)
+        self.shape = graph_shape(workload)
+        self.capacity = memory_capacity(cluster)
+        self.groups = strided_groups(cluster.servers)
+        self.log = _Log(progress)
+
+    def run(self) -> LoopResult:
+        """Alternate until converged, out of budget, or stopped.
+
+        Raises:
+            InfeasibleError: no strategy found fits the memory of the servers.
+        """
+        initial, pool = self._first_pairs()
+        best = min(pool, key=lambda candidate: candidate.iteration_time_ms)
+        reason: StopReason | None = self.stop.reason()
+        spent = StopReason.CONVERGED
+        if self.settings.search_strategy and reason is None:
+            explore = self.settings.budget // 2 // len(pool)
+            for index, candidate in enumerate(pool):
+                found = self._anneal(candidate, explore, index, "explore")
+                best = min(best, self._topology_step(found), key=lambda c: c.iteration_time_ms)
+            for turn in range(self.settings.rounds_of_loop):
+                if self.stop.reason() is not None:
+                    break
+                share = self.settings.budget * 3 // 8 // self.settings.rounds_of_loop
+                found = self._topology_step(self._anneal(best, share, 100 + turn, "alternate", start=0.008))
+                gain = best.iteration_time_ms - found.iteration_time_ms
+                best = min(best, found, key=lambda c: c.iteration_time_ms)
+                if gain < IMPROVEMENT * best.iteration_time_ms:
+                    break
+            else:
+                spent = StopReason.BUDGET
+            best = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
+        best = self._best_routes(best)
+        self._require_memory(best)
+        self.log.step("routes", 0, best.iteration_time_ms)
+        return LoopResult(
+            plan=self._plan(best),
+            iteration_time_ms=best.iteration_time_ms,
+            initial_ms=initial.iteration_time_ms,
+            convergence=tuple(self.log.points),
+            stopped_by=self.stop.reason() or spent,
+            proposals=self.log.proposals,
+            notes=(f"start: {best.origin}",),
+        )
+
+    def _first_pairs(self) -> tuple[Candidate, list[Candidate]]:
+        """Every start on the topologies that suit it; the reference's start, and the best pair of each start."""
+        n = self.cluster.servers
+        starts: list[Start] = list(starting_strategies(self.cluster, self.workload))
+        first = Start("data parallel", data_parallel(n, self.workload))
+        initial = self._topologies(first, limit=1)[0]
+        self.log.step("start", 0, initial.iteration_time_ms if self._overflow(initial.strategy) == 0 else np.inf)
+        feasible = [start for start in starts if self._overflow(start.strategy) == 0]
+        if not self.settings.search_strategy:
+            starts, feasible = starts[:1], feasible[:1]
+        pool = []
+        for start in feasible or sorted(starts, key=lambda start: self._overflow(start.strategy))[:1]:
+            pool.append(self._topologies(start, limit=self.settings.topologies)[0])
+            if self._overflow(start.strategy) == 0:
+                self.log.step("start", 0, pool[-1].iteration_time_ms)
+            if self.stop.reason() is not None:
+                break
+        pool.sort(key=lambda candidate: candidate.iteration_time_ms)
+        return initial, pool[: self.settings.beam]
+
+    def _topologies(self, start: Start, *, limit: int) -> list[Candidate]:
+        """Candidate topologies for the demand of a strategy, best first: ranked by `hop`, the best five by `rounds`."""
+        graph = self._graph(start.strategy)
+        demand = demand_of(graph)
+        limit = limit if self.settings.search_topology else 1
+        groups = [group.members for group in demand.allreduce]
+        ranked = []
+        for topology in candidate_topologies(self.cluster, demand, limit=limit, seed=self.seed):
+            realisation = realise(self.cluster, topology, groups)
+            time_ms = simulate(graph, realisation.network, "hop").iteration_time_ms if limit > 1 else 0.0
+            ranked.append((time_ms, len(ranked), realisation))
+            if self.stop.reason() is not None:
+                break
+        ranked.sort(key=lambda entry: entry[:2])
+        candidates = [
+            Candidate(start.name, start.strategy, each, simulate(graph, each.network).iteration_time_ms)
+            for _, _, each in ranked[:5]
+        ]
+        return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
+
+    def _topology_step(self, candidate: Candidate) -> Candidate:
+        """TopologyFinder for the strategy found: keep the topology unless another is better."""
+        if not self.settings.search_topology or self.stop.reason() is not None:
+            return candidate
+        others = self._topologies(Start(candidate.origin, candidate.strategy), limit=self.settings.topologies)
+        best = min([candidate, *others], key=lambda each: each.iteration_time_ms)
+        self._note("topology", 0, best)
+        return best
+
+    def _anneal(
+        self,
+        candidate: Candidate,
+        proposals: int,
+        stream: int,
+        phase: str,
+        *,
+        start: float = 0.02,
+        by_rounds: bool = False,
+    ) -> Candidate:
+        """Strategy search with the topology fixed."""
+        realisation = candidate.realisation
+        if len(realisation.rings) != len(self.groups):
+            realisation = self._full(realisation)
+        result = anneal(
+            self.arrays,
+            network_arrays(realisation.network),
+            self.shape,
+            candidate.strategy,
+            AnnealSettings(proposals, start_temperature=start, scored_by_rounds=by_rounds, batch=self._batch()),
+            capacity=self.capacity,
+            seed=self.seed * 1_000_003 + stream,
+            stop=self.stop,
+            progress=lambda made, best_ms: self.log.step(phase, made, self._shown(best_ms, candidate)),
+        )
+        found = Candidate(candidate.origin, result.strategy, realisation, result.iteration_time_ms)
+        self._note(phase, 0, found)
+        return found
+
+    def _best_routes(self, candidate: Candidate) -> Candidate:
+        """Routes balanced for the very demand of the final strategy, where they are better."""
+        graph = self._graph(candidate.strategy)
+        demand = demand_of(graph)
+        groups = [group.members for group in demand.allreduce]
+        best = candidate
+        if demand.model_parallel_bytes.any():
+            for paths in (1, 2, 4):
+                realisation = realise(
+                    self.cluster,
+                    candidate.realisation.topology,
+                    groups,
+                    weights=demand.model_parallel_bytes,
+                    paths_per_pair=paths,
+                    seed=self.seed,
+                )
+                time_ms = simulate(graph, realisation.network).iteration_time_ms
+                if time_ms < best.iteration_time_ms:
+                    best = replace(candidate, realisation=realisation, iteration_time_ms=time_ms)
+        return best
+
+    def _plan(self, candidate: Candidate) -> Plan:
+        """The plan, with rings of the groups in use only."""
+        demand = demand_of(self._graph(candidate.strategy))
+        used = {group.members for group in demand.allreduce}
+        rings = tuple(group for group in candidate.realisation.rings if group.members in used)
+        return Plan(candidate.strategy, candidate.realisation.topology, candidate.realisation.routes, rings)
+
+    def _full(self, realisation: Realisation) -> Realisation:
+        """The same topology and routes with rings for all cosets, as the search needs."""
+        return realise(self.cluster, realisation.topology, self.groups, seed=self.seed)
+
+    def _graph(self, strategy: Strategy) -> TaskGraph:
+        return build_task_graph(self.cluster, self.workload, strategy)
+
+    def _overflow(self, strategy: Strategy) -> float:
+        return float(quick_bounds(self.arrays, *strategy_arrays(strategy), self.capacity)[1])
+
+    def _shown(self, best_ms: float, candidate: Candidate) -> float:
+        return best_ms if self.capacity == float("inf") or self._overflow(candidate.strategy) == 0 else float("inf")
+
+    def _note(self, phase: str, proposals: int, candidate: Candidate) -> None:
+        if self._overflow(candidate.strategy) == 0:
+            self.log.step(phase, proposals, candidate.iteration_time_ms)
+
+    def _batch(self) -> int:
+        """Proposals between two looks at the clock: fewer for larger graphs."""
+        return max(5, min(200, 2_000_000 // (self._graph_size() + 1) // 10))
+
+    def _graph_size(self) -> int:
+        return int(self.arrays.servers * len(self.arrays.split_ptr) * 4)
+
+    def _require_memory(self, candidate: Candidate) -> None:
+        if self._overflow(candidate.strategy) > 0:
+            raise InfeasibleError(
+                "no strategy found fits the memory of the servers: the best one overflows by "
+                f"{self._overflow(candidate.strategy) / 2**30:.1f} GiB in all; raise cluster.gpu_memory_gib, use more "
+                "servers, or offer splits that take less memory"
+            )

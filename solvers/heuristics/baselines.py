@@ -1,0 +1,80 @@
+"""The same job on other fabrics, each with a strategy searched for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
+from solvers.heuristics.strategy.anneal_kernel import quick_bounds
+from solvers.heuristics.strategy.moves import graph_shape
+from solvers.heuristics.strategy.starts import starting_strategies
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster
+from topoopt.core.solution import Baseline
+from topoopt.core.strategy import Strategy, strided_groups
+from topoopt.core.workload import Workload
+from topoopt.simulate.evaluate import simulate
+from topoopt.simulate.events import network_arrays
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, cost_equivalent_fat_tree_gbps
+from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
+
+
+@dataclass(frozen=True)
+class FabricSearch:
+    """Settings of the comparison: proposals per fabric, seed, and the options of the fabrics."""
+
+    proposals: int
+    seed: int
+    options: FabricOptions
+
+
+def describe(name: str, cluster: Cluster, options: FabricOptions) -> str:
+    """What the fabric is, in words, with its rates."""
+    total = cluster.degree * cluster.link_gbps
+    if name == "ideal-switch":
+        return f"one non-blocking switch, {total:g} Gbit/s per server"
+    if name == "fat-tree":
+        rate = options.fat_tree_gbps
+        why = ""
+        if rate is None:
+            rate = cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps)
+            why = ", same price as the direct-connect network"
+        return f"k-ary fat-tree with ECMP, one NIC of {rate:.4g} Gbit/s, {options.oversubscription:g}:1{why}"
+    return f"random {cluster.degree}-regular graph of {cluster.link_gbps:g} Gbit/s links, rings in list order"
+
+
+def compare_fabrics(
+    cluster: Cluster, workload: Workload, found: Sequence[Strategy], search: FabricSearch, stop: Stop
+) -> tuple[Baseline, ...]:
+    """Iteration time (`rounds`) of the job on every fabric of the table.
+
+    On each fabric the starting strategies and the given ones are tried, and the best is annealed for
+    `search.proposals` proposals (none once `stop` says so).
+    """
+    arrays, shape, capacity = workload_arrays(cluster, workload), graph_shape(workload), memory_capacity(cluster)
+    strategies = [*found, *(start.strategy for start in starting_strategies(cluster, workload))]
+    fits = [each for each in strategies if quick_bounds(arrays, *strategy_arrays(each), capacity)[1] == 0]
+    groups = strided_groups(cluster.servers)
+    baselines = []
+    for index, (name, build) in enumerate(FABRICS.items()):
+        network = build(cluster, groups, search.options)
+        timed = [
+            (simulate(build_task_graph(cluster, workload, each), network).iteration_time_ms, position)
+            for position, each in enumerate(fits or strategies[:1])
+        ]
+        time_ms, position = min(timed)
+        result = anneal(
+            arrays,
+            network_arrays(network),
+            shape,
+            (fits or strategies)[position],
+            AnnealSettings(search.proposals),
+            capacity=capacity,
+            seed=search.seed * 1_000_003 + 500 + index,
+            stop=stop,
+        )
+        baselines.append(
+            Baseline(name, min(time_ms, result.iteration_time_ms), describe(name, cluster, search.options))
+        )
+    return tuple(baselines)

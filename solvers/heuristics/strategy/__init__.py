@@ -1,0 +1,1 @@
+"""Search for a parallelization strategy on a fixed network."""

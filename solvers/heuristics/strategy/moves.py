@@ -1,0 +1,179 @@
+"""Neighbourhood of the strategy search, compiled: small changes of split and offset arrays.
+
+The first two are those of FlexNet (random reconfiguration, propagation along the graph); the others let whole parts of
+the graph move at once, without which the search stays at data parallelism (spec engine.md, section 4).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.workload import Workload
+from topoopt.simulate.jit import kernel
+from topoopt.simulate.lower import WorkloadArrays
+
+KEEP_GOING = 0.75
+"""Chance that a run or a propagation takes one more step (FlexNet)."""
+
+
+class GraphShape(NamedTuple):
+    """Neighbours of each operator, and its chains (maximal runs of operators with one consumer and one input)."""
+
+    neighbour_ptr: NDArray[np.int64]
+    neighbour: NDArray[np.int64]
+    chain_ptr: NDArray[np.int64]
+    chain: NDArray[np.int64]
+    chain_of: NDArray[np.int64]
+
+
+def graph_shape(workload: Workload) -> GraphShape:
+    """Neighbours and chains of a workload's operator graph."""
+    consumers = workload.consumers()
+    operators = workload.operators
+    neighbours = [
+        sorted({edge.producer for edge in operator.inputs} | set(consumers[index]))
+        for index, operator in enumerate(operators)
+    ]
+    chains: list[list[int]] = []
+    chain_of = np.empty(len(operators), dtype=np.int64)
+    for index, operator in enumerate(operators):
+        producers = {edge.producer for edge in operator.inputs}
+        if len(producers) == 1 and len(set(consumers[min(producers)])) == 1:
+            chain_of[index] = chain_of[min(producers)]
+            chains[chain_of[index]].append(index)
+        else:
+            chain_of[index] = len(chains)
+            chains.append([index])
+    return GraphShape(
+        np.concatenate(([0], np.cumsum([len(x) for x in neighbours]))).astype(np.int64),
+        np.array([y for x in neighbours for y in x], dtype=np.int64),
+        np.concatenate(([0], np.cumsum([len(x) for x in chains]))).astype(np.int64),
+        np.array([y for x in chains for y in x], dtype=np.int64),
+        chain_of,
+    )
+
+
+@kernel
+def uniform(state: NDArray[np.uint64]) -> float:
+    """Next number in [0, 1) of a SplitMix64 generator (Steele et al., OOPSLA'14) whose state is state[0]."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def below(state: NDArray[np.uint64], limit: int) -> int:
+    """Uniform integer in [0, limit)."""
+    return min(int(uniform(state) * limit), limit - 1)
+
+
+@kernel
+def _copy(w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np.int64], source: int, target: int) -> bool:
+    """Give `target` the split and offset of `source`, if it has that split; whether anything changed."""
+    if w.pinned[target] >= 0:
+        return False
+    like = w.split_ptr[source] + split[source]
+    for s in range(w.split_ptr[target], w.split_ptr[target + 1]):
+        if (
+            w.sample_ways[s] == w.sample_ways[like]
+            and w.channel_ways[s] == w.channel_ways[like]
+            and w.reduce_ways[s] == w.reduce_ways[like]
+        ):
+            changed = bool(split[target] != s - w.split_ptr[target] or offset[target] != offset[source])
+            split[target], offset[target] = s - w.split_ptr[target], offset[source]
+            return changed
+    return False
+
+
+@kernel
+def _randomise(
+    w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np.int64], o: int, rng: NDArray[np.uint64]
+) -> None:
+    split[o] = below(rng, w.split_ptr[o + 1] - w.split_ptr[o])
+    s = w.split_ptr[o] + split[o]
+    parts = w.sample_ways[s] * w.channel_ways[s] * w.reduce_ways[s]
+    offset[o] = w.pinned[o] if w.pinned[o] >= 0 else below(rng, w.servers // parts)
+
+
+@kernel
+def _walk(
+    w: WorkloadArrays,
+    g: GraphShape,
+    split: NDArray[np.int64],
+    offset: NDArray[np.int64],
+    o: int,
+    rng: NDArray[np.uint64],
+) -> bool:
+    """Copy an operator's configuration along a random walk (FlexNet's propagation)."""
+    changed = False
+    while True:
+        degree = g.neighbour_ptr[o + 1] - g.neighbour_ptr[o]
+        if degree == 0:
+            return changed
+        other = g.neighbour[g.neighbour_ptr[o] + below(rng, degree)]
+        changed = _copy(w, split, offset, o, other) or changed
+        o = other
+        if uniform(rng) >= KEEP_GOING:
+            return changed
+
+
+@kernel
+def propose(
+    w: WorkloadArrays,
+    g: GraphShape,
+    split: NDArray[np.int64],
+    offset: NDArray[np.int64],
+    rng: NDArray[np.uint64],
+) -> bool:
+    """Change `split` and `offset` in place by one random move; False if nothing changed."""
+    operators = len(split)
+    o = below(rng, operators)
+    old_split, old_offset = split[o], offset[o]
+    kind = uniform(rng)
+    if kind < 0.30:  # one operator anew
+        _randomise(w, split, offset, o, rng)
+        return bool(split[o] != old_split or offset[o] != old_offset)
+    if kind < 0.42:  # one operator like a neighbour
+        degree = g.neighbour_ptr[o + 1] - g.neighbour_ptr[o]
+        if degree == 0:
+            return False
+        return _copy(w, split, offset, g.neighbour[g.neighbour_ptr[o] + below(rng, degree)], o)
+    if kind < 0.54:  # propagate what is there
+        return _walk(w, g, split, offset, o, rng)
+    if kind < 0.66:  # one operator anew, then propagate
+        _randomise(w, split, offset, o, rng)
+        changed = bool(split[o] != old_split or offset[o] != old_offset)
+        return _walk(w, g, split, offset, o, rng) or changed
+    if kind < 0.80:  # swap two operators
+        other = below(rng, operators)
+        changed = _copy(w, split, offset, other, o)
+        if not changed:
+            return False
+        mine_split, mine_offset = split[o], offset[o]
+        split[o], offset[o] = old_split, old_offset
+        _copy(w, split, offset, o, other)
+        split[o], offset[o] = mine_split, mine_offset
+        return True
+    c = g.chain_of[o]
+    first, last = g.chain_ptr[c], g.chain_ptr[c + 1]
+    if kind < 0.94:  # a whole chain, or the rest of one, alike
+        begin = first if uniform(rng) < 0.5 else first + below(rng, last - first)
+        o = g.chain[begin]
+        old_split, old_offset = split[o], offset[o]
+        _randomise(w, split, offset, o, rng)
+        changed = bool(split[o] != old_split or offset[o] != old_offset)
+        for i in range(begin + 1, last):
+            changed = _copy(w, split, offset, o, g.chain[i]) or changed
+        return changed
+    if w.pinned[o] >= 0:
+        return False
+    s = w.split_ptr[o] + split[o]  # same split elsewhere
+    parts = w.sample_ways[s] * w.channel_ways[s] * w.reduce_ways[s]
+    offset[o] = below(rng, w.servers // parts)
+    return bool(offset[o] != old_offset)

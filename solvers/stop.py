@@ -1,0 +1,62 @@
+"""When to stop a search: a time limit, an interrupt, or both. A search asks between short batches of work."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from topoopt.core.status import StopReason
+
+
+@dataclass
+class Stop:
+    """Shared by everything that works on one solve.
+
+    Attributes:
+        deadline: `time.monotonic()` value after which to stop; None for no limit.
+        interrupted: set by Ctrl-C.
+    """
+
+    deadline: float | None = None
+    interrupted: threading.Event = field(default_factory=threading.Event)
+
+    def reason(self) -> StopReason | None:
+        """Why to stop now, or None to go on."""
+        if self.interrupted.is_set():
+            return StopReason.INTERRUPTED
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return StopReason.TIME
+        return None
+
+    def remaining_s(self) -> float | None:
+        """Seconds left, None without a limit."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+
+@contextmanager
+def stop_on_signals(time_limit_s: float | None) -> Iterator[Stop]:
+    """A `Stop` that Ctrl-C and SIGTERM set while the block runs; a second Ctrl-C raises KeyboardInterrupt as usual.
+
+    Outside the main thread signals are left alone.
+    """
+    stop = Stop(None if time_limit_s is None else time.monotonic() + time_limit_s)
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.interrupted.is_set():
+            raise KeyboardInterrupt
+        stop.interrupted.set()
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,85 @@
+"""`topoopt validate`, `topoopt schema` and `topoopt report`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from topoopt.cli.output import JsonOption, Output
+from topoopt.core.errors import InputError, Problem
+
+
+def validate(
+    instances: Annotated[list[Path], typer.Argument(help="Instance files.")],
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Read instance files and list everything wrong with them."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.io.instance_file import read_instance
+
+        files: list[dict[str, Any]] = []
+        problems: list[Problem] = []
+        for path in instances:
+            try:
+                instance = read_instance(path)
+                files.append({"file": str(path), "ok": True, "kind": instance.kind, "sha256": instance.sha256})
+            except InputError as error:
+                problems.extend(error.problems)
+                listed = [asdict(problem) for problem in error.problems]
+                files.append({"file": str(path), "ok": False, "problems": listed})
+
+        def show(console: Console) -> None:
+            for problem in problems:
+                console.print(f"[bold red]error[/] {escape(str(problem))}", soft_wrap=True, highlight=False)
+            for entry in files:
+                console.print(f"{entry['file']}: {'ok' if entry['ok'] else 'INVALID'}", soft_wrap=True, markup=False)
+
+        output.result({"ok": not problems, "files": files}, show)
+        return InputError.exit_code if problems else 0
+
+    output.run(command)
+
+
+def schema(
+    kind: Annotated[str | None, typer.Argument(help="Kind of instance; default: all kinds.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Print the JSON Schema of instance files."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.io.schema import json_schema
+
+        document = json_schema(kind)
+        output.result(document, lambda console: console.print_json(json.dumps(document)))
+        return 0
+
+    output.run(command)
+
+
+def report(
+    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")],
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Write the self-contained HTML report of a solution."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.io.atomic import write_text_atomically
+        from topoopt.io.solution_file import read_solution
+        from topoopt.report.html import render_html
+
+        write_text_atomically(out, render_html(read_solution(solution)))
+        output.result({"report": str(out)}, lambda console: console.print(f"written: {out}", markup=False))
+        return 0
+
+    output.run(command)

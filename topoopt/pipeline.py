@@ -1,0 +1,148 @@
+"""The one straight line from an instance to a checked solution."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from importlib.metadata import version
+
+from solvers.heuristics.alternate import LoopResult, Progress
+from solvers.heuristics.baselines import FabricSearch, compare_fabrics
+from solvers.methods import default_budget, run_method
+from solvers.stop import Stop, stop_on_signals
+from topoopt.core.instance import CoOptimisation
+from topoopt.core.plan import Plan
+from topoopt.core.solution import Baseline, Bound, CheckResult, Evaluation, Objective, OperatorChoice, Solution
+from topoopt.core.status import Status
+from topoopt.core.workload import GRADIENT_BYTES
+from topoopt.simulate.demand import demand_of
+from topoopt.simulate.evaluate import evaluate
+from topoopt.simulate.fabrics import FabricOptions, direct_connect_network
+from topoopt.simulate.hops import diameter_and_mean_hops
+from topoopt.simulate.lower import build_task_graph
+from topoopt.verify import best_bound, check_solution
+
+OPTIMAL_RELATIVE = 1e-9
+"""A checked value this close to its bound is optimal."""
+
+PACKAGES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy")
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Versions of everything that can change a result."""
+    return (("python", sys.version.split()[0]), *((name, version(name)) for name in PACKAGES))
+
+
+def solve(
+    instance: CoOptimisation,
+    *,
+    seed: int | None = None,
+    time_limit_s: float | None = None,
+    budget: int | None = None,
+    method: str | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Find strategy, topology and routes of least iteration time, evaluate, bound and check them.
+
+    Arguments left out are taken from the instance. Ctrl-C and the time limit end the search; the best plan so far is
+    evaluated and returned.
+
+    Raises:
+        InfeasibleError: no plan satisfies the constraints.
+    """
+    search = replace(
+        instance.search,
+        seed=instance.search.seed if seed is None else seed,
+        time_limit_s=instance.search.time_limit_s if time_limit_s is None else time_limit_s,
+        budget=instance.search.budget if budget is None else budget,
+        method=instance.search.method if method is None else method,
+    )
+    proposals = default_budget(instance.cluster, instance.workload) if search.budget is None else search.budget
+    with stop_on_signals(search.time_limit_s) as stop:
+        result = run_method(
+            search.method,
+            instance.cluster,
+            instance.workload,
+            budget=proposals,
+            seed=search.seed,
+            stop=stop,
+            progress=progress,
+        )
+        baselines = _baselines(instance, result.plan, proposals // 20, search.seed, stop)
+    solution = _assemble(replace(instance, search=search), result, baselines)
+    violations = check_solution(instance, solution)
+    messages = tuple(f"{violation.code}: {violation.message}" for violation in violations)
+    return replace(solution, check=CheckResult(not messages, messages))
+
+
+def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -> Evaluation:
+    """Simulate one iteration of a plan on its own direct-connect network."""
+    graph = build_task_graph(instance.cluster, instance.workload, plan.strategy)
+    network = direct_connect_network(instance.cluster, plan.topology, plan.routes, plan.rings)
+    return evaluate(graph, network, model)
+
+
+def _baselines(instance: CoOptimisation, plan: Plan, proposals: int, seed: int, stop: Stop) -> tuple[Baseline, ...]:
+    options = FabricOptions(
+        seed=seed,
+        fat_tree_gbps=instance.baselines.fat_tree_gbps,
+        oversubscription=instance.baselines.fat_tree_oversubscription,
+    )
+    search = FabricSearch(proposals, seed, options)
+    return compare_fabrics(instance.cluster, instance.workload, [plan.strategy], search, stop)
+
+
+def _assemble(instance: CoOptimisation, result: LoopResult, baselines: tuple[Baseline, ...]) -> Solution:
+    cluster, workload, plan = instance.cluster, instance.workload, result.plan
+    evaluation = evaluate_plan(instance, plan)
+    bound: Bound = best_bound(cluster, workload)
+    diameter, mean_hops = diameter_and_mean_hops(plan.topology)
+    objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
+    optimal = objective.value <= bound.value * (1 + OPTIMAL_RELATIVE)
+    return Solution(
+        name=instance.name,
+        kind=instance.kind,
+        status=Status.OPTIMAL if optimal else Status.FEASIBLE,
+        stopped_by=result.stopped_by,
+        objective=objective,
+        bound=bound,
+        check=CheckResult(False, ("not checked yet",)),
+        seed=instance.search.seed,
+        method=instance.search.method,
+        cluster=cluster,
+        workload_name=workload.name,
+        samples=workload.samples,
+        plan=plan,
+        operators=tuple(_choices(instance, plan)),
+        demand=demand_of(build_task_graph(cluster, workload, plan.strategy)),
+        evaluation=evaluation,
+        initial_ms=result.initial_ms,
+        diameter=diameter,
+        mean_hops=mean_hops,
+        diameter_bound=cluster.degree * cluster.servers ** (1 / cluster.degree),
+        baselines=baselines,
+        convergence=result.convergence,
+        instance_sha256=instance.sha256,
+        versions=versions(),
+        notes=(*instance.notes, *result.notes),
+    )
+
+
+def _choices(instance: CoOptimisation, plan: Plan) -> list[OperatorChoice]:
+    choices = []
+    for index, (operator, placement) in enumerate(
+        zip(instance.workload.operators, plan.strategy.placements, strict=True)
+    ):
+        split = operator.splits[placement.split]
+        choices.append(
+            OperatorChoice(
+                name=operator.name,
+                kind=operator.kind,
+                split=split.label,
+                servers=plan.strategy.servers(instance.workload, index, instance.cluster.servers),
+                forward_ms=split.forward_ms,
+                backward_ms=split.backward_ms,
+                weight_bytes=GRADIENT_BYTES * sum(operator.weight_elements),
+            )
+        )
+    return choices
