@@ -3,8 +3,8 @@
     import topoopt
     solution = topoopt.solve(topoopt.read_instance("instances/dlrm-16.yaml"))
 
-`read_instance`, `validate`, `solve`, `check`, `replay`, `write_solution`, `read_solution` and `render_report` mirror the
-commands; `topoopt.topology`, `topoopt.simulate` and `topoopt.verify` are the pieces. Everything heavy loads on first
+`read_instance`, `solve`, `check`, `replay`, `write_solution`, `read_solution` and `render_report` mirror the commands;
+`topoopt.topology`, `topoopt.simulate` and `topoopt.verify` are the pieces. Everything heavy loads on first
 use (PEP 562), so that `import topoopt` is quick.
 """
 

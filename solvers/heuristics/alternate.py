@@ -188,7 +188,7 @@ class Alternation:
         demand = demand_of(graph)
         limit = limit if self.settings.search_topology else 1
         groups = [group.members for group in demand.allreduce]
-        ranked = []
+        ranked: list[tuple[float, int, Realisation]] = []
         for topology in candidate_topologies(self.cluster, demand, limit=limit, seed=self.seed):
             realisation = realise(self.cluster, topology, groups)
             time_ms = simulate(graph, realisation.network, "hop").iteration_time_ms if limit > 1 else 0.0

@@ -11,6 +11,7 @@ from solvers.heuristics.strategy.moves import graph_shape
 from solvers.heuristics.strategy.starts import starting_strategies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError
 from topoopt.core.solution import Baseline
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.workload import Workload
@@ -50,7 +51,7 @@ def compare_fabrics(
     """Iteration time (`rounds`) of the job on every fabric of the table.
 
     On each fabric the starting strategies and the given ones are tried, and the best is annealed for
-    `search.proposals` proposals (none once `stop` says so).
+    `search.proposals` proposals (none once `stop` says so). A fabric that cannot be built for the cluster is left out.
     """
     arrays, shape, capacity = workload_arrays(cluster, workload), graph_shape(workload), memory_capacity(cluster)
     strategies = [*found, *(start.strategy for start in starting_strategies(cluster, workload))]
@@ -58,7 +59,10 @@ def compare_fabrics(
     groups = strided_groups(cluster.servers)
     baselines = []
     for index, (name, build) in enumerate(FABRICS.items()):
-        network = build(cluster, groups, search.options)
+        try:
+            network = build(cluster, groups, search.options)
+        except InputError:  # this fabric does not exist for the cluster (no connected 1-regular graph of 3 servers)
+            continue
         timed = [
             (simulate(build_task_graph(cluster, workload, each), network).iteration_time_ms, position)
             for position, each in enumerate(fits or strategies[:1])

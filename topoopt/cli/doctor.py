@@ -7,13 +7,12 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from topoopt.cli.output import JsonOption, Output
 
-LIBRARIES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools", "pyomo", "pydantic", "matplotlib")
+LIBRARIES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools", "pyomo", "pydantic")
 
 
 def doctor(as_json: Annotated[bool, JsonOption] = False) -> None:

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from topoopt.core.errors import InputError, TopooptError
 
-JsonOption = typer.Option(False, "--json", help="Print one JSON object on standard output, all else on standard error.")
+JsonOption = typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,9 @@ def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Worklo
         label = file.operator_names[index] if index < len(file.operator_names) else f"operator{index}"
         if len(found.sample_bytes) > 1:
             problems.append(
-                Problem("transfers of one tensor disagree on its size", path=label, value=str(sorted(found.sample_bytes)))
+                Problem(
+                    "transfers of one tensor disagree on its size", path=label, value=str(sorted(found.sample_bytes))
+                )
             )
         built.append(_operator(graph, found, f"{label}#{place}", position, problems))
     if problems:
@@ -84,18 +86,18 @@ def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Worklo
 def _group_parts(graph: TaskGraph, predecessors: list[list[int]]) -> tuple[list[_Recovered], dict[int, int]]:
     """Forward tasks of each operator, and the operator of every compute task."""
     owner: dict[int, int] = {}  # backward task -> first AllReduce that waits for it
-    for task in np.flatnonzero(graph.kind == TaskKind.ALLREDUCE):
-        for before in predecessors[int(task)]:
-            owner.setdefault(before, int(task))
+    for waiting in np.flatnonzero(graph.kind == TaskKind.ALLREDUCE).tolist():
+        for before in predecessors[waiting]:
+            owner.setdefault(before, waiting)
     backward_of: dict[int, int] = {}
-    for task in np.flatnonzero(graph.kind == TaskKind.BACKWARD):
-        for before in predecessors[int(task)]:
-            if graph.kind[before] == TaskKind.FORWARD and graph.source[before] == graph.source[task]:
-                backward_of.setdefault(before, int(task))
+    for backward in np.flatnonzero(graph.kind == TaskKind.BACKWARD).tolist():
+        for before in predecessors[backward]:
+            if graph.kind[before] == TaskKind.FORWARD and graph.source[before] == graph.source[backward]:
+                backward_of.setdefault(before, backward)
     operators: list[_Recovered] = []
     operator_of: dict[int, int] = {}
     last_owner: int | None = None
-    for task in map(int, np.flatnonzero(graph.kind == TaskKind.FORWARD)):
+    for task in np.flatnonzero(graph.kind == TaskKind.FORWARD).tolist():
         own = owner.get(backward_of.get(task, -1))
         last = operators[-1].parts[-1] if operators else -1
         same = (
@@ -117,7 +119,7 @@ def _group_parts(graph: TaskGraph, predecessors: list[list[int]]) -> tuple[list[
 def _add_weights(
     graph: TaskGraph, predecessors: list[list[int]], operators: list[_Recovered], operator_of: dict[int, int]
 ) -> None:
-    for task in map(int, np.flatnonzero(graph.kind == TaskKind.ALLREDUCE)):
+    for task in np.flatnonzero(graph.kind == TaskKind.ALLREDUCE).tolist():
         users = {operator_of[before] for before in predecessors[task] if before in operator_of}
         for index in users:
             operators[index].payloads.append(int(graph.bytes[task]))

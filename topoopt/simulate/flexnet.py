@@ -20,6 +20,8 @@ from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays, graph_array
 from topoopt.simulate.network import Network
 
 SEGMENT_BYTES = MIB
+MAX_SEGMENTS = 1 << 30
+"""Most segments simulated, which is about a minute."""
 
 FORWARD_RING, BACKWARD_RING = 1, -1
 
@@ -39,11 +41,18 @@ def flexnet_times(
             all +1. The reference draws them at random on switched fabrics. Needs opposite links for -1.
 
     Raises:
-        InputError: the network lacks a path of a transfer, or the tasks wait for each other in a circle.
+        InputError: the network lacks a path of a transfer, the tasks wait for each other in a circle, or their bytes
+            make more than `MAX_SEGMENTS` segments.
         ValueError: the network lacks the rings of a group, or the opposite of a link.
     """
     arrays = graph_arrays(graph, network)
     require_paths(graph, network)
+    size = np.array([len(members) for members in graph.groups] + [1], dtype=np.float64)[graph.group]
+    wire = np.where(graph.kind == TRANSFER, 1.0, 2.0 * (size - 1.0)) * graph.bytes
+    if wire.sum() > float(MAX_SEGMENTS) * SEGMENT_BYTES:
+        raise InputError(
+            [Problem("too much traffic for this time model", value=f"{wire.sum():.3g} bytes", allowed="2^50 bytes")]
+        )
     directions = np.ones(graph.tasks, dtype=np.int8) if ring_directions is None else ring_directions.astype(np.int8)
     backward = bool((directions[graph.kind == ALLREDUCE] == BACKWARD_RING).any())
     opposite = opposite_links(network) if backward else np.zeros(0, dtype=np.int32)

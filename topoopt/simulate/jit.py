@@ -1,7 +1,8 @@
 """One decorator for compiled kernels, whose cache on disk cannot go stale.
 
 numba keys its cache on the file of the outermost kernel only; a kernel that calls one of another file would keep the
-old callee after an edit. Here the key also holds a digest of every kernel file of this package.
+old callee after an edit. Here the key also holds a digest of all files of this package and of the kernel's own folder,
+so kernels may call kernels of these two places.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from numba.core.caching import FunctionCache
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@lru_cache(maxsize=1)
-def sources_digest() -> str:
-    """SHA-256 over the sources of this package."""
+@lru_cache(maxsize=64)
+def sources_digest(folder: Path) -> str:
+    """SHA-256 over the sources in a folder."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(folder.glob("*.py")):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -31,7 +32,9 @@ def sources_digest() -> str:
 class _Cache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        self._cache_file._source_stamp = (self._cache_file._source_stamp, sources_digest())
+        own = Path(function.__code__.co_filename).parent
+        digests = tuple(sources_digest(folder) for folder in (Path(__file__).parent, own))
+        self._cache_file._source_stamp = (self._cache_file._source_stamp, *digests)
 
 
 def kernel(function: Function) -> Function:

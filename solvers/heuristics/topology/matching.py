@@ -1,0 +1,96 @@
+"""Maximum-weight matchings for model-parallel traffic: one interface of every server to the partner that needs it most.
+
+Bidirectional links: a matching of the servers (TopoOpt, Algorithm 1). It is exact (Blossom, networkx) up to
+`EXACT_SERVERS` servers that have demand; above that, greedy with pairwise exchanges, since Blossom takes minutes there.
+Unidirectional links: a permutation without fixed points, the assignment problem, exact at any size.
+"""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+EXACT_SERVERS = 64
+
+
+def discount(weights: NDArray[np.float64], tails: NDArray[np.int64], heads: NDArray[np.int64], count: int) -> None:
+    """Scale the demand of pairs by c/(c+1), c links now between them: the worth of a parallel link falls (spec e.2)."""
+    weights[tails, heads] *= count / (count + 1.0)
+
+
+def best_matching(weights: NDArray[np.float64], allowed: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Pairs (i < j) of a heaviest matching of the allowed servers that leaves at most one of them over.
+
+    Args:
+        weights: float64[n, n], symmetric, non-negative: worth of a link between two servers.
+        allowed: bool[n], servers with a free interface.
+    """
+    servers = np.flatnonzero(allowed)
+    inner = np.ascontiguousarray(weights[np.ix_(servers, servers)])
+    np.fill_diagonal(inner, 0.0)
+    busy = np.flatnonzero(inner.sum(axis=1) > 0)
+    partner = np.full(len(servers), -1, dtype=np.int64)
+    if len(busy) <= EXACT_SERVERS:
+        graph: nx.Graph[int] = nx.Graph()
+        rows, columns = np.nonzero(np.triu(inner, 1))
+        # Blossom on floats of 10^9 bytes stays exact when scaled to integers.
+        scale = 2.0**40 / max(float(inner.max(initial=0.0)), 1.0)
+        graph.add_weighted_edges_from(
+            (int(i), int(j), round(float(inner[i, j]) * scale)) for i, j in zip(rows, columns, strict=True)
+        )
+        for i, j in sorted(tuple(sorted(pair)) for pair in nx.max_weight_matching(graph)):
+            partner[i], partner[j] = j, i
+    _match_greedily(inner, partner)
+    _exchange_kernel(inner, partner)
+    return [(int(servers[i]), int(servers[partner[i]])) for i in range(len(servers)) if i < partner[i]]
+
+
+def best_permutation(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """int64[n]: head of each server's arc, a permutation without fixed points of greatest total weight (n >= 2)."""
+    n = len(weights)
+    cost = -weights.copy()
+    np.fill_diagonal(cost, float(np.abs(weights).sum()) + n)
+    return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
+
+
+def _match_greedily(weights: NDArray[np.float64], partner: NDArray[np.int64]) -> None:
+    """Match what is still free, heaviest pair first; among equal ones the pair farthest apart in number."""
+    n = len(partner)
+    free = np.flatnonzero(partner < 0)
+    rows, columns = np.triu_indices(len(free), 1)
+    rows, columns = free[rows], free[columns]
+    gap = np.minimum(columns - rows, n - columns + rows)
+    order = np.lexsort((-gap, -weights[rows, columns]))
+    _take_kernel(rows[order], columns[order], partner)
+
+
+@njit(cache=True)
+def _take_kernel(
+    rows: NDArray[np.int64], columns: NDArray[np.int64], partner: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    for k in range(len(rows)):
+        i, j = rows[k], columns[k]
+        if partner[i] < 0 and partner[j] < 0:
+            partner[i], partner[j] = j, i
+
+
+@njit(cache=True)
+def _exchange_kernel(weights: NDArray[np.float64], partner: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+    """Re-pair two matched pairs while that gains weight."""
+    n = len(partner)
+    gained = True
+    while gained:
+        gained = False
+        for a in range(n):
+            for c in range(n):
+                b, d = partner[a], partner[c]
+                if b < 0 or d < 0 or c in (a, b):
+                    continue
+                old = weights[a, b] + weights[c, d]
+                if weights[a, c] + weights[b, d] > old * (1.0 + 1e-9):
+                    partner[a], partner[c] = c, a
+                    partner[b], partner[d] = d, b
+                    gained = True

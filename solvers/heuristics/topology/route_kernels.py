@@ -1,0 +1,117 @@
+"""Compiled loops of routing on any topology: hop counts of all pairs, and least-loaded shortest paths.
+
+Price of an arc: (load after, relative to its parallel links)^4, so that the largest load decides long before the sum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True)
+def all_hops_kernel(
+    ptr: NDArray[np.int64], head: NDArray[np.int64], hops: NDArray[np.int32]
+) -> None:  # pragma: no cover - compiled
+    """hops[s, t] = fewest arcs from s to t, -1 if there is no path; arcs of s are head[ptr[s]:ptr[s+1]]."""
+    n = len(ptr) - 1
+    queue = np.empty(n, dtype=np.int64)
+    for s in range(n):
+        row = hops[s]
+        row[:] = -1
+        row[s] = 0
+        queue[0] = s
+        first = 0
+        last = 1
+        while first < last:
+            u = queue[first]
+            first += 1
+            for a in range(ptr[u], ptr[u + 1]):
+                v = head[a]
+                if row[v] < 0:
+                    row[v] = row[u] + 1
+                    queue[last] = v
+                    last += 1
+
+
+@njit(cache=True)
+def _cheapest(
+    s: int,
+    t: int,
+    amount: float,
+    ptr: NDArray[np.int64],
+    head: NDArray[np.int64],
+    to_target: NDArray[np.int32],
+    load: NDArray[np.float64],
+    inverse_capacity: NDArray[np.float64],
+    best: NDArray[np.float64],
+    via: NDArray[np.int64],
+    frontier: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Layer by layer from s over arcs that bring t one hop nearer: via[v] = last arc to v, best[v] = its price."""
+    best[s] = 0.0
+    frontier[0] = s
+    first = 0
+    last = 1
+    while first < last:
+        u = frontier[first]
+        first += 1
+        if u == t:
+            continue
+        for a in range(ptr[u], ptr[u + 1]):
+            v = head[a]
+            if to_target[v] != to_target[u] - 1:
+                continue
+            x = (load[a] + amount) * inverse_capacity[a]
+            x *= x
+            price = best[u] + x * x
+            if best[v] < 0.0:
+                best[v] = price
+                via[v] = a
+                frontier[last] = v
+                last += 1
+            elif price < best[v]:
+                best[v] = price
+                via[v] = a
+    for k in range(last):
+        best[frontier[k]] = -1.0
+
+
+@njit(cache=True)
+def route_kernel(
+    order: NDArray[np.int64],
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    amount: NDArray[np.float64],
+    ptr: NDArray[np.int64],
+    head: NDArray[np.int64],
+    tail: NDArray[np.int64],
+    hops_to: NDArray[np.int32],
+    inverse_capacity: NDArray[np.float64],
+    load: NDArray[np.float64],
+    path_ptr: NDArray[np.int64],
+    path_arc: NDArray[np.int64],
+    again: bool,
+) -> None:  # pragma: no cover - compiled
+    """Route each demand of `order` over its cheapest shortest path given the load so far; `again`: take it out first.
+
+    hops_to[t, v] = hops from v to t. The arcs of demand k go to path_arc[path_ptr[k]:path_ptr[k+1]].
+    """
+    n = len(ptr) - 1
+    best = np.full(n, -1.0)
+    via = np.empty(n, dtype=np.int64)
+    frontier = np.empty(n, dtype=np.int64)
+    for index in range(len(order)):
+        k = order[index]
+        if again:
+            for p in range(path_ptr[k], path_ptr[k + 1]):
+                load[path_arc[p]] -= amount[k]
+        s, t = source[k], target[k]
+        _cheapest(s, t, amount[k], ptr, head, hops_to[t], load, inverse_capacity, best, via, frontier)
+        v = t
+        for p in range(path_ptr[k + 1] - 1, path_ptr[k] - 1, -1):
+            a = via[v]
+            path_arc[p] = a
+            load[a] += amount[k]
+            v = tail[a]

@@ -1,0 +1,100 @@
+"""One partial permutation of the servers per optical switch: which interface of each server carries which arc.
+
+Interface j of every server is wired to switch j, so an arc i -> k on switch j leaves i and enters k by interface j.
+Giving the arcs to switches so that none has two arcs out of or into one server is edge colouring of the bipartite
+(tail, head) multigraph; its largest degree is enough colours (Koenig 1916), found here by alternating paths.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from topoopt.core.errors import InputError, Problem
+
+
+@njit(cache=True)
+def _colour_kernel(
+    tails: NDArray[np.int64], heads: NDArray[np.int64], first: int, out: NDArray[np.int32], into: NDArray[np.int32]
+) -> None:  # pragma: no cover - compiled
+    """Add unit arcs to out[colour, tail] = head and into[colour, head] = tail, using colours >= first."""
+    n = out.shape[1]
+    path_tail = np.empty(2 * n + 1, dtype=np.int32)
+    path_head = np.empty(2 * n + 1, dtype=np.int32)
+    for e in range(len(tails)):
+        u, v = tails[e], heads[e]
+        a = first
+        while out[a, u] >= 0:
+            a += 1
+        b = first
+        while into[b, v] >= 0:
+            b += 1
+        # Colour a is free where u sends, b where v receives. The arcs of colours a, b, a, ... from v make a path that
+        # cannot end at u; exchanging the two colours along it frees a at v.
+        steps = 0
+        if a != b:
+            head = v
+            while True:
+                tail = into[a, head]
+                if tail < 0:
+                    break
+                path_tail[steps], path_head[steps] = tail, head
+                steps += 1
+                head = out[b, tail]
+                if head < 0:
+                    break
+                path_tail[steps], path_head[steps] = tail, head
+                steps += 1
+        for k in range(steps):
+            colour = a if k % 2 == 0 else b
+            out[colour, path_tail[k]] = -1
+            into[colour, path_head[k]] = -1
+        for k in range(steps):
+            colour = b if k % 2 == 0 else a
+            out[colour, path_tail[k]] = path_head[k]
+            into[colour, path_head[k]] = path_tail[k]
+        out[a, u] = v
+        into[a, v] = u
+
+
+def assign_switches(n: int, degree: int, arcs: NDArray[np.int32], multiplicity: NDArray[np.int32]) -> NDArray[np.int32]:
+    """int32[degree, n]: head reached from each server through each switch, -1 where dark.
+
+    A displacement that every server has gets switches of its own, so a circulant needs one patch pattern per distance.
+
+    Args:
+        n: servers.
+        degree: switches, one per interface.
+        arcs: int32[m, 2], distinct (tail, head).
+        multiplicity: int32[m], parallel links per arc.
+
+    Raises:
+        InputError: some server sends or receives more than `degree` arcs.
+    """
+    sent = np.bincount(arcs[:, 0], weights=multiplicity, minlength=n)
+    received = np.bincount(arcs[:, 1], weights=multiplicity, minlength=n)
+    over = np.flatnonzero((sent > degree) | (received > degree))
+    if len(over):
+        raise InputError(
+            [Problem("server has more links than interfaces", path=f"server {i}", allowed=f"<= {degree}") for i in over]
+        )
+    left = multiplicity.astype(np.int64).copy()
+    shift = (arcs[:, 1].astype(np.int64) - arcs[:, 0]) % n
+    out = np.full((degree, n), -1, dtype=np.int32)
+    into = np.full((degree, n), -1, dtype=np.int32)
+    used = 0
+    servers = np.arange(n, dtype=np.int64)
+    for displacement in np.unique(shift):
+        rows = shift == displacement
+        if int(rows.sum()) != n:
+            continue
+        for _ in range(int(left[rows].min())):
+            out[used] = (servers + displacement) % n
+            into[used] = (servers - displacement) % n
+            used += 1
+        left[rows] -= left[rows].min()
+    tails = np.repeat(arcs[:, 0].astype(np.int64), left)
+    heads = np.repeat(arcs[:, 1].astype(np.int64), left)
+    _colour_kernel(tails, heads, used, out, into)
+    return out

@@ -1,0 +1,45 @@
+"""`make bench`: the speed figures, each beside its goal and beside a plain way of doing the same in this very run.
+
+Goals are for one core of the machine the goals were set on; ratios travel better than times.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.benchmarks.bench_evaluation import evaluation_figures
+from tests.benchmarks.bench_solve import solve_figures
+from tests.benchmarks.bench_topology import topology_figures
+
+
+def main(arguments: list[str]) -> int:
+    """Measure all groups, or those named; print the table."""
+    groups = {"topology": topology_figures, "evaluation": evaluation_figures, "solve": solve_figures}
+    console = Console()
+    table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")
+    for name in arguments or groups:
+        if name not in groups:
+            console.print(f"unknown group {name!r}; there are {', '.join(groups)}")
+            return 2
+        with console.status(f"measuring {name} ..."):
+            figures = groups[name]()
+        for figure in figures:
+            plain = "-" if figure.plain is None else f"{figure.plain:.4g} {figure.unit}"
+            ratio = "-" if figure.plain is None or figure.value == 0 else f"{figure.plain / figure.value:.3g}x"
+            table.add_row(
+                figure.name,
+                f"{figure.value:.4g} {figure.unit}",
+                f"{'>=' if figure.higher_is_better else '<='} {figure.goal:g} {figure.unit}",
+                "yes" if figure.reached else "NO",
+                plain,
+                ratio,
+            )
+    console.print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

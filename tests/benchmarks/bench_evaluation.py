@@ -1,0 +1,74 @@
+"""How long one evaluation of a strategy takes, and how many proposals a search simulates per second."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from solvers.heuristics.realise import realise
+from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
+from solvers.heuristics.strategy.anneal_kernel import score
+from solvers.heuristics.strategy.moves import graph_shape
+from solvers.heuristics.strategy.starts import data_parallel
+from solvers.heuristics.topology import circulant_topology
+from solvers.stop import Stop
+from tests.benchmarks.figures import Figure, best_of
+from tests.simulate.plain_events import plain_times
+from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
+from topoopt.core.strategy import strided_groups
+from topoopt.core.workload import Workload
+from topoopt.io.flexnet_profile import read_profile, workload_from_profile
+from topoopt.simulate.events import network_arrays
+from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
+
+MEASURES = Path("../shared/data/flexnet/measures")
+CASES = (
+    ("dlrm", "dlrm16.json", 16, (1, 5), 0.3, 1.6),
+    ("candle", "candle16.json", 16, (1, 5), 1.0, 3.0),
+    ("dlrm", "dlrm128.json", 128, (1, 13), 16.0, 36.0),
+)
+
+
+def _workload(model: str, file: str) -> Workload:
+    return workload_from_profile(model, read_profile(MEASURES / file), element_sizes="flexnet")
+
+
+def evaluation_figures() -> list[Figure]:
+    """Full evaluations (lowering and simulation) from split and offset arrays, and the rate of the search."""
+    if not MEASURES.exists():
+        print(f"skipped: {MEASURES} is not here (measured profiles)")
+        return []
+    figures = []
+    for model, file, n, distances, hop_goal, rounds_goal in CASES:
+        workload = _workload(model, file)
+        cluster = Cluster(n, 4, 4, 100.0, intra_server_gbps=200.0, local_allreduce=LocalAllReduce.FLEXNET)
+        topology = circulant_topology(n, 4, LinkDirection.BIDIRECTIONAL, distances)
+        network = realise(cluster, topology, strided_groups(n)).network
+        start = data_parallel(n, workload)
+        arrays, net, (split, offset) = (
+            workload_arrays(cluster, workload),
+            network_arrays(network),
+            strategy_arrays(start),
+        )
+        graph = build_task_graph(cluster, workload, start)
+        for name, by_rounds, goal in (("hop", False, hop_goal), ("rounds", True, rounds_goal)):
+            inner = 20 if n == 16 else 2
+            ours = best_of(partial(score, arrays, net, split, offset, by_rounds, np.inf), inner=inner)
+            plain = None
+            if n == 16:
+                began = time.perf_counter()
+                plain_times(graph, network, name)
+                plain = (time.perf_counter() - began) * 1e3
+            figures.append(Figure(f"evaluate {model} on {n}, {name}", ours * 1e3, "ms", goal, plain))
+        if model == "candle":
+            settings = AnnealSettings(4000)
+            shape, capacity = graph_shape(workload), memory_capacity(cluster)
+            anneal(arrays, net, shape, start, AnnealSettings(200), capacity=capacity, seed=1, stop=Stop())
+            began = time.perf_counter()
+            result = anneal(arrays, net, shape, start, settings, capacity=capacity, seed=0, stop=Stop())
+            rate = result.simulated / (time.perf_counter() - began)
+            figures.append(Figure("candle on 16: proposals simulated", rate, "1/s", 2000.0, higher_is_better=True))
+    return figures

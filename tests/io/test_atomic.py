@@ -1,0 +1,94 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from topoopt.core.errors import TopooptError
+from topoopt.io.atomic import make_directory, write_text_atomically
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
+    """The content is UTF-8 with plain line ends, and nothing else is left in the folder."""
+    path = tmp_path / "a.txt"
+    write_text_atomically(path, "old\n")
+    write_text_atomically(path, "n\N{LATIN SMALL LETTER E WITH ACUTE}w\n")
+    assert path.read_bytes() == b"n\xc3\xa9w\n"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_new_files_follow_the_umask(tmp_path: Path) -> None:
+    """Others may read a result as far as the user's umask lets them, unlike a usual temporary file."""
+    before = os.umask(0o022)
+    try:
+        write_text_atomically(tmp_path / "a.txt", "x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the disk fills up the message says so, the old content stays, the temporary file is gone."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TopooptError, match="No space left on device") as caught:
+        write_text_atomically(path, "new")
+    assert str(path) in str(caught.value)
+    assert caught.value.exit_code != 0
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of writing removes the temporary file."""
+
+    def interrupt(handle: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_text_atomically(tmp_path / "a.txt", "new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_text_that_cannot_be_encoded_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A lone surrogate is no text."""
+    with pytest.raises(TopooptError, match="cannot be written"):
+        write_text_atomically(tmp_path / "a.txt", "\ud800")
+    assert os.listdir(tmp_path) == []
+
+
+def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    """A missing folder, a folder and a device are refused; a device is never replaced by a file."""
+    for path in (tmp_path / "none" / "a.txt", tmp_path, Path("/dev/null"), tmp_path / "a\0b"):
+        with pytest.raises(TopooptError, match="cannot be written"):
+            write_text_atomically(path, "x")
+    assert not Path("/dev/null").is_file()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    """Writing through a link changes what it points to and keeps the link."""
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    write_text_atomically(tmp_path / "link.txt", "new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_folders_are_made_or_refused(tmp_path: Path) -> None:
+    """Folders above are made too; a file in the way is named."""
+    make_directory(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(TopooptError, match="the folder cannot be made"):
+        make_directory(tmp_path / "file" / "c")

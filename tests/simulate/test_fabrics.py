@@ -1,0 +1,265 @@
+"""The fabrics: sizes, rates, paths and rings against counting arguments, closed forms and networkx."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.errors import InputError
+from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.core.topology import Topology
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, cost_equivalent_fat_tree_gbps, direct_connect_network
+from topoopt.simulate.fabrics.fat_tree import fat_tree_arity
+from topoopt.simulate.fabrics.prices import fat_tree_cost_usd, interface_cost_usd
+from topoopt.simulate.fabrics.random_regular import random_regular_links
+from topoopt.simulate.network import Network
+
+GBPS = 125_000.0
+
+
+def cluster(servers: int, degree: int = 4, link_gbps: float = 100.0) -> Cluster:
+    """A cluster with defaults."""
+    return Cluster(servers=servers, gpus_per_server=4, degree=degree, link_gbps=link_gbps)
+
+
+def pair_path(network: Network, source: int, target: int) -> list[int]:
+    """Nodes of the only path of a pair."""
+    pair = source * network.servers + target
+    assert network.pair_ptr[pair + 1] - network.pair_ptr[pair] == 1
+    path = network.pair_ptr[pair]
+    ends = network.link_ends[network.path_link[network.path_ptr[path] : network.path_ptr[path + 1]]]
+    assert all(a[1] == b[0] for a, b in pairwise(ends))
+    return [int(ends[0, 0]), *(int(v) for v in ends[:, 1])]
+
+
+def all_paths(network: Network) -> dict[tuple[int, int], list[int]]:
+    """Node paths of all pairs."""
+    n = network.servers
+    return {(i, j): pair_path(network, i, j) for i in range(n) for j in range(n) if i != j}
+
+
+def ring_senders(network: Network, ring: int) -> list[int]:
+    """First nodes of the member paths of a ring."""
+    members = range(network.ring_ptr[ring], network.ring_ptr[ring + 1])
+    return [int(network.link_ends[network.member_link[network.member_ptr[m]], 0]) for m in members]
+
+
+@pytest.mark.parametrize("fabric", FABRICS)
+@given(servers=st.integers(2, 12), degree=st.integers(2, 6), seed=st.integers(0, 99))
+@settings(max_examples=15, deadline=None)
+def test_every_fabric_joins_every_pair_and_rings_every_group(fabric: str, servers: int, degree: int, seed: int) -> None:
+    """Each pair has one loop-free path of existing links, each group one ring in list order that uses those paths."""
+    groups = (tuple(range(servers)), tuple(range(servers - 1, -1, -1))) + (((0, 2),) if servers > 2 else ())
+    network = FABRICS[fabric](cluster(servers, degree), groups, FabricOptions(seed=seed))
+    for (source, target), path in all_paths(network).items():
+        assert (path[0], path[-1]) == (source, target)
+        assert len(set(path)) == len(path)
+    assert network.groups == groups
+    assert network.ring_share.tolist() == [1.0] * len(groups)
+    for ring, group in enumerate(groups):
+        assert ring_senders(network, ring) == list(group)
+    assert (network.link_rate > 0).all()
+
+
+def test_same_seed_same_network() -> None:
+    """The same seed gives the same bytes, another seed other paths on fabrics that draw."""
+    for name in ("fat-tree", "random-regular"):
+        one, two, other = (FABRICS[name](cluster(16), (), FabricOptions(seed=s)) for s in (5, 5, 6))
+        assert one.path_link.tobytes() == two.path_link.tobytes()
+        assert one.path_link.tobytes() != other.path_link.tobytes()
+
+
+def test_ideal_switch_gives_each_server_all_its_interfaces() -> None:
+    """One link up and one down per server, of d B; two hops for every pair; 4.8 to 5.1 us a ring round."""
+    network = FABRICS["ideal-switch"](cluster(16, 4, 100.0), (tuple(range(16)),), FabricOptions())
+    assert network.links == 32
+    assert set(network.link_rate) == {400 * GBPS}
+    assert {tuple(path[1:-1]) for path in all_paths(network).values()} == {(16,)}
+    assert 0.0048 <= network.ring_round_latency_ms <= 0.0051
+    slower = FABRICS["ideal-switch"](cluster(16), (), FabricOptions(nic_gbps=25.0))
+    assert set(slower.link_rate) == {25 * GBPS}
+
+
+@pytest.mark.parametrize(("servers", "arity"), [(1, 2), (2, 2), (3, 4), (16, 4), (17, 6), (54, 6), (128, 8), (432, 12)])
+def test_fat_tree_arity(servers: int, arity: int) -> None:
+    """A k-ary fat-tree has k^3/4 hosts: 8 for 128 servers and 12 for 432."""
+    assert fat_tree_arity(servers) == arity
+
+
+def test_fat_tree_is_the_textbook_one() -> None:
+    """k = 4: 16 hosts, 8 + 8 + 4 switches, 48 cables; 2, 4 or 6 hops by rack and pod; 16.0 us a ring round."""
+    network = FABRICS["fat-tree"](cluster(16), (), FabricOptions(fat_tree_gbps=50.0))
+    cables = {frozenset(map(int, ends)) for ends in network.link_ends}
+    assert (network.links, len(cables)) == (96, 48)
+    assert network.link_ends.max() == 16 + 8 + 8 + 4 - 1
+    degree = np.bincount([v for cable in cables for v in cable])
+    assert degree.tolist() == [1] * 16 + [4] * 20
+    for (i, j), path in all_paths(network).items():
+        assert len(path) - 1 == (2 if i // 2 == j // 2 else 4 if i // 4 == j // 4 else 6)
+    assert set(network.link_rate) == {50 * GBPS}
+    assert network.ring_round_latency_ms == pytest.approx(0.016)
+
+
+def test_fat_tree_spreads_pairs_over_its_cores() -> None:
+    """ECMP at 54 servers: each of the 9 cores carries about a ninth of the pairs of different pods."""
+    network = FABRICS["fat-tree"](cluster(54), (), FabricOptions(seed=1))
+    first_core = 54 + 18 + 18
+    cores = [path[3] for path in all_paths(network).values() if len(path) == 7]
+    share = np.bincount(np.array(cores) - first_core, minlength=9) / len(cores)
+    assert len(cores) == 54 * 45
+    assert share.min() > 0.08
+    assert share.max() < 0.15
+
+
+def test_oversubscription_slows_the_rack_uplinks_only() -> None:
+    """At 3:1 the links between racks and aggregation have a third of the rate; NICs and cores are untouched."""
+    network = FABRICS["fat-tree"](cluster(16), (), FabricOptions(fat_tree_gbps=60.0, oversubscription=3.0))
+    for (tail, head), rate in zip(network.link_ends.tolist(), network.link_rate, strict=True):
+        low, high = min(tail, head), max(tail, head)
+        at_rack = 16 <= low < 24 <= high < 32
+        assert rate == pytest.approx((20 if at_rack else 60) * GBPS)
+
+
+def test_fat_tree_takes_the_cost_equivalent_rate_by_default() -> None:
+    """Without a rate, the NIC is what the budget of the direct-connect network buys."""
+    network = FABRICS["fat-tree"](cluster(16, 4, 100.0), (), FabricOptions())
+    assert network.link_rate.max() == pytest.approx(cost_equivalent_fat_tree_gbps(4, 100.0) * GBPS)
+
+
+@pytest.mark.parametrize(
+    ("link_gbps", "ratio"), [(10.0, 1.51), (25.0, 1.49), (40.0, 1.38), (100.0, 1.26), (200.0, 1.21)]
+)
+def test_optical_switch_over_patch_panel_cost(link_gbps: float, ratio: float) -> None:
+    """The counting rules give the known cost ratios of optical switch to patch panel."""
+    direct = interface_cost_usd(link_gbps, optical_circuit_switch=True) / interface_cost_usd(link_gbps)
+    assert direct == pytest.approx(ratio, abs=0.005)
+
+
+def test_four_fat_tree_ports_over_four_interfaces() -> None:
+    """A server with d fat-tree ports of 100G costs 2.3 times one with d patch-panel interfaces."""
+    assert fat_tree_cost_usd(100.0) / interface_cost_usd(100.0) == pytest.approx(2.3, abs=0.05)
+
+
+@given(degree=st.integers(1, 12), link_gbps=st.floats(1.0, 800.0))
+@settings(max_examples=200, deadline=None)
+def test_cost_equivalent_rate_spends_the_same(degree: int, link_gbps: float) -> None:
+    """The fat-tree at this rate costs as much as the direct-connect network, or has its full rate for less."""
+    gbps = cost_equivalent_fat_tree_gbps(degree, link_gbps)
+    budget = degree * interface_cost_usd(link_gbps)
+    if gbps < degree * link_gbps:
+        assert fat_tree_cost_usd(gbps) == pytest.approx(budget)
+    else:
+        assert gbps == degree * link_gbps
+        assert fat_tree_cost_usd(gbps) <= budget * (1 + 1e-9)
+
+
+@given(servers=st.integers(2, 20), degree=st.integers(2, 25), seed=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_random_graph_is_regular_and_connected(servers: int, degree: int, seed: int) -> None:
+    """All interfaces are used but one if their number is odd; parallel links are as even as can be."""
+    links = random_regular_links(servers, degree, seed)
+    assert (links == links.T).all()
+    assert not links.diagonal().any()
+    dark = degree - links.sum(axis=1)
+    assert sorted(dark.tolist()) == [0] * (servers - servers * degree % 2) + [1] * (servers * degree % 2)
+    apart = links[~np.eye(servers, dtype=bool)]
+    assert apart.min() >= degree // (servers - 1)
+    assert apart.max() <= degree // (servers - 1) + 1
+    assert nx.is_connected(nx.from_numpy_array(links > 0))
+
+
+@given(seed=st.integers(0, 99))
+@settings(max_examples=15, deadline=None)
+def test_random_regular_paths_are_shortest_and_balanced(seed: int) -> None:
+    """Every path has the hops networkx finds; the busiest link is near that of an even split over all shortest paths.
+
+    The latter is the edge betweenness; with one path a pair, loads are whole numbers and may be a little higher.
+    """
+    network = FABRICS["random-regular"](cluster(20, 4), (), FabricOptions(seed=seed))
+    graph = nx.Graph(network.link_ends.tolist())
+    shortest = dict(nx.all_pairs_shortest_path_length(graph))
+    for (i, j), path in all_paths(network).items():
+        assert len(path) - 1 == shortest[i][j]
+    even_split = max(nx.edge_betweenness_centrality(graph, normalized=False).values())
+    assert np.bincount(network.path_link).max() <= 1.35 * even_split
+
+
+def test_random_regular_parallel_links_add_up() -> None:
+    """Four servers with eight interfaces at 10 Gbit/s: 80 Gbit/s leave each, over a complete graph."""
+    network = FABRICS["random-regular"](cluster(4, 8, 10.0), (), FabricOptions())
+    assert network.links == 12
+    sent = np.bincount(network.link_ends[:, 0], weights=network.link_rate)
+    assert sent.tolist() == [80 * GBPS] * 4
+
+
+def test_random_regular_round_costs_its_hops() -> None:
+    """On a complete graph a ring round costs that of a direct link; on a longer ring it costs more."""
+    whole = tuple(range(6))
+    assert FABRICS["random-regular"](cluster(6, 5), (whole,), FabricOptions()).ring_round_latency_ms == pytest.approx(
+        0.0021
+    )
+    network = FABRICS["random-regular"](cluster(6, 2), (whole,), FabricOptions(seed=3))
+    hops = sum(len(pair_path(network, i, (i + 1) % 6)) - 1 for i in range(6)) / 6
+    assert hops > 1
+    assert network.ring_round_latency_ms == pytest.approx(0.0021 * hops)
+
+
+def test_one_interface_cannot_join_three_servers() -> None:
+    """Degree 1 is refused for three servers: no connected graph exists."""
+    with pytest.raises(InputError, match="no connected graph"):
+        random_regular_links(3, 1, 0)
+
+
+def test_options_refuse_nonsense_all_at_once() -> None:
+    """Both a negative rate and an oversubscription under 1 are reported."""
+    with pytest.raises(InputError) as caught:
+        FabricOptions(fat_tree_gbps=-1.0, oversubscription=0.5)
+    assert [problem.path for problem in caught.value.problems] == ["fat_tree_gbps", "oversubscription"]
+    with pytest.raises(InputError):
+        FabricOptions(nic_gbps=float("nan"))
+
+
+def small_topology() -> Topology:
+    """Three servers in a line, two parallel links between the first two."""
+    return Topology(
+        servers=3,
+        degree=3,
+        links=LinkDirection.BIDIRECTIONAL,
+        arcs=np.array([[0, 1], [1, 0], [1, 2], [2, 1]], dtype=np.int32),
+        multiplicity=np.array([2, 2, 1, 1], dtype=np.int32),
+        switches=np.array([[1, 0, -1], [1, 0, -1], [-1, 2, 1]], dtype=np.int32),
+    )
+
+
+def one_route(path: tuple[int, ...]) -> PathTable:
+    """A table of one pair with one path."""
+    return PathTable(
+        nodes_total=3,
+        source=np.array(path[:1], dtype=np.int32),
+        target=np.array(path[-1:], dtype=np.int32),
+        pair_ptr=np.array([0, 1]),
+        share=np.ones(1),
+        path_ptr=np.array([0, len(path)]),
+        node=np.array(path, dtype=np.int32),
+    )
+
+
+def test_direct_connect_merges_parallel_links() -> None:
+    """Two parallel links of 100 Gbit/s are one of 200; latencies are the cluster's."""
+    ring = GroupRings((0, 1), (Ring((0, 1), 1.0, ((0, 1), (1, 0))),))
+    network = direct_connect_network(cluster(3, 3), small_topology(), one_route((0, 1, 2)), [ring])
+    assert network.link_rate.tolist() == [200 * GBPS, 200 * GBPS, 100 * GBPS, 100 * GBPS]
+    assert pair_path(network, 0, 2) == [0, 1, 2]
+    assert (network.hop_latency_ms, network.ring_round_latency_ms) == pytest.approx((0.001, 0.0021))
+
+
+def test_direct_connect_refuses_a_route_over_a_missing_link() -> None:
+    """A path between servers that are not joined is refused."""
+    with pytest.raises(ValueError, match="does not exist"):
+        direct_connect_network(cluster(3, 3), small_topology(), one_route((0, 2)), [])

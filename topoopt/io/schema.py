@@ -1,0 +1,52 @@
+"""The table of kinds of instance files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.instance import CoOptimisation
+from topoopt.io.co_optimisation import read_co_optimisation
+from topoopt.io.co_optimisation_schema import CoOptimisationFile
+from topoopt.io.documents import Document
+from topoopt.io.faults import nearest_text, value_text
+
+Instance = CoOptimisation
+"""Union of the domain objects of all kinds."""
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of instance file: the shape of the file, and the way from a document to the domain object."""
+
+    model: type[BaseModel]
+    read: Callable[[Document], Instance]
+
+
+KINDS: dict[str, Kind] = {
+    "co-optimisation": Kind(CoOptimisationFile, read_co_optimisation),
+}
+
+
+def json_schema(kind: str | None = None) -> dict[str, Any]:
+    """JSON Schema of one kind of instance file, or of all: then one of the kinds.
+
+    Raises:
+        InputError: no such kind.
+    """
+    if kind is None:
+        models: list[tuple[type[BaseModel], JsonSchemaMode]]
+        models = [(entry.model, "validation") for entry in KINDS.values()]
+        references, shared = models_json_schema(models)
+        return {"$schema": DIALECT, "oneOf": [references[one] for one in models], **shared}
+    if kind not in KINDS:
+        allowed = nearest_text(kind, KINDS)
+        raise InputError([Problem("no such kind of instance", path="kind", value=value_text(kind), allowed=allowed)])
+    return {"$schema": DIALECT, **KINDS[kind].model.model_json_schema()}

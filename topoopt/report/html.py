@@ -1,0 +1,191 @@
+"""The report of a solution: one HTML file that needs nothing else, no network and no second file."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.solution import Solution
+from topoopt.core.status import Status
+from topoopt.report.convergence import convergence
+from topoopt.report.format import counted, milliseconds, number, percent, quotient, ratio
+from topoopt.report.links import link_charts, statistics_rows
+from topoopt.report.routes import ring_rows, route_summary
+from topoopt.report.strategy_table import strategy_rows
+from topoopt.report.switches import switch_rows
+from topoopt.report.timeline import timeline
+from topoopt.report.times import (
+    breakdown_bar,
+    breakdown_terms,
+    comparison,
+    critical_strip,
+    fabric_bars,
+    longest_steps,
+    path_summary,
+)
+from topoopt.report.topology_picture import USE_STEPS, dark_ports, families, find_links, topology_svg
+from topoopt.report.traffic import traffic_panels
+
+TEMPLATE = "template.html.j2"
+SHOWN_VIOLATIONS = 50
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline figure: what it is, its value, a line of explanation, and a colour class."""
+
+    title: str
+    value: str
+    detail: str
+    css: str = ""
+
+
+def verdict_cards(solution: Solution) -> tuple[Card, ...]:
+    """Iteration time, gap, verdict of the checker."""
+    own = solution.objective.value
+    rate = quotient(1000.0 * solution.samples, own)
+    check = solution.check
+    return (
+        Card(
+            f"{solution.objective.name}",
+            f"{number(own)} {solution.objective.unit}",
+            f"time model {solution.evaluation.time_model}; {number(rate)} samples/s",
+            "main",
+        ),
+        Card(
+            "gap to the lower bound",
+            percent(solution.gap),
+            f"bound {milliseconds(solution.bound.value)}; the plan is {solution.status.value}",
+            "good" if solution.status is Status.OPTIMAL else "",
+        ),
+        Card(
+            "independent check",
+            "passed" if check.ok else "failed",
+            "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below",
+            "good" if check.ok else "bad",
+        ),
+    )
+
+
+def comparison_cards(solution: Solution) -> tuple[Card, ...]:
+    """The plan against its start and against each baseline."""
+    own = solution.objective.value
+    cards = []
+    others = [("starting plan", solution.initial_ms)]
+    others += [(line.fabric, line.iteration_time_ms) for line in solution.baselines]
+    for name, time_ms in others:
+        words = comparison(own, time_ms)
+        value, _, relation = words.partition(" ")
+        if words[0].isdigit():
+            cards.append(Card(f"against {name}", f"{value} {relation.split()[0]}", f"{name}: {milliseconds(time_ms)}"))
+        else:
+            equal = words.startswith("as fast")
+            cards.append(Card(f"against {name}", "equal" if equal else "–", f"{name}: {milliseconds(time_ms)}"))
+    return tuple(cards)
+
+
+def topology_facts(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """Name and value pairs beside the picture."""
+    topology = solution.plan.topology
+    directed = int(topology.multiplicity.sum())
+    two_way = topology.links is LinkDirection.BIDIRECTIONAL
+    count = f"{counted(directed // 2, 'fibre pair')} ({directed:,} arcs)" if two_way else counted(directed, "fibre")
+    offsets = ", ".join(str(p) for p in topology.offsets)
+    return (
+        ("made by", topology.origin or "not recorded"),
+        ("offsets at every server", offsets or "none (not a circulant)"),
+        ("servers, interfaces each", f"{topology.servers}, {topology.degree}"),
+        ("links", f"{count}, {topology.links.value}"),
+        ("dark interfaces", f"{dark_ports(topology):,}"),
+        ("diameter", f"{solution.diameter} (bound d·n^(1/d) = {number(solution.diameter_bound)})"),
+        ("mean hops", number(solution.mean_hops)),
+        ("bandwidth tax", ratio(solution.evaluation.bandwidth_tax)),
+    )
+
+
+def subtitle(solution: Solution) -> str:
+    """Job and cluster in one line."""
+    cluster = solution.cluster
+    return (
+        f"{solution.workload_name}, batch {solution.samples:,} · {counted(cluster.servers, 'server')} × "
+        f"{counted(cluster.gpus_per_server, 'GPU')} · {cluster.degree} × {cluster.link_gbps:g} Gbit/s "
+        f"{cluster.links.value} per server"
+    )
+
+
+def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """Where the figures come from."""
+    cluster = solution.cluster
+    memory = "not checked" if cluster.gpu_memory_bytes is None else f"{number(cluster.gpu_memory_bytes / 2**30)} GiB"
+    return (
+        ("instance", f"{solution.name} ({solution.kind})"),
+        ("instance SHA-256", solution.instance_sha256 or "not recorded"),
+        ("method", solution.method),
+        ("seed", str(solution.seed)),
+        ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
+        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {solution.objective.unit}"),
+        ("lower bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
+        ("time model", solution.evaluation.time_model),
+        ("hop latency", f"{cluster.hop_latency_us:g} µs"),
+        ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),
+        ("inside a server", f"{cluster.intra_server_gbps:g} Gbit/s, {cluster.local_allreduce.value} AllReduce"),
+        ("GPU memory", memory),
+        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+    )
+
+
+def utilisation_legend() -> tuple[tuple[str, str], ...]:
+    """Colour class and range of each utilisation class."""
+    ends = (0.0, *USE_STEPS)
+    named = [f"{100 * a:.0f}–{100 * b:.0f} %" for a, b in itertools.pairwise(ends)]
+    named.append(f">{100 * USE_STEPS[-1]:.0f} %")
+    return tuple((f"u{place}", text) for place, text in enumerate(named))
+
+
+def render_html(solution: Solution) -> str:
+    """The whole report as one HTML page.
+
+    Everything is inline (SVG, CSS, a little script); names from the instance are escaped. Same solution, same bytes.
+    """
+    environment = Environment(
+        loader=PackageLoader("topoopt.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    links = find_links(solution)
+    return environment.get_template(TEMPLATE).render(
+        solution=solution,
+        subtitle=subtitle(solution),
+        verdict=verdict_cards(solution),
+        comparisons=comparison_cards(solution),
+        violations=solution.check.violations[:SHOWN_VIOLATIONS],
+        hidden_violations=max(0, len(solution.check.violations) - SHOWN_VIOLATIONS),
+        breakdown_bar=breakdown_bar(solution),
+        terms=breakdown_terms(solution),
+        fabrics=fabric_bars(solution),
+        topology=topology_svg(solution, links),
+        families=families(solution, links),
+        uses=utilisation_legend(),
+        facts=topology_facts(solution),
+        strategy=strategy_rows(solution),
+        panels=traffic_panels(solution),
+        link_facts=statistics_rows(solution),
+        links=link_charts(solution),
+        timeline=timeline(solution),
+        critical_strip=critical_strip(solution),
+        steps=longest_steps(solution),
+        path_text=path_summary(solution),
+        convergence=convergence(solution),
+        switches=switch_rows(solution),
+        rings=ring_rows(solution),
+        routes=route_summary(solution),
+        provenance=provenance(solution),
+        ms=milliseconds,
+        percent=percent,
+    )

@@ -1,0 +1,100 @@
+"""Knobs of the fabrics, the signature they share, and what several of them need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.simulate.network import Network
+
+Group = tuple[int, ...]
+
+US_PER_MS = 1000.0
+
+
+@dataclass(frozen=True)
+class FabricOptions:
+    """Settings of the fabrics; each uses what concerns it.
+
+    Attributes:
+        seed: of every random choice (ECMP hashing, random graph, ties between shortest paths).
+        nic_gbps: rate of the one NIC of a server on the ideal switch, Gbit/s; None: degree * link rate.
+        fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
+            costs as much as the direct-connect network (`prices.py`).
+        oversubscription: downlink over uplink bandwidth of the top-of-rack switches of the fat-tree, at least 1.
+
+    Raises:
+        InputError: a rate is not positive and finite, or the oversubscription is not in [1, inf).
+    """
+
+    seed: int = 0
+    nic_gbps: float | None = None
+    fat_tree_gbps: float | None = None
+    oversubscription: float = 1.0
+
+    def __post_init__(self) -> None:
+        problems = [
+            Problem("rate must be positive", path=name, value=str(rate), allowed="a positive number of Gbit/s")
+            for name, rate in (("nic_gbps", self.nic_gbps), ("fat_tree_gbps", self.fat_tree_gbps))
+            if rate is not None and not 0 < rate < np.inf
+        ]
+        if not 1 <= self.oversubscription < np.inf:
+            value = str(self.oversubscription)
+            problems.append(Problem("oversubscription too small", path="oversubscription", value=value, allowed=">= 1"))
+        if problems:
+            raise InputError(problems)
+
+
+class FabricBuilder(Protocol):
+    """Builds the network of a fabric for a cluster and the AllReduce groups of a job (two or more members each)."""
+
+    def __call__(self, cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network: ...
+
+
+def list_order_rings(groups: Sequence[Group], routes: PathTable) -> tuple[GroupRings, ...]:
+    """One ring for each group, in the order its members are listed, along the routes of the pairs."""
+    key = routes.source.astype(np.int64) * routes.nodes_total + routes.target
+    position = {int(pair): row for row, pair in enumerate(key)}
+
+    def path(source: int, target: int) -> tuple[int, ...]:
+        return routes.path(int(routes.pair_ptr[position[source * routes.nodes_total + target]]))
+
+    return tuple(
+        GroupRings(group, (Ring(group, 1.0, tuple(map(path, group, group[1:] + group[:1]))),)) for group in groups
+    )
+
+
+def single_path_table(nodes_total: int, source: NDArray[np.int32], paths: NDArray[np.int32]) -> PathTable:
+    """Path table of one path for each pair.
+
+    Args:
+        nodes_total: number of nodes.
+        source: int32[m], source of each pair, ascending; targets ascend within a source.
+        paths: int32[m, w], the nodes of each path, padded with -1 at the end.
+    """
+    used = paths >= 0
+    length = used.sum(axis=1)
+    pairs = len(source)
+    return PathTable(
+        nodes_total=nodes_total,
+        source=source,
+        target=paths[np.arange(pairs), length - 1],
+        pair_ptr=np.arange(pairs + 1, dtype=np.int64),
+        share=np.ones(pairs),
+        path_ptr=np.concatenate(([0], np.cumsum(length))).astype(np.int64),
+        node=paths[used],
+    )
+
+
+def server_pairs(servers: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Sources and targets of all n (n - 1) ordered pairs of distinct servers, sorted."""
+    source, target = np.divmod(np.arange(servers * servers, dtype=np.int32), servers)
+    apart = source != target
+    return source[apart].astype(np.int32), target[apart].astype(np.int32)

@@ -1,0 +1,106 @@
+"""What the checker reports, and how it reads arrays it does not trust."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+REPEATS_SHOWN = 20
+"""Violations of one code listed one by one; the rest are counted."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One law a plan or a solution breaks: a short fixed code, and a sentence naming what breaks it."""
+
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+@dataclass
+class Findings:
+    """Collects violations while a check runs; at most `REPEATS_SHOWN` of a code are kept, all are counted."""
+
+    shown: list[Violation] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, code: str, message: str) -> None:
+        """Report one violation."""
+        count = self.counts[code] = self.counts.get(code, 0) + 1
+        if count <= REPEATS_SHOWN:
+            self.shown.append(Violation(code, message))
+
+    def add_each(self, code: str, items: Iterable[int] | NDArray[np.int64], describe: Callable[[int], str]) -> None:
+        """Report one violation per item; messages are only made for those that are shown."""
+        listed = np.asarray(items, dtype=np.int64).ravel()
+        room = max(REPEATS_SHOWN - self.counts.get(code, 0), 0)
+        self.shown.extend(Violation(code, describe(int(item))) for item in listed[:room])
+        if len(listed):
+            self.counts[code] = self.counts.get(code, 0) + len(listed)
+
+    def guard(self, code: str, what: str, check: Callable[[], None]) -> None:
+        """Run a check of data of any shape: what it cannot even read is a violation, never a crash."""
+        try:
+            with np.errstate(all="ignore"):
+                check()
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+            self.add(code, f"{what} cannot be read: {type(error).__name__}: {error}")
+
+    @property
+    def clean(self) -> bool:
+        """Nothing reported so far."""
+        return not self.counts
+
+    def violations(self) -> tuple[Violation, ...]:
+        """All of them in order of discovery, then one line per code that was cut short."""
+        rest = [
+            Violation(code, f"{count - REPEATS_SHOWN} more of this kind")
+            for code, count in self.counts.items()
+            if count > REPEATS_SHOWN
+        ]
+        return (*self.shown, *rest)
+
+
+def as_int(value: object) -> int | None:
+    """The integer a value is, or None (floats and booleans are not integers)."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def as_float(value: object) -> float:
+    """The number a value is, or NaN."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        return float(value)
+    return float("nan")
+
+
+def int_array(value: object, dimensions: int) -> NDArray[np.int64] | None:
+    """An int64 array of that many dimensions, or None if the value is not one of integers."""
+    array = np.asarray(value)
+    if array.ndim != dimensions or (array.size and array.dtype.kind not in "iu"):
+        return None
+    return array.astype(np.int64)
+
+
+def float_array(value: object, dimensions: int) -> NDArray[np.float64] | None:
+    """A float64 array of that many dimensions, or None if the value is not one of numbers."""
+    array = np.asarray(value)
+    if array.ndim != dimensions or (array.size and array.dtype.kind not in "iuf"):
+        return None
+    return array.astype(np.float64)
+
+
+def differs(value: float, expected: float, relative: float = 1e-9, absolute: float = 0.0) -> bool:
+    """Whether two figures disagree; anything not finite disagrees."""
+    return not abs(value - expected) <= relative * max(abs(value), abs(expected)) + absolute
