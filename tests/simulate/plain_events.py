@@ -1,4 +1,4 @@
-"""Plain-Python version of the `rounds` and `hop` time models, written from their description: dictionaries and heapq."""
+"""Plain-Python version of the `rounds` and `hop` time models, written from their description, with dicts and heapq."""
 
 from __future__ import annotations
 
@@ -21,13 +21,25 @@ def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tup
     device_free: dict[int, float] = defaultdict(float)
     link_free: dict[int, float] = defaultdict(float)
     times: dict[int, list[float]] = {}
-    heap: list[tuple[float, int, tuple]] = []
-    serial = 0
+    heap: list[tuple[float, tuple[int, int, int, int], tuple]] = []
+    first_flow = [0]  # flows are numbered task by task, one per path or ring
+    for task in range(graph.tasks):
+        flows_here = 0
+        if graph.kind[task] == TaskKind.TRANSFER:
+            pair = int(graph.source[task]) * network.servers + int(graph.target[task])
+            flows_here = int(network.pair_ptr[pair + 1] - network.pair_ptr[pair])
+        elif graph.kind[task] == TaskKind.ALLREDUCE and graph.group[task] >= 0:
+            flows_here = int(network.group_ptr[graph.group[task] + 1] - network.group_ptr[graph.group[task]])
+        first_flow.append(first_flow[-1] + flows_here)
 
     def push(time: float, event: tuple) -> None:
-        nonlocal serial
-        heapq.heappush(heap, (time, serial, event))
-        serial += 1
+        """Events at the same time go by (task or flow number, step, hop, kind of event)."""
+        if event[0] == "ready":
+            code = (event[1], 0, 0, 0)
+        else:
+            number = first_flow[event[1]] + next(i for i, flow in enumerate(event[2]) if flow is event[3])
+            code = (number, event[4], event[5], 1 if event[0] == "segment" else 2)
+        heapq.heappush(heap, (time, code, event))
 
     def finish(task: int, end: float) -> None:
         times[task][1] = end

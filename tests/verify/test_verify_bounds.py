@@ -92,29 +92,34 @@ def test_transfer_chain_closed_form():
 
 
 def test_fan_in_shares_the_receiver():
-    """Three tables on three servers feed one: all three transfers pass its two interfaces, 3 * 0.48 ms."""
+    """Three tables on three servers feed one: all three transfers share its interfaces, and so do those back."""
     cluster = make_cluster(4, 3)
     tables = tuple(dense(f"t{i}", 240, (), sample_splits([1])) for i in range(3))
     workload = Workload("fan", 1000, (*tables, dense("layer", 4, (0, 1, 2), sample_splits([1]))))
     found = values(plan_bounds(cluster, workload, strategy((0, 0), (0, 1), (0, 2), (0, 3))))
     once = 1000 * 240 * 4 / 3e6
-    assert found["critical path with traffic"] == pytest.approx(6 + 3 * once + 1 * once)
-    assert found["bytes received by one server"] >= 6 + 3 * once
+    assert found["critical path with traffic"] == pytest.approx(6 + 3 * once + 3 * once)
+    assert found["bytes received by one server"] == pytest.approx(6 + 6 * once)
+    assert found["bytes sent by one server"] == pytest.approx(6 + 6 * once)
 
 
 def test_compute_bounds_closed_forms():
-    """Work is shared by all servers, the critical path takes the fastest splits, five tables on four servers pair up."""
-    tables = tuple(dense(f"t{i}", 4, (), sample_splits([1], 0.5 + i, 0.5)) for i in range(5))
+    """Work is shared by all servers, the longest chain cannot be, and of five tables on four servers two share one."""
+    tables = tuple(dense(f"t{i}", 4, (), sample_splits([1], 2.0, 1.0 + i / 4)) for i in range(5))
     top = dense("top", 4, tuple(range(5)), sample_splits([4], 8.0, 12.0))
     workload = Workload("job", 8, (*tables, top))
     found = values(compute_bounds(make_cluster(4, 2), workload))
-    assert found["compute work"] == pytest.approx((1 + 2 + 3 + 4 + 5 + 20) / 4)
-    assert found["compute critical path"] == pytest.approx(5 + 5)
-    assert found["whole operators on one server"] == pytest.approx(1 + 2 + 5)
+    assert found["compute work"] == pytest.approx((3 + 3.25 + 3.5 + 3.75 + 4 + 20) / 4)
+    assert found["compute critical path"] == pytest.approx(4 + 5)
+    assert found["whole operators on one server"] == pytest.approx(3 + 3.25 + 5)
+    assert found["pinned operators of one server"] == pytest.approx(5)
+    pinned = tuple(replace(table, pinned_offset=index % 2) for index, table in enumerate(tables))
+    found = values(compute_bounds(make_cluster(4, 2), Workload("job", 8, (*pinned, top))))
+    assert found["pinned operators of one server"] == pytest.approx(3 + 3.5 + 4 + 5)
 
 
 def test_a_faster_split_of_either_direction_is_not_taken_twice():
-    """A split with fast forward and one with fast backward: the turn at the top costs one of them, not the best of both."""
+    """One split is fast forward, one fast backward: the turn at the top costs one of them, not the best of both."""
     splits = (Split(1, 1.0, 10.0, 1), Split(2, 10.0, 1.0, 1))
     workload = Workload("job", 8, (dense("op", 4, (), splits),))
     assert values(compute_bounds(make_cluster(4, 2), workload))["compute critical path"] == 11.0

@@ -124,6 +124,18 @@ def test_parts_must_divide_servers_and_samples(fields, code):
     assert codes(cluster, workload, strategy_with(plan, (0, 0))) == {code}
 
 
+def test_pinned_operators_stay_where_they_are():
+    """An operator pinned to offset 1 may not stand at 0, and four parts cannot be pinned to offset 1."""
+    cluster, workload, plan = four_servers()
+    table, layer = workload.operators
+    pinned = replace(workload, operators=(replace(table, pinned_offset=1), layer))
+    assert codes(cluster, pinned, plan) == set()
+    moved = replace(workload, operators=(replace(table, pinned_offset=0), layer))
+    assert codes(cluster, moved, plan) == {"strategy-pinned"}
+    impossible = replace(workload, operators=(table, replace(layer, pinned_offset=1)))
+    assert codes(cluster, impossible, plan) == {"strategy-pinned"}
+
+
 def test_memory_is_summed_per_server():
     """100 bytes of table and 25 of layer fit 125 bytes of memory, not 124; the message names server 1."""
     cluster, workload, plan = four_servers()

@@ -4,7 +4,8 @@ Every operator produces one output tensor of `samples x output_elements` element
 `sample_ways x channel_ways x reduce_ways` parts, part index ``(a * channel_ways + b) * reduce_ways + e``:
 
 * part (a, b, e) computes samples [a N/s, (a+1) N/s) and output channels [b C/c, (b+1) C/c);
-* with `reduce_ways` r > 1 it reads only input channels [e I/r, (e+1) I/r) and yields a partial sum of its region;
+* with `reduce_ways` r > 1 an operator that mixes channels reads only input channels [e I/r, (e+1) I/r) and yields a
+  partial sum of its region;
 * an operator that `mixes_channels` (dense, attention, ...) otherwise reads all channels of its samples, one that does
   not (elementwise) reads just the channels it writes;
 * each part holds 1/(c r) of every weight; the s parts with equal (b, e) share it and all-reduce its gradient.

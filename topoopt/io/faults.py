@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the root of a document to a value."""
@@ -14,6 +15,9 @@ MAX_LISTED = 200
 """Problems shown of one file; what is beyond is counted only."""
 
 MAX_VALUE_CHARS = 80
+
+MAX_COMPARED = 2000
+"""Names a misspelt one is compared with; a comparison takes tens of microseconds."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def value_text(value: object) -> str:
 
 def nearest_text(word: object, valid: Iterable[str]) -> str:
     """The valid names, led by the one that looks most like `word`."""
-    names = list(valid)
+    names = list(islice(valid, MAX_COMPARED))
     shown = ", ".join(names[:40]) + (", ..." if len(names) > 40 else "")
     close = difflib.get_close_matches(word[:100], names, n=1) if isinstance(word, str) else []
     return f"did you mean {close[0]}? One of: {shown}" if close else f"one of: {shown}"

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.io.co_optimisation_schema import GraphWorkload, OperatorFile, SplitFile
-from topoopt.io.faults import Fault, Path, nearest_text, value_text
+from topoopt.io.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
 
 _OPERATORS: Path = ("workload", "operators")
 
@@ -106,6 +106,8 @@ def _valid_operators(raw: object) -> list[tuple[int, OperatorFile]]:
 def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
     """What is wrong with a workload in full beyond its schema, so far as the parts that follow it tell.
 
+    Operators are looked at until there is more to say than is shown.
+
     Args:
         raw: the workload as it stands in the file, already bounded in size by the schema.
         servers: n, None when it is not known.
@@ -127,7 +129,8 @@ def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
     batch = samples if isinstance(samples, int) and not isinstance(samples, bool) and samples > 0 else None
     producers: list[list[int]] = [[] for _ in listed]
     for index, operator in _valid_operators(listed):
-        faults += _operator_faults(operator, (*_OPERATORS, index), names, servers, batch)
+        if len(faults) <= MAX_LISTED:
+            faults += _operator_faults(operator, (*_OPERATORS, index), names, servers, batch)
         producers[index] = [names[source.operator] for source in operator.inputs if source.operator in names]
     _, cycle = topological_order(producers)
     if cycle:

@@ -12,7 +12,7 @@ from topoopt.io.fields import MAX_OPERATORS
 MAX_COMPUTE_TASKS = 4_000_000
 """Forward parts of all operators when each is split as finely as it may be."""
 
-MAX_TRANSFERS = 1 << 26
+MAX_TRANSFERS = 1 << 28
 """Forward transfers of all tensors when producers and consumers are split as badly as they may be."""
 
 MAX_TENSOR_BYTES = 10**15

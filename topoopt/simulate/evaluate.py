@@ -38,7 +38,7 @@ class Simulation:
 
 
 def _simulate(graph: TaskGraph, network: Network, rounds: bool) -> Simulation:
-    outcome: Outcome = simulate_events(graph_arrays(graph, network), network_arrays(network), rounds, np.inf)
+    outcome: Outcome = simulate_events(graph_arrays(graph, network), network_arrays(network), rounds, np.inf, True)
     if (outcome.end < 0).any():
         raise ValueError("the task graph has a cycle: some tasks can never start")
     return Simulation(outcome.time, outcome.start, outcome.end, outcome.cause, outcome.carried, outcome.busy)

@@ -12,7 +12,8 @@ arrival. This removes the error of the reference's segment model, which books al
   Tensors under 9000 k bytes go in one step of the same bytes and the same total fixed cost. Segments of 256 KiB.
 * `hop`: the bytes of all rounds in at most 8 segments of at least 1 MiB, the fixed costs added at the end.
 
-All members of a ring are advanced in one event (their links are distinct arcs of the same step).
+All members of a ring are advanced in one event (their links are distinct arcs of the same step). Events at the same
+time are taken in the order of their codes: task or flow number, step, hop, kind.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.units import KIB, MIB
-from topoopt.simulate.heap import pop, push
+from topoopt.simulate.heap import pop, push, put
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import Network
@@ -96,8 +97,11 @@ def network_arrays(network: Network) -> NetworkArrays:
 
 
 @kernel
-def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: float) -> Outcome:
-    """Simulate one iteration; stop early, with infinite time, once it is sure to exceed `threshold` ms."""
+def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: float, record: bool) -> Outcome:
+    """Simulate one iteration; stop early, with infinite time, once it is sure to exceed `threshold` ms.
+
+    Link loads are only added up if `record`: a search does not need them.
+    """
     tasks = len(g.kind)
     n = w.servers
     links = len(w.link_rate)
@@ -142,24 +146,20 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
 
     capacity = tasks + 2 * flows + margin
     keys = np.empty(capacity, dtype=np.float64)
-    order = np.empty(capacity, dtype=np.int64)
     values = np.empty(capacity, dtype=np.int64)
     count = 0
-    serial = 0
     for t in range(tasks):
         if indegree[t] == 0:
-            count = push(keys, order, values, count, 0.0, serial, int(t) << FLOW_SHIFT)
-            serial += 1
+            count = push(keys, values, count, 0.0, int(t) << FLOW_SHIFT)
     time = 0.0
     while count > 0:
         now = keys[0]
         event = values[0]
-        count = pop(keys, order, values, count)
+        hole = True  # the first event is dealt with; the first new one takes its place
         if now > threshold:
             return Outcome(np.inf, start, end, cause, carried, busy)
         if count + margin >= len(keys):  # several segments of one flow may be under way on a long path
             keys = np.concatenate((keys, np.empty(len(keys))))
-            order = np.concatenate((order, np.empty(len(order), dtype=np.int64)))
             values = np.concatenate((values, np.empty(len(values), dtype=np.int64)))
         what = event & ((1 << KIND_BITS) - 1)
         index = event >> FLOW_SHIFT
@@ -213,8 +213,8 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
                         chunk[f] = last_chunk[f] = amount / steps[f]
                         left[f] = 1
                     what_next = SEGMENT if g.kind[t] == TRANSFER else STEP
-                    count = push(keys, order, values, count, begin, serial, (f << FLOW_SHIFT) | what_next)
-                    serial += 1
+                    count = put(keys, values, count, hole, begin, (f << FLOW_SHIFT) | what_next)
+                    hole = False
         elif what == SEGMENT:
             f = index
             hop = (event >> HOP_SHIFT) & ((1 << HOP_BITS) - 1)
@@ -225,18 +225,19 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
             began = max(now, link_free[link])
             span = amount / w.link_rate[link]
             link_free[link] = began + span
-            carried[link] += amount
-            busy[link] += span
+            if record:
+                carried[link] += amount
+                busy[link] += span
             if hop == 0 and step + 1 < steps[f]:
                 event_next = (f << FLOW_SHIFT) | ((step + 1) << STEP_SHIFT) | SEGMENT
-                count = push(keys, order, values, count, link_free[link], serial, event_next)
-                serial += 1
+                count = put(keys, values, count, hole, link_free[link], event_next)
+                hole = False
             if w.path_ptr[path] + hop + 1 < w.path_ptr[path + 1]:
                 rate = w.link_rate[w.path_link[w.path_ptr[path] + hop + 1]]
                 arrival = max(began, link_free[link] - amount / rate) + w.hop_latency
                 event_next = event + (1 << HOP_SHIFT)
-                count = push(keys, order, values, count, arrival, serial, event_next)
-                serial += 1
+                count = put(keys, values, count, hole, arrival, event_next)
+                hole = False
             else:
                 slowest[f] = max(slowest[f], link_free[link] + w.hop_latency)
                 left[f] -= 1
@@ -256,28 +257,38 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
             latest_start = now
             latest_end = 0.0
             more = False
-            for m in range(w.ring_ptr[ring], w.ring_ptr[ring + 1]):
-                at = w.member_ptr[m] + hop
-                if at >= w.member_ptr[m + 1]:
-                    continue
-                more = more or at + 1 < w.member_ptr[m + 1]
-                link = w.member_link[at]
-                began = max(now, link_free[link])
-                span = amount / w.link_rate[link]
-                link_free[link] = began + span
-                carried[link] += amount
-                busy[link] += span
-                latest_start = max(latest_start, began)
-                latest_end = max(latest_end, began + span)
+            first, last = w.ring_ptr[ring], w.ring_ptr[ring + 1]
+            low, high = w.member_ptr[first], w.member_ptr[last]
+            if high - low == last - first and not record:  # one hop per member: their links stand in a row
+                for at in range(low, high):
+                    link = w.member_link[at]
+                    freed = max(now, link_free[link]) + amount / w.link_rate[link]
+                    link_free[link] = freed
+                    latest_end = max(latest_end, freed)
+            else:
+                for m in range(first, last):
+                    at = w.member_ptr[m] + hop
+                    if at >= w.member_ptr[m + 1]:
+                        continue
+                    more = more or at + 1 < w.member_ptr[m + 1]
+                    link = w.member_link[at]
+                    began = max(now, link_free[link])
+                    span = amount / w.link_rate[link]
+                    link_free[link] = began + span
+                    latest_start = max(latest_start, began)
+                    latest_end = max(latest_end, began + span)
+                    if record:
+                        carried[link] += amount
+                        busy[link] += span
             slowest[f] = max(slowest[f], latest_end)
             if more:
                 event_next = event + (1 << HOP_SHIFT)
-                count = push(keys, order, values, count, latest_start + w.hop_latency, serial, event_next)
-                serial += 1
+                count = put(keys, values, count, hole, latest_start + w.hop_latency, event_next)
+                hole = False
             elif step + 1 < steps[f]:
                 event_next = (f << FLOW_SHIFT) | ((step + 1) << STEP_SHIFT) | STEP
-                count = push(keys, order, values, count, slowest[f] + step_gap[f], serial, event_next)
-                serial += 1
+                count = put(keys, values, count, hole, slowest[f] + step_gap[f], event_next)
+                hole = False
             else:
                 t = task_of[f]
                 end[t] = max(end[t], slowest[f] + step_gap[f] + tail[f])
@@ -297,6 +308,8 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
                     cause[t] = done
                 indegree[t] -= 1
                 if indegree[t] == 0:
-                    count = push(keys, order, values, count, ready[t], serial, int(t) << FLOW_SHIFT)
-                    serial += 1
+                    count = put(keys, values, count, hole, ready[t], int(t) << FLOW_SHIFT)
+                    hole = False
+        if hole:
+            count = pop(keys, values, count)
     return Outcome(time, start, end, cause, carried, busy)

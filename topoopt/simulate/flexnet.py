@@ -14,7 +14,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.units import MIB
 from topoopt.simulate.events import NetworkArrays, network_arrays
-from topoopt.simulate.heap import pop, push
+from topoopt.simulate.insertion_heap import pop, push
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays, graph_arrays
 from topoopt.simulate.network import Network

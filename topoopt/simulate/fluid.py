@@ -19,7 +19,7 @@ from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.events import NetworkArrays, network_arrays
 from topoopt.simulate.flexnet import require_all_done, require_paths
 from topoopt.simulate.fluid_rates import max_min_rates
-from topoopt.simulate.heap import pop, push
+from topoopt.simulate.insertion_heap import pop, push
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays, graph_arrays
 from topoopt.simulate.network import Network

@@ -64,8 +64,8 @@ class GraphArrays(NamedTuple):
 def workload_arrays(cluster: Cluster, workload: Workload) -> WorkloadArrays:
     """Flatten a workload for the kernels.
 
-    `pinned` holds the offset of operators that may not move, -1 for the others. `local_ms` is aligned with `split` x `weight`: entry (split, w) is the time of the AllReduce inside a server of the
-    part's shard of weight tensor w, laid out per operator as splits x weights.
+    `pinned` holds the offset of operators that may not move, -1 for the others. `local_ms` is laid out per operator as
+    splits x weights: entry (split, w) is the time of the AllReduce inside a server of the part's shard of weight w.
     """
     n = cluster.servers
     group_base = np.full(n + 1, -1, dtype=np.int64)

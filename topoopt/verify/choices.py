@@ -59,7 +59,8 @@ def _choices(cluster: Cluster, workload: Workload, operator: Operator) -> Choice
     splits = tuple(
         split
         for split in operator.splits
-        if not split_problems(cluster, workload, split) and (memory is None or split.server_memory_bytes <= memory)
+        if not split_problems(cluster, workload, operator, split)
+        and (memory is None or split.server_memory_bytes <= memory)
     )
     interfaces = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
     reduction_ms, wire_bytes, least_local = [], [], []

@@ -29,6 +29,7 @@ def compute_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
     * `compute work`: every operator costs at least its cheapest split; n servers share the sum.
     * `compute critical path`: longest chain forward and back, every operator at its fastest split (`chains_of`).
     * `whole operators on one server`: see `_pigeonhole`.
+    * `pinned operators of one server`: what stands on a server whatever the strategy.
     * `no legal split`, `memory`: no plan exists, so every bound holds; infinite.
     """
     choices = choices_of(cluster, workload)
@@ -40,6 +41,7 @@ def compute_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
         Bound(sum(float(choice.work_ms.min()) for choice in choices) / cluster.servers, "compute work"),
         Bound(chains.longest, "compute critical path"),
         Bound(_pigeonhole(cluster.servers, choices), "whole operators on one server"),
+        Bound(_pinned(cluster.servers, workload, choices), "pinned operators of one server"),
     )
 
 
@@ -91,6 +93,24 @@ def _pigeonhole(servers: int, choices: tuple[Choices, ...]) -> float:
     return fullest + spread
 
 
+def _pinned(servers: int, workload: Workload, choices: tuple[Choices, ...]) -> float:
+    """Largest compute that no strategy can move off a server: pinned operators, and those with a part everywhere."""
+    fixed = np.zeros(servers)
+    for operator, choice in zip(workload.operators, choices, strict=True):
+        offset = operator.pinned_offset
+        least = np.full(servers, np.inf)
+        for split, own in zip(choice.splits, choice.forward_ms + choice.backward_ms, strict=True):
+            load = np.zeros(servers)
+            count = split.sample_ways * split.channel_ways * split.reduce_ways
+            if offset is not None:
+                load[offset + np.arange(count) * (servers // count)] = own
+            elif count == servers:
+                load[:] = own
+            least = np.minimum(least, load)
+        fixed += least
+    return float(fixed.max())
+
+
 def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...], chains: Chains) -> float:
     """Splitting more saves compute on each server and costs traffic: no strategy is good at both.
 
@@ -134,10 +154,8 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
 
     opens = _levels([0.0, *released, *forward_end])
     closes = _levels([0.0, *(chains.forward_tail[p.consumer] for p in between)])
-    return max(
-        *(bound(t, 0.0) for t in opens),
-        *(bound(t, q) for t in opens[:2] for q in closes[1:]),
-    )
+    windows = [(t, 0.0) for t in opens] + [(t, q) for t in opens[:2] for q in closes[1:]]
+    return max(bound(t, q) for t, q in windows)
 
 
 def _levels(times: list[float]) -> list[float]:

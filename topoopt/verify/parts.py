@@ -43,8 +43,8 @@ def place(index: int, operator: Operator, placement: Placement, servers: int) ->
     return Parts(index, split, placement.offset + np.arange(count, dtype=np.int64) * (servers // count))
 
 
-def split_problems(cluster: Cluster, workload: Workload, split: Split) -> list[tuple[str, str]]:
-    """Why no part layout of this split can stand on the cluster: pairs of violation code and reason."""
+def split_problems(cluster: Cluster, workload: Workload, operator: Operator, split: Split) -> list[tuple[str, str]]:
+    """Why no placement of this split is legal: pairs of violation code and reason."""
     problems = []
     count = split.sample_ways * split.channel_ways * split.reduce_ways
     if min(split.sample_ways, split.channel_ways, split.reduce_ways) < 1:
@@ -55,6 +55,8 @@ def split_problems(cluster: Cluster, workload: Workload, split: Split) -> list[t
         problems.append(
             ("strategy-samples", f"{split.sample_ways} sample ways do not divide {workload.samples} samples")
         )
+    elif operator.pinned_offset is not None and not 0 <= operator.pinned_offset < cluster.servers // count:
+        problems.append(("strategy-pinned", f"{count} parts cannot stand at offset {operator.pinned_offset}"))
     return problems
 
 
@@ -78,7 +80,7 @@ def check_strategy(
             )
             continue
         split = operator.splits[chosen]
-        problems = split_problems(cluster, workload, split)
+        problems = split_problems(cluster, workload, operator, split)
         for code, reason in problems:
             findings.add(code, f"operator {operator.name!r}: {reason}")
         if problems:
@@ -88,6 +90,12 @@ def check_strategy(
             findings.add(
                 "strategy-offset",
                 f"operator {operator.name!r}: offset {placement.offset!r} is outside 0..{stride - 1}",
+            )
+            continue
+        if operator.pinned_offset is not None and offset != operator.pinned_offset:
+            findings.add(
+                "strategy-pinned",
+                f"operator {operator.name!r}: offset {offset}, but it is pinned to {operator.pinned_offset}",
             )
             continue
         parts.append(place(index, operator, Placement(chosen, offset), cluster.servers))

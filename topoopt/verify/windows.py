@@ -14,11 +14,11 @@ def window_bound(release: NDArray[np.float64], work: NDArray[np.float64], tail: 
 
     Proof: for any set J of jobs the resource is busy for sum(work) ms after min(release), and the job of J that ends
     last is followed by at least min(tail). So T >= min release(J) + sum work(J) + min tail(J). Evaluated for the sets
-    of all jobs released no earlier than one of them, and of all jobs with no shorter tail than one of them.
+    of all jobs released no earlier than one of them, of all jobs with no shorter tail than one of them, and of one job.
     """
     if not len(work):
         return 0.0
-    best = 0.0
+    best = float((release + work + tail).max())
     for first, second in ((release, tail), (tail, release)):
         order = np.argsort(-first, kind="stable")
         bound = first[order] + np.cumsum(work[order]) + np.minimum.accumulate(second[order])

@@ -82,7 +82,7 @@ def score(
     limit: float,
 ) -> float:
     """Iteration time of a strategy, ms; infinity once it is sure to exceed `limit`."""
-    return simulate_events(lower_arrays(w, split, offset), net, rounds, limit).time
+    return simulate_events(lower_arrays(w, split, offset), net, rounds, limit, False).time
 
 
 @kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations, islice
-from math import comb, gcd
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,17 +34,17 @@ def best_distances(
     bidirectional = links is LinkDirection.BIDIRECTIONAL
     if n <= 2 or count <= 1:
         return (1,) * count
-    everything = list(range(1, (n - 1) // 2 + 1 if bidirectional else n))
-    coprime = [p for p in everything if gcd(p, n) == 1]
-    pool = coprime if len(coprime) >= count else everything
-    if len(pool) <= count:
+    everything = np.arange(1, (n - 1) // 2 + 1 if bidirectional else n, dtype=np.int64)
+    coprime = everything[np.gcd(everything, n) == 1]
+    others = (coprime if len(coprime) >= count else everything)[1:]
+    if len(others) < count:
+        pool = [1, *others.tolist()]
         spare = count - len(pool)
         # The antipodal matching twice takes the two interfaces of one ring.
         antipodal = [n // 2] * 2 if bidirectional and n % 2 == 0 and spare else []
         repeats = [pool[i % len(pool)] for i in range(spare - len(antipodal) // 2)]
         return tuple(sorted(pool + repeats + antipodal))
     search = _Search(n, bidirectional, tuple(fixed))
-    others = np.array(pool[1:], dtype=np.int64)
     steps_per_set = n * len(search.coins(np.array([[1, *others[: count - 1]]]))[0])
     if comb(len(others), count - 1) * steps_per_set <= EXHAUSTIVE_STEPS:
         return search.exhaustive(others, count - 1)
@@ -64,33 +64,33 @@ class _Search:
         rows = np.hstack((rows, np.tile(self.fixed, (len(rows), 1))))
         return np.ascontiguousarray(np.hstack((rows, self.n - rows)) if self.bidirectional else rows)
 
-    def scores(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64[rows]: diameter and sum of hops in one number that orders like the pair."""
+    def scores(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """float64[rows]: diameter + (sum of hops) / n^2, which orders like diameter, then mean hops."""
         out = np.empty((len(rows), 2), dtype=np.int64)
         ones = np.ones((len(rows), 1), dtype=np.int64)
         score_sets_kernel(self.n, self.coins(np.hstack((ones, rows))), out)
-        return out[:, 0] * (self.n * self.n + 1) + out[:, 1]
+        return np.asarray(out[:, 0] + out[:, 1] / float(self.n) ** 2, dtype=np.float64)
 
     def exhaustive(self, others: NDArray[np.int64], count: int) -> tuple[int, ...]:
         """Best of all sets, the first in lexicographic order on a tie."""
         sets = combinations(others.tolist(), count)
-        best: tuple[int, tuple[int, ...]] | None = None
+        best: tuple[float, tuple[int, ...]] | None = None
         while chunk := list(islice(sets, 4096)):
             scores = self.scores(np.array(chunk, dtype=np.int64))
             index = int(np.argmin(scores))
             if best is None or scores[index] < best[0]:
-                best = (int(scores[index]), chunk[index])
+                best = (float(scores[index]), chunk[index])
         assert best is not None
         return (1, *best[1])
 
     def local(self, others: NDArray[np.int64], count: int, budget: int, rng: np.random.Generator) -> tuple[int, ...]:
         """Replace one distance at a time, from geometric and random starts, until `budget` sets are scored."""
-        budget = max(budget, 4 * BATCH)
-        starts = _starts(self.n, others, count, BATCH // 2, rng)
+        budget = max(budget, 8)
+        starts = _starts(self.n, others, count, min(BATCH // 2, max(4, budget // 4)), rng)
         scores = self.scores(others[starts])
         budget -= len(starts)
         order = np.argsort(scores, kind="stable")
-        best_score, best = int(scores[order[0]]), starts[order[0]]
+        best_score, best = float(scores[order[0]]), starts[order[0]]
         score, current = best_score, best
         stale, next_start = 0, 1
         while budget > 0:
@@ -99,14 +99,14 @@ class _Search:
             budget -= len(trial)
             index = int(np.argmin(values))
             if values[index] < score:
-                score, current, stale = int(values[index]), trial[index], 0
+                score, current, stale = float(values[index]), trial[index], 0
             else:
                 stale += 1
             if score < best_score:
                 best_score, best = score, current
             if stale >= 2 * count:
                 pick = order[next_start % len(order)]
-                score, current, stale, next_start = int(scores[pick]), starts[pick], 0, next_start + 1
+                score, current, stale, next_start = float(scores[pick]), starts[pick], 0, next_start + 1
         return (1, *sorted(int(p) for p in others[best]))
 
 

@@ -20,7 +20,7 @@ from topoopt.core.errors import InfeasibleError
 from topoopt.core.routing import PathTable
 
 MOST_DECOMPOSITIONS = 48
-MOVES = 40_000
+MOVES = 60_000
 
 
 @dataclass(frozen=True, eq=False)

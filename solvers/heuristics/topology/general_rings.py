@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from math import gcd
 
 import numpy as np
@@ -15,6 +16,8 @@ from topoopt.core.routing import Ring
 
 ARITHMETIC_ORDERS = 4
 ORDERS_TRIED = 6
+ALL_ORDERS_SIZE = 5
+ORDERS_TRIED_SMALL = 24
 LONGEST_ORDER = 1.5
 TWO_OPT_SIZE = 64
 HOP_PRICE = 0.01
@@ -93,10 +96,19 @@ def _orders(graph: ArcGraph, members: list[int], seed: int) -> list[tuple[int, .
     """Different member orders of few hops, both ways round: ascending, arithmetic, and a two-opted tour."""
     size = len(members)
     hops = graph.hops_to[np.ix_(members, members)].T.astype(np.int64)  # hops[i, j] from member i to member j
+    if size <= ALL_ORDERS_SIZE:
+        every = [(0, *rest) for rest in permutations(range(1, size))]
+        return _shortest_orders(hops, members, every, ORDERS_TRIED_SMALL)
     multipliers = [q for q in range(1, size) if gcd(q, size) == 1]
     every = [tuple(q * i % size for i in range(size)) for q in multipliers[: ARITHMETIC_ORDERS + 1]]
     every += [_tour(hops, start) for start in np.random.default_rng(seed).permutation(size)[:2].tolist()]
     every += [(order[0], *reversed(order[1:])) for order in every]
+    return _shortest_orders(hops, members, every, ORDERS_TRIED)
+
+
+def _shortest_orders(
+    hops: NDArray[np.int64], members: list[int], every: list[tuple[int, ...]], limit: int
+) -> list[tuple[int, ...]]:
     lengths = {order: int(hops[order, np.roll(order, -1)].sum()) for order in every}
     ranked = sorted(lengths, key=lambda order: lengths[order])
     shortest = lengths[ranked[0]]

@@ -1,0 +1,96 @@
+"""Circulant topologies and the permutations of the optical switches."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solvers.heuristics.topology import assign_switches, circulant_topology
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.topology import Topology
+
+BOTH = LinkDirection.BIDIRECTIONAL
+ONE_WAY = LinkDirection.UNIDIRECTIONAL
+
+
+def patched(switches: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> Counter[tuple[int, int]]:
+    """Unit arcs the switches realise; fails unless every row is a partial permutation."""
+    arcs: Counter[tuple[int, int]] = Counter()
+    for row in switches.tolist():
+        heads = [head for head in row if head >= 0]
+        assert len(heads) == len(set(heads))
+        arcs.update((tail, head) for tail, head in enumerate(row) if head >= 0)
+    return arcs
+
+
+def listed(topology: Topology) -> Counter[tuple[int, int]]:
+    """Unit arcs a topology lists."""
+    return Counter({(int(a), int(b)): int(m) for (a, b), m in zip(topology.arcs, topology.multiplicity, strict=True)})
+
+
+def test_circulant_links_every_server_alike() -> None:
+    """n = 12, {1,5}: the testbed's 24 two-way links, each server next to +-1 and +-5."""
+    topology = circulant_topology(12, 4, BOTH, (1, 5))
+    assert len(topology.arcs) == 48
+    assert topology.offsets == (1, 5, 7, 11)
+    assert {(int(b) - int(a)) % 12 for a, b in topology.arcs} == {1, 5, 7, 11}
+    assert patched(topology.switches) == listed(topology)
+    for row in topology.switches.tolist():
+        assert len({(head - tail) % 12 for tail, head in enumerate(row)}) == 1, "one distance per switch"
+
+
+def test_parallel_and_antipodal_links() -> None:
+    """A repeated distance doubles its links; n/2 twice is a double link that takes two interfaces."""
+    topology = circulant_topology(8, 6, BOTH, (3, 3, 4, 4))
+    assert topology.offsets == (3, 4, 5)
+    assert set(topology.multiplicity.tolist()) == {2}
+    assert patched(topology.switches) == listed(topology)
+
+
+def test_bad_circulants_are_refused() -> None:
+    """Too many interfaces, a self link, or a common divisor with n."""
+    with pytest.raises(InputError, match="interfaces"):
+        circulant_topology(16, 4, BOTH, (1, 3, 5))
+    with pytest.raises(InputError, match="itself"):
+        circulant_topology(16, 4, BOTH, (1, 16))
+    with pytest.raises(InfeasibleError, match="do not connect"):
+        circulant_topology(16, 4, BOTH, (2, 6))
+
+
+@settings(max_examples=50, deadline=None)
+@given(n=st.integers(2, 20), degree=st.integers(1, 6), seed=st.integers(0, 2**31))
+def test_any_multigraph_of_the_degree_can_be_patched(n: int, degree: int, seed: int) -> None:
+    """Koenig: d colours are enough; random unions of d partial permutations are covered exactly."""
+    rng = np.random.default_rng(seed)
+    counts: Counter[tuple[int, int]] = Counter()
+    for _ in range(degree):
+        heads = rng.permutation(n)
+        counts.update((i, int(heads[i])) for i in range(n) if heads[i] != i and rng.random() < 0.9)
+    if not counts:
+        return
+    arcs = np.array(sorted(counts), dtype=np.int32)
+    multiplicity = np.array([counts[int(a), int(b)] for a, b in arcs], dtype=np.int32)
+    assert patched(assign_switches(n, degree, arcs, multiplicity)) == counts
+
+
+def test_a_server_with_too_many_links_is_named() -> None:
+    """Three arcs out of server 0 do not fit two interfaces."""
+    arcs = np.array([[0, 1], [0, 2], [0, 3]], dtype=np.int32)
+    with pytest.raises(InputError, match="server 0"):
+        assign_switches(4, 2, arcs, np.ones(3, dtype=np.int32))
+
+
+def test_large_irregular_topology_is_patched() -> None:
+    """1024 servers, 8 random permutations: every arc on exactly one switch."""
+    rng = np.random.default_rng(5)
+    counts: Counter[tuple[int, int]] = Counter()
+    for _ in range(8):
+        counts.update(enumerate(rng.permutation(1024).tolist()))
+    arcs = np.array(sorted(counts), dtype=np.int32)
+    multiplicity = np.array([counts[int(a), int(b)] for a, b in arcs], dtype=np.int32)
+    assert patched(assign_switches(1024, 8, arcs, multiplicity)) == counts

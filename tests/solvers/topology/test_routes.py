@@ -1,0 +1,212 @@
+"""Routes of all pairs: shortest, complete, balanced; the split by linear program against known optima."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from solvers.heuristics.topology import (
+    balanced_routes,
+    circulant_routes,
+    circulant_topology,
+    find_topology,
+    hop_table,
+    link_loads,
+    split_routes_lp,
+    totient,
+)
+from solvers.heuristics.topology.assemble import assemble
+from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.demand import AllReduceDemand, Demand
+from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.routing import PathTable
+from topoopt.core.topology import Topology
+
+BOTH = LinkDirection.BIDIRECTIONAL
+ONE_WAY = LinkDirection.UNIDIRECTIONAL
+
+
+def digraph(topology: Topology) -> nx.DiGraph[int]:
+    """Arcs without parallel ones."""
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_edges_from(topology.arcs.tolist())
+    return graph
+
+
+def check(topology: Topology, routes: PathTable, *, slack: int = 0) -> None:
+    """All ordered pairs, simple paths over arcs, within `slack` of the shortest, shares summing to one."""
+    n = topology.servers
+    pairs = list(zip(routes.source.tolist(), routes.target.tolist(), strict=True))
+    assert pairs == [(s, t) for s in range(n) for t in range(n) if s != t]
+    hops = dict(nx.all_pairs_shortest_path_length(digraph(topology)))
+    arcs = {(a, b) for a, b in topology.arcs.tolist()}
+    for index, (s, t) in enumerate(pairs):
+        first, last = int(routes.pair_ptr[index]), int(routes.pair_ptr[index + 1])
+        assert routes.share[first:last].sum() == pytest.approx(1.0)
+        paths = [routes.path(p) for p in range(first, last)]
+        assert len(set(paths)) == len(paths)
+        for path in paths:
+            assert (path[0], path[-1]) == (s, t)
+            assert len(set(path)) == len(path)
+            assert len(path) - 1 <= hops[s][t] + slack
+            assert all(step in arcs for step in pairwise(path))
+
+
+def naive_peak(topology: Topology, weights: NDArray[np.float64]) -> float:
+    """Largest load when every pair takes networkx's first shortest path."""
+    load: dict[tuple[int, int], float] = {}
+    capacity = {(int(a), int(b)): int(m) for (a, b), m in zip(topology.arcs, topology.multiplicity, strict=True)}
+    for s, paths in nx.all_pairs_shortest_path(digraph(topology)):
+        for t, path in paths.items():
+            for step in pairwise(path):
+                load[step] = load.get(step, 0.0) + weights[s, t] / capacity[step]
+    return max(load.values())
+
+
+@pytest.mark.parametrize(
+    ("n", "distances", "links", "optimum"),
+    # Optima of one decomposition per displacement, found by an integer program over all of them.
+    [
+        (12, (1, 5), BOTH, 6),
+        (16, (1, 5), BOTH, 9),
+        (16, (1, 4), BOTH, 8),
+        (16, (1, 3, 5, 9), BOTH, 3),
+        (128, (1, 13), BOTH, 189),
+        (128, (1, 5, 13, 39), BOTH, 48),
+        (16, (1, 3, 7, 12), ONE_WAY, 8),
+        (32, (1, 5, 8, 18), ONE_WAY, 20),
+    ],
+)
+def test_circulant_routes_are_balanced_over_the_coins(
+    n: int, distances: tuple[int, ...], links: LinkDirection, optimum: int
+) -> None:
+    """Uniform all-to-all: the largest load is the optimum over routes that are the same from every source."""
+    degree = len(distances) * (2 if links is BOTH else 1)
+    topology = circulant_topology(n, degree, links, distances)
+    routes = circulant_routes(n, topology.offsets)
+    if n <= 32:
+        check(topology, routes)
+    load = link_loads(topology, routes)
+    assert load.max() == pytest.approx(optimum)
+    assert load.sum() == pytest.approx(n * hop_table(n, topology.offsets).sum()), "every path is shortest"
+
+
+@pytest.mark.parametrize(("n", "degree", "distances"), [(16, 4, (1, 5)), (16, 8, (1, 3, 5, 9)), (12, 4, (1, 5))])
+def test_split_traffic_meets_the_distance_bound(n: int, degree: int, distances: tuple[int, ...]) -> None:
+    """Four parcels per pair bring the largest load within 5 % of sum(hops) / d, which nothing can beat."""
+    topology = circulant_topology(n, degree, BOTH, distances)
+    bound = hop_table(n, topology.offsets).sum() / degree
+    peak = link_loads(topology, balanced_routes(topology, paths_per_pair=4)).max()
+    assert bound * (1 - 1e-9) <= peak <= 1.05 * bound
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(2, 14), degree=st.integers(2, 5), seed=st.integers(0, 2**31), parcels=st.integers(1, 3))
+def test_balanced_routes_on_any_topology(n: int, degree: int, seed: int, parcels: int) -> None:
+    """Skewed demand on the finder's topologies: complete, shortest, repeatable, no worse than first shortest paths."""
+    rng = np.random.default_rng(seed)
+    weights = rng.lognormal(0, 1.5, (n, n)) * (rng.random((n, n)) < 0.7)
+    np.fill_diagonal(weights, 0.0)
+    topology = find_topology(Cluster(n, 4, degree, 100.0), Demand(weights, ()))
+    routes = balanced_routes(topology, weights, paths_per_pair=parcels, seed=seed)
+    check(topology, routes)
+    assert np.diff(routes.pair_ptr).max() <= parcels
+    again = balanced_routes(topology, weights, paths_per_pair=parcels, seed=seed)
+    assert again.node.tobytes() == routes.node.tobytes()
+    if weights.any():
+        assert link_loads(topology, routes, weights).max() <= naive_peak(topology, weights) * (1 + 1e-9)
+
+
+def test_balanced_routes_beat_first_shortest_paths() -> None:
+    """Single paths by search order load the worst link 1.6 times the balanced load or more (n = 16, d = 4)."""
+    topology = circulant_topology(16, 4, BOTH, (1, 5))
+    uniform = np.ones((16, 16)) - np.eye(16)
+    balanced = link_loads(topology, balanced_routes(topology)).max()
+    assert naive_peak(topology, uniform) >= 1.2 * balanced
+
+
+def test_invariant_weights_and_parallel_links() -> None:
+    """Traffic by displacement on a circulant with double +-1 links: these carry twice as much."""
+    topology = circulant_topology(16, 6, BOTH, (1, 1, 5))
+    weights = np.zeros((16, 16))
+    for i in range(16):
+        weights[i, (i + 6) % 16] = 1.0  # 6 = 1 + 5 in two hops
+        weights[i, (i + 2) % 16] = 1.0  # 2 = 1 + 1
+    load = link_loads(topology, balanced_routes(topology, weights), weights)
+    shift = (topology.arcs[:, 1] - topology.arcs[:, 0]) % 16
+    np.testing.assert_allclose(load[shift == 1], 1.5)
+    np.testing.assert_allclose(load[shift == 5], 1.0)
+
+
+def test_routes_at_1024_servers() -> None:
+    """All 1 047 552 pairs in one table, every path shortest, largest load within 6 % of the distance bound."""
+    n = 1024
+    result = totient(n, 8, BOTH, "flexnet")
+    topology = circulant_topology(n, 8, BOTH, result.distances)
+    routes = balanced_routes(topology)
+    assert len(routes.source) == n * (n - 1)
+    hops = hop_table(n, result.offsets)
+    assert np.array_equal(np.diff(routes.path_ptr) - 1, hops[(routes.target - routes.source) % n])
+    assert link_loads(topology, routes).max() <= 1.06 * hops.sum() / 8
+
+
+def test_balanced_routes_refuse_bad_input() -> None:
+    """Wrong shape, negative or infinite traffic, no path at all."""
+    topology = circulant_topology(8, 4, BOTH, (1, 3))
+    for bad in (np.ones((3, 3)), -np.ones((8, 8)), np.full((8, 8), np.inf)):
+        with pytest.raises(InputError):
+            balanced_routes(topology, bad)
+    with pytest.raises(InputError, match="paths_per_pair"):
+        balanced_routes(topology, paths_per_pair=0)
+    cut = replace(topology, arcs=topology.arcs[:4], multiplicity=topology.multiplicity[:4], offsets=())
+    with pytest.raises(InfeasibleError, match="no route"):
+        balanced_routes(cut)
+    with pytest.raises(InfeasibleError, match="connect"):
+        circulant_routes(8, (2, 6))
+
+
+@pytest.mark.parametrize(
+    ("n", "distances", "theta"),
+    [(16, (1, 3, 7, 12), 7.25), (16, (1, 3, 5, 7), 7.5), (32, (1, 5, 8, 18), 19.5)],
+)
+def test_split_by_program_reaches_known_optima(n: int, distances: tuple[int, ...], theta: float) -> None:
+    """Uniform demand on directed circulants: published optimal link utilisation of the full routing program."""
+    topology = circulant_topology(n, 4, ONE_WAY, distances)
+    routes = split_routes_lp(topology, None, 12)
+    check(topology, routes, slack=1)
+    assert link_loads(topology, routes).max() == pytest.approx(theta, rel=1e-6)
+
+
+def arcs_of(rows: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Unit arcs."""
+    return np.array(rows, dtype=np.int64)
+
+
+def test_split_follows_capacity() -> None:
+    """A diamond with a double lower branch: one unit from 0 to 3 splits 1/3 : 2/3, largest load 1/3."""
+    rows = [(0, 1), (1, 3), (0, 2), (0, 2), (2, 3), (2, 3), (3, 0)]
+    topology = assemble(4, 3, ONE_WAY, [arcs_of(rows)], "diamond")
+    weights = np.zeros((4, 4))
+    weights[0, 3] = 1.0
+    routes = split_routes_lp(topology, weights, 4)
+    pair = int(np.flatnonzero((routes.source == 0) & (routes.target == 3))[0])
+    shares = {routes.path(p): routes.share[p] for p in range(routes.pair_ptr[pair], routes.pair_ptr[pair + 1])}
+    assert shares == pytest.approx({(0, 1, 3): 1 / 3, (0, 2, 3): 2 / 3})
+    assert link_loads(topology, routes, weights).max() == pytest.approx(1 / 3)
+
+
+def test_finder_with_all_routes_at_1024_servers() -> None:
+    """AllReduce over 1024 servers of degree 8: rings on all interfaces and a route for every pair."""
+    n = 1024
+    demand = Demand(np.zeros((n, n)), (AllReduceDemand(tuple(range(n)), 1e9),))
+    topology = find_topology(Cluster(n, 4, 8, 100.0), demand)
+    assert topology.offsets == (1, 7, 33, 181, n - 181, n - 33, n - 7, n - 1)
+    assert len(balanced_routes(topology).source) == n * (n - 1)

@@ -1,0 +1,286 @@
+"""check_solution accepts an honest solution and names every figure that is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from verify_cases import four_servers, twelve_servers, with_arrays
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.demand import AllReduceDemand, Demand
+from topoopt.core.instance import CoOptimisation
+from topoopt.core.solution import Baseline, Bound, Breakdown, CheckResult, Evaluation, Objective, Solution
+from topoopt.core.status import Status, StopReason
+from topoopt.verify import best_bound, check_solution, instance_bounds
+
+GROUP_BYTES = 4.0 * (4096 + 8)
+
+
+def honest_solution():
+    """The four-server plan, its figures worked out by hand.
+
+    Table on server 1: forward 1 ms, then 48 bytes (2 samples of 6 elements) to each other server, forward 0.25 ms and
+    backward 0.5 ms everywhere, 48 bytes back, backward 2 ms; 16416 bytes reduced by rings both ways meanwhile. At
+    1e6 bytes/ms on every link, the opposite server's bytes share a link with a neighbour's on the way there.
+    """
+    cluster, workload, plan = four_servers()
+    instance = CoOptimisation("four", cluster, workload, sha256="ab" * 32)
+    matrix = np.zeros((4, 4))
+    matrix[1, [0, 2, 3]] = matrix[[0, 2, 3], 1] = 48.0
+    link_bytes = np.full(8, 0.5 * 2 * 3 / 4 * GROUP_BYTES)
+    arcs = [tuple(arc) for arc in plan.topology.arcs.tolist()]
+    for source, target in ((1, 0), (1, 2), (1, 3), (0, 1), (2, 1), (3, 1)):
+        routes = plan.routes
+        pair = next(k for k in range(12) if (routes.source[k], routes.target[k]) == (source, target))
+        path = routes.path(pair)
+        for hop in pairwise(path):
+            link_bytes[arcs.index(hop)] += 48.0
+    total = 1.0 + 96e-6 + 0.75 + 96e-6 + 2.0
+    evaluation = Evaluation(
+        time_model="by hand",
+        iteration_time_ms=total,
+        breakdown=Breakdown(3.75, 192e-6, 0.0, 0.0, 3.75),
+        link_bytes=link_bytes,
+        link_utilisation=link_bytes / 1e6 / total,
+        bandwidth_tax=float(link_bytes.sum()) / (6 * 48 + 6 * GROUP_BYTES),
+        timeline=(),
+        critical_path=(),
+    )
+    return instance, Solution(
+        name="four",
+        kind="co-optimisation",
+        status=Status.FEASIBLE,
+        stopped_by=StopReason.CONVERGED,
+        objective=Objective("iteration_time", total, "ms"),
+        bound=best_bound(cluster, workload),
+        check=CheckResult(True, ()),
+        seed=0,
+        method="hand",
+        cluster=cluster,
+        workload_name="two-layers",
+        samples=8,
+        plan=plan,
+        operators=(),
+        demand=Demand(matrix, (AllReduceDemand((0, 1, 2, 3), GROUP_BYTES),)),
+        evaluation=evaluation,
+        initial_ms=total,
+        diameter=2,
+        mean_hops=4 / 3,
+        diameter_bound=2 * 4**0.5,
+        baselines=(Baseline("ideal-switch", 3.75, "hand"),),
+        convergence=(),
+        instance_sha256="ab" * 32,
+        versions=(),
+    )
+
+
+INSTANCE, SOLUTION = honest_solution()
+
+
+def codes(solution, instance=INSTANCE):
+    """The set of codes reported."""
+    return {violation.code for violation in check_solution(instance, solution)}
+
+
+def test_honest_solution_is_accepted():
+    """Figures worked out by hand agree with those recomputed."""
+    assert check_solution(INSTANCE, SOLUTION) == ()
+
+
+def evaluated(**changes):
+    """The solution with another evaluation."""
+    return replace(SOLUTION, evaluation=replace(SOLUTION.evaluation, **changes))
+
+
+def slower(**changes):
+    """The solution at 100 ms, gap and utilisation consistent, then changed."""
+    slow = replace(
+        SOLUTION,
+        objective=Objective("iteration_time", 100.0, "ms"),
+        evaluation=replace(
+            SOLUTION.evaluation, iteration_time_ms=100.0, breakdown=Breakdown(100.0, 0.0, 0.0, 0.0, 100.0)
+        ),
+    )
+    return replace(slow, **changes)
+
+
+def test_worse_values_are_no_violation():
+    """A slow plan is a plan."""
+    assert codes(slower()) == set()
+
+
+def at(array, index, factor):
+    """A copy with one entry multiplied."""
+    copy = array.copy()
+    copy[index] *= factor
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("solution", "code"),
+    [
+        (replace(SOLUTION, name="five"), "identity"),
+        (replace(SOLUTION, kind="placement"), "identity"),
+        (replace(SOLUTION, workload_name="three-layers"), "identity"),
+        (replace(SOLUTION, samples=9), "identity"),
+        (replace(SOLUTION, instance_sha256="cd" * 32), "instance-sha256"),
+        (replace(SOLUTION, cluster=replace(SOLUTION.cluster, link_gbps=9.0)), "cluster"),
+        (replace(SOLUTION, cluster=replace(SOLUTION.cluster, links=LinkDirection.UNIDIRECTIONAL)), "cluster"),
+        (replace(SOLUTION, objective=Objective("iteration_time", 4.0, "ms")), "objective"),
+        (evaluated(breakdown=Breakdown(3.75, 0.1, 0.0, 0.0, 3.75)), "breakdown"),
+        (evaluated(breakdown=Breakdown(4.75, 192e-6, -1.0, 0.0, 3.75)), "breakdown"),
+        (evaluated(iteration_time_ms=float("nan")), "evaluation"),
+        (
+            replace(SOLUTION, demand=replace(SOLUTION.demand, model_parallel_bytes=np.zeros((4, 4)))),
+            "demand",
+        ),
+        (replace(SOLUTION, demand=replace(SOLUTION.demand, model_parallel_bytes=np.zeros((3, 3)))), "demand"),
+        (replace(SOLUTION, demand=replace(SOLUTION.demand, allreduce=())), "demand-groups"),
+        (
+            replace(SOLUTION, demand=replace(SOLUTION.demand, allreduce=(AllReduceDemand((0, 1, 2, 3), 16417.0),))),
+            "demand-groups",
+        ),
+        (replace(SOLUTION, demand=replace(SOLUTION.demand, allreduce=SOLUTION.demand.allreduce * 2)), "demand-groups"),
+        (replace(SOLUTION, diameter=3), "distance"),
+        (replace(SOLUTION, mean_hops=1.3), "distance"),
+        (replace(SOLUTION, diameter_bound=3.0), "distance"),
+        (evaluated(link_bytes=at(SOLUTION.evaluation.link_bytes, 3, 1.01)), "link-bytes"),
+        (evaluated(link_bytes=SOLUTION.evaluation.link_bytes[:-1]), "link-bytes"),
+        (evaluated(link_utilisation=at(SOLUTION.evaluation.link_utilisation, 2, 0.99)), "link-utilisation"),
+        (evaluated(link_utilisation=np.full(8, 1.01)), "link-utilisation"),
+        (evaluated(link_utilisation=np.full(8, np.nan)), "link-utilisation"),
+        (evaluated(bandwidth_tax=1.0), "bandwidth-tax"),
+        (replace(SOLUTION, bound=replace(SOLUTION.bound, value=SOLUTION.bound.value * 1.0001)), "bound-claim"),
+        (replace(SOLUTION, bound=Bound(3.9, "hope")), "gap"),
+        (replace(SOLUTION, bound=Bound(float("nan"), "hope")), "gap"),
+        (replace(SOLUTION, bound=Bound(1.0, "compute work"), status=Status.OPTIMAL), "status"),
+        (replace(SOLUTION, status=Status.INFEASIBLE), "status"),
+        (replace(SOLUTION, initial_ms=0.1), "bound"),
+        (replace(SOLUTION, baselines=(Baseline("ideal-switch", 1.0, "too good"),)), "baseline"),
+        (replace(SOLUTION, baselines=(Baseline("ideal-switch", float("nan"), "broken"),)), "baseline"),
+        (replace(SOLUTION, plan=replace(SOLUTION.plan, rings=())), "ring-missing"),
+        (
+            replace(SOLUTION, plan=replace(SOLUTION.plan, topology=with_arrays(SOLUTION.plan.topology, degree=3))),
+            "topology-cluster",
+        ),
+    ],
+)
+def test_dishonest_figures_are_named(solution, code):
+    """Every figure is recomputed."""
+    assert code in codes(solution)
+
+
+def test_only_the_wrong_figure_is_named():
+    """One wrong figure does not blame the others."""
+    assert codes(replace(SOLUTION, diameter=3)) == {"distance"}
+    assert codes(evaluated(bandwidth_tax=1.0)) == {"bandwidth-tax"}
+    assert codes(replace(SOLUTION, demand=replace(SOLUTION.demand, allreduce=()))) == {"demand-groups"}
+
+
+def test_beating_a_bound_is_an_error_with_the_bound_named():
+    """3.74 ms is consistent in itself, but table and layer cannot run in less than 3.75 ms."""
+    fast = replace(
+        SOLUTION,
+        objective=Objective("iteration_time", 3.74, "ms"),
+        bound=Bound(1.0, "compute work"),
+        evaluation=replace(SOLUTION.evaluation, iteration_time_ms=3.74, breakdown=Breakdown(3.74, 0.0, 0.0, 0.0, 3.74)),
+        initial_ms=4.0,
+    )
+    violations = [violation for violation in check_solution(INSTANCE, fast) if violation.code == "bound"]
+    assert violations
+    assert any("critical path" in violation.message for violation in violations)
+
+
+def test_a_plan_just_above_the_free_bound_is_held_against_its_own_bound():
+    """Split in four, the transfers of this plan cannot be hidden, though another plan might have none."""
+    lowest = max(bound.value for bound in instance_bounds(INSTANCE.cluster, INSTANCE.workload))
+    assert lowest <= 3.75
+    value = 3.75 * (1 + 1e-7)
+    fast = replace(
+        slower(),
+        objective=Objective("iteration_time", value, "ms"),
+        evaluation=replace(
+            SOLUTION.evaluation, iteration_time_ms=value, breakdown=Breakdown(value, 0.0, 0.0, 0.0, value)
+        ),
+    )
+    (violation,) = [violation for violation in check_solution(INSTANCE, fast) if violation.code == "bound"][:1]
+    assert "traffic" in violation.message or "bytes" in violation.message
+
+
+def test_optimal_solutions_match_their_bound():
+    """A one-operator job that reaches the bound may be called optimal."""
+    found = best_bound(INSTANCE.cluster, INSTANCE.workload)
+    claimed = replace(SOLUTION, status=Status.OPTIMAL, bound=replace(found, value=SOLUTION.objective.value))
+    assert "bound-claim" in codes(claimed)
+
+
+junk = st.one_of(st.none(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=3), st.just(()), st.just({}))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(
+        [
+            ("objective", "value"),
+            ("bound", "value"),
+            ("demand", "model_parallel_bytes"),
+            ("demand", "allreduce"),
+            ("evaluation", "iteration_time_ms"),
+            ("evaluation", "breakdown"),
+            ("evaluation", "link_bytes"),
+            ("evaluation", "link_utilisation"),
+            ("evaluation", "bandwidth_tax"),
+            *((None, name) for name in ("plan", "demand", "evaluation", "objective", "bound", "cluster", "status")),
+            *((None, name) for name in ("diameter", "mean_hops", "diameter_bound", "instance_sha256", "baselines")),
+        ]
+    ),
+    junk,
+)
+def test_junk_in_any_field_is_a_violation(where, value):
+    """A field of any type is reported, never raised (no baselines are fine)."""
+    part, name = where
+    if part is None:
+        broken = replace(SOLUTION, **{name: value})
+    else:
+        broken = replace(SOLUTION, **{part: replace(getattr(SOLUTION, part), **{name: value})})
+    harmless = (name == "baselines" and value in ((), {}, "")) or (
+        part == "bound" and isinstance(value, int | float) and 0 <= value <= SOLUTION.bound.value
+    )
+    assert check_solution(INSTANCE, broken) or harmless or (name == "diameter" and value == 2)
+
+
+def test_simulated_solution_is_accepted():
+    """The simulator's own evaluation of the twelve-server plan passes every check."""
+    from topoopt.simulate.demand import demand_of
+    from topoopt.simulate.evaluate import evaluate
+    from topoopt.simulate.fabrics import direct_connect_network
+    from topoopt.simulate.lower import build_task_graph
+
+    cluster, workload, plan = twelve_servers()
+    graph = build_task_graph(cluster, workload, plan.strategy)
+    evaluation = evaluate(graph, direct_connect_network(cluster, plan.topology, plan.routes, plan.rings))
+    instance = CoOptimisation("twelve", cluster, workload, sha256="ef" * 32)
+    solution = replace(
+        SOLUTION,
+        name="twelve",
+        objective=Objective("iteration_time", evaluation.iteration_time_ms, "ms"),
+        bound=best_bound(cluster, workload),
+        cluster=cluster,
+        workload_name="twelve",
+        samples=24,
+        plan=plan,
+        demand=demand_of(graph),
+        evaluation=evaluation,
+        initial_ms=evaluation.iteration_time_ms,
+        diameter=3,
+        mean_hops=20 / 11,
+        diameter_bound=4 * 12**0.25,
+        baselines=(),
+        instance_sha256="ef" * 32,
+    )
+    assert check_solution(instance, solution) == ()
