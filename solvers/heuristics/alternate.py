@@ -39,7 +39,13 @@ Progress = Callable[[str, int, float], None]
 """Called with (phase, proposals made since the last call, best iteration time so far in ms)."""
 
 IMPROVEMENT = 5e-4
-"""Relative gain below which a round of the loop counts as converged."""
+"""Relative gain below which a turn of the loop counts as no improvement."""
+
+PATIENCE = 2
+"""Turns without improvement after which the loop has converged."""
+
+HEAT = (0.008, 0.03)
+"""Starting temperature of the strategy search of a turn, by the number of turns without improvement before it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +66,12 @@ class LoopSettings:
         budget: strategy proposals in all.
         topologies: candidate topologies looked at per strategy.
         beam: (start, topology) pairs that are annealed.
-        rounds_of_loop: most alternations after the first.
         search_strategy, search_topology: switch one half of the loop off.
     """
 
     budget: int
     topologies: int
     beam: int = 3
-    rounds_of_loop: int = 4
     search_strategy: bool = True
     search_topology: bool = True
 
@@ -89,6 +93,7 @@ class LoopResult:
 class _Log:
     progress: Progress | None
     proposals: int = 0
+    turns: int = 0
     best_ms: float = float("inf")
     points: list[ConvergencePoint] = field(default_factory=list)
 
@@ -137,17 +142,19 @@ class Alternation:
             for index, candidate in enumerate(pool):
                 found = self._anneal(candidate, explore, index, "explore")
                 best = min(best, self._topology_step(found), key=lambda c: c.iteration_time_ms)
-            for turn in range(self.settings.rounds_of_loop):
-                if self.stop.reason() is not None:
+            share = self.settings.budget // 10
+            stale = 0
+            while stale < PATIENCE and self.stop.reason() is None:
+                turn = self.log.turns
+                if self.log.proposals + share > self.settings.budget * 7 // 8:
+                    spent = StopReason.BUDGET
                     break
-                share = self.settings.budget * 3 // 8 // self.settings.rounds_of_loop
-                found = self._topology_step(self._anneal(best, share, 100 + turn, "alternate", start=0.008))
+                self.log.turns += 1
+                heat = HEAT[min(stale, len(HEAT) - 1)]
+                found = self._topology_step(self._anneal(best, share, 100 + turn, "alternate", start=heat))
                 gain = best.iteration_time_ms - found.iteration_time_ms
+                stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
                 best = min(best, found, key=lambda c: c.iteration_time_ms)
-                if gain < IMPROVEMENT * best.iteration_time_ms:
-                    break
-            else:
-                spent = StopReason.BUDGET
             best = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
         best = self._best_routes(best)
         self._require_memory(best)

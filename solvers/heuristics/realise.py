@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.heuristics.topology import balanced_routes, circulant_routes, group_rings
+from solvers.heuristics.topology import balanced_routes, group_rings
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
@@ -42,16 +42,12 @@ def realise(
         cluster: rates and latencies.
         topology: connected.
         groups: AllReduce groups that need rings.
-        weights: float64[n, n], bytes between servers to balance the routes for; None: all pairs alike (on a circulant
-            one table of displacements then serves all pairs).
+        weights: float64[n, n], bytes between servers to balance the routes for; None: all pairs alike.
         paths_per_pair: most paths the traffic of a pair is split over.
         rings: use these instead of choosing rings for `groups`.
         seed: of tie-breaks.
     """
-    if weights is None and topology.offsets and paths_per_pair == 1:
-        routes = circulant_routes(topology.servers, topology.offsets)
-    else:
-        routes = balanced_routes(topology, weights, paths_per_pair=paths_per_pair, seed=seed)
+    routes = balanced_routes(topology, weights, paths_per_pair=paths_per_pair, seed=seed)
     if rings is None:
         rings = group_rings(topology, groups, max_rings=max(2, topology.degree))
     return Realisation(topology, routes, rings, direct_connect_network(cluster, topology, routes, rings))

@@ -140,7 +140,7 @@ def fabric_bars(solution: Solution) -> tuple[FabricBar, ...]:
     own = solution.evaluation.iteration_time_ms
     rows = [
         ("this plan", "plan", own, "found strategy, topology and routes"),
-        ("starting plan", "start", solution.initial_ms, "best start before any search"),
+        ("starting plan", "start", solution.initial_ms, "data parallel on TotientPerms, before any search"),
         ("lower bound", "bound", solution.bound.value, f"proved by: {solution.bound.proved_by}"),
         *((line.fabric, "base", line.iteration_time_ms, line.description) for line in solution.baselines),
     ]

@@ -20,6 +20,7 @@ from topoopt.core.cluster import LinkDirection
 
 EXHAUSTIVE_STEPS = 60_000_000
 LOCAL_STEPS = 300_000_000
+LOCAL_SETS = 40_000
 BATCH = 64
 
 
@@ -48,7 +49,7 @@ def best_distances(
     steps_per_set = n * len(search.coins(np.array([[1, *others[: count - 1]]]))[0])
     if comb(len(others), count - 1) * steps_per_set <= EXHAUSTIVE_STEPS:
         return search.exhaustive(others, count - 1)
-    return search.local(others, count - 1, LOCAL_STEPS // steps_per_set, np.random.default_rng(seed))
+    return search.local(others, count - 1, min(LOCAL_SETS, LOCAL_STEPS // steps_per_set), np.random.default_rng(seed))
 
 
 class _Search:

@@ -112,11 +112,7 @@ def _shortest_orders(
     lengths = {order: int(hops[order, np.roll(order, -1)].sum()) for order in every}
     ranked = sorted(lengths, key=lambda order: lengths[order])
     shortest = lengths[ranked[0]]
-    return [
-        tuple(members[i] for i in order)
-        for order in ranked[:ORDERS_TRIED]
-        if lengths[order] <= LONGEST_ORDER * shortest
-    ]
+    return [tuple(members[i] for i in order) for order in ranked[:limit] if lengths[order] <= LONGEST_ORDER * shortest]
 
 
 def _tour(hops: NDArray[np.int64], start: int) -> tuple[int, ...]:
