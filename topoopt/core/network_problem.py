@@ -1,0 +1,92 @@
+"""Network problems without a job: route a demand over a topology, or find the topology as well.
+
+Demand is float64[n, n] in units of the capacity of one link; theta is the largest link utilisation of a routing (to be
+minimised), lambda = 1/theta the largest common factor by which all demand can be scaled (concurrent flow).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.instance import SearchSettings
+from topoopt.core.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class RoutingProblem:
+    """Kind `routing`: splittable routing of least theta on a fixed topology.
+
+    Attributes:
+        name: of the instance.
+        topology: arcs with multiplicities; an arc's capacity is its multiplicity.
+        demand: float64[n, n], zero diagonal, not negative.
+        max_hops: longest path allowed; None for any.
+    """
+
+    name: str
+    topology: Topology
+    demand: NDArray[np.float64]
+    max_hops: int | None = None
+    search: SearchSettings = SearchSettings()
+    sha256: str = ""
+    notes: tuple[str, ...] = ()
+
+    kind = "routing"
+
+
+@dataclass(frozen=True, eq=False)
+class TopologyProblem:
+    """Kind `topology`: links and routing of least theta.
+
+    Attributes:
+        name: of the instance.
+        servers, degree, links: n, d, and whether links are fibre pairs or single fibres.
+        demand: float64[n, n], zero diagonal, not negative.
+        max_hops: every ordered pair must be within so many hops; None for no such limit.
+        forbidden: arcs (tail, head) that may not be used.
+        kept: arcs, repeated for parallel links, of the network as it stands; empty for a new one.
+        max_changed: most links of `kept` that may be given up; None for any number.
+        parallel_links: whether more than one link may join a pair.
+    """
+
+    name: str
+    servers: int
+    degree: int
+    links: LinkDirection
+    demand: NDArray[np.float64]
+    max_hops: int | None = None
+    forbidden: tuple[tuple[int, int], ...] = ()
+    kept: tuple[tuple[int, int], ...] = ()
+    max_changed: int | None = None
+    parallel_links: bool = True
+    search: SearchSettings = SearchSettings()
+    sha256: str = ""
+    notes: tuple[str, ...] = ()
+
+    kind = "topology"
+
+
+@dataclass(frozen=True, eq=False)
+class SourceFlow:
+    """A splittable routing, aggregated by source.
+
+    Attributes:
+        flow: float64[n, m]; flow[s, a] is what source s sends over arc a (arcs of the topology, in order).
+    """
+
+    flow: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LengthCertificate:
+    """Proof of theta >= sum_ij D_ij dist_l(i, j) / sum_a capacity_a l_a (linear-programming duality).
+
+    Attributes:
+        lengths: float64[m], not negative, one per arc of the topology.
+    """
+
+    lengths: NDArray[np.float64]
