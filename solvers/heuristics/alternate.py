@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solvers.heuristics.realise import Realisation, realise
+from solvers.heuristics.realise import Realisation, demand_routed, realise
 from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
 from solvers.heuristics.strategy.anneal_kernel import quick_bounds
 from solvers.heuristics.strategy.moves import graph_shape
@@ -250,22 +250,13 @@ class Alternation:
     def _best_routes(self, candidate: Candidate) -> Candidate:
         """Routes balanced for the very demand of the final strategy, where they are better."""
         graph = self._graph(candidate.strategy)
-        demand = demand_of(graph)
-        groups = [group.members for group in demand.allreduce]
         best = candidate
-        if demand.model_parallel_bytes.any():
-            for paths in (1, 2, 4):
-                realisation = realise(
-                    self.cluster,
-                    candidate.realisation.topology,
-                    groups,
-                    weights=demand.model_parallel_bytes,
-                    paths_per_pair=paths,
-                    seed=self.seed,
-                )
-                time_ms = simulate(graph, realisation.network).iteration_time_ms
-                if time_ms < best.iteration_time_ms:
-                    best = replace(candidate, realisation=realisation, iteration_time_ms=time_ms)
+        for realisation in demand_routed(
+            self.cluster, candidate.realisation, demand_of(graph).model_parallel_bytes, seed=self.seed
+        ):
+            time_ms = simulate(graph, realisation.network).iteration_time_ms
+            if time_ms < best.iteration_time_ms:
+                best = replace(candidate, realisation=realisation, iteration_time_ms=time_ms)
         return best
 
     def _plan(self, candidate: Candidate) -> Plan:

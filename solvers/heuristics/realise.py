@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.heuristics.topology import balanced_routes, group_rings
+from solvers.heuristics.topology import balanced_routes, group_rings, split_routes_lp
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.network import Network
+
+LP_SERVERS = 32
+"""Up to so many servers the shares of k shortest paths are also found by a linear program."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,28 +29,31 @@ class Realisation:
     network: Network
 
 
-def realise(
-    cluster: Cluster,
-    topology: Topology,
-    groups: Sequence[tuple[int, ...]],
-    *,
-    weights: NDArray[np.float64] | None = None,
-    paths_per_pair: int = 1,
-    rings: tuple[GroupRings, ...] | None = None,
-    seed: int = 0,
-) -> Realisation:
-    """Routes and rings of a topology.
+def realise(cluster: Cluster, topology: Topology, groups: Sequence[tuple[int, ...]], *, seed: int = 0) -> Realisation:
+    """Routes of all pairs, balanced for uniform traffic, and rings for the groups given, on a connected topology."""
+    rings = group_rings(topology, groups, max_rings=max(2, topology.degree))
+    return _assembled(cluster, topology, balanced_routes(topology, seed=seed), rings)
+
+
+def demand_routed(
+    cluster: Cluster, base: Realisation, weights: NDArray[np.float64], *, seed: int = 0
+) -> Iterator[Realisation]:
+    """The same topology and rings with routes balanced for given traffic: by balancing whole or split paths, by LP.
 
     Args:
         cluster: rates and latencies.
-        topology: connected.
-        groups: AllReduce groups that need rings.
-        weights: float64[n, n], bytes between servers to balance the routes for; None: all pairs alike.
-        paths_per_pair: most paths the traffic of a pair is split over.
-        rings: use these instead of choosing rings for `groups`.
+        base: what to route anew.
+        weights: float64[n, n], bytes between servers; nothing is yielded if all are zero.
         seed: of tie-breaks.
     """
-    routes = balanced_routes(topology, weights, paths_per_pair=paths_per_pair, seed=seed)
-    if rings is None:
-        rings = group_rings(topology, groups, max_rings=max(2, topology.degree))
+    if not weights.any():
+        return
+    for paths_per_pair in (1, 2, 4):
+        routes = balanced_routes(base.topology, weights, paths_per_pair=paths_per_pair, seed=seed)
+        yield _assembled(cluster, base.topology, routes, base.rings)
+    if base.topology.servers <= LP_SERVERS:
+        yield _assembled(cluster, base.topology, split_routes_lp(base.topology, weights, seed=seed), base.rings)
+
+
+def _assembled(cluster: Cluster, topology: Topology, routes: PathTable, rings: tuple[GroupRings, ...]) -> Realisation:
     return Realisation(topology, routes, rings, direct_connect_network(cluster, topology, routes, rings))

@@ -89,7 +89,7 @@ def _walker(workload: WorkloadArrays, network: NetworkArrays, start: Strategy, c
         figure_offset=offset.copy(),
         value=np.array([cost, overflow, cost, overflow, figure]),
         counts=np.zeros(4, dtype=np.int64),
-        rng=np.array([seed], dtype=np.uint64),
+        rng=np.array([seed % 2**64], dtype=np.uint64),
     )
 
 
