@@ -29,7 +29,7 @@ METHODS: Mapping[str, Method] = {
 DEFAULT_METHOD = "alternating"
 """What `auto` stands for."""
 
-TASKS_PER_BUDGET = 60_000_000
+TASKS_PER_BUDGET = 150_000_000
 """Default budget: about this many tasks are simulated in all (tens of seconds on one core)."""
 
 

@@ -41,10 +41,10 @@ Progress = Callable[[str, int, float], None]
 IMPROVEMENT = 5e-4
 """Relative gain below which a turn of the loop counts as no improvement."""
 
-PATIENCE = 2
+PATIENCE = 3
 """Turns without improvement after which the loop has converged."""
 
-HEAT = (0.008, 0.03)
+HEAT = (0.008, 0.03, 0.1)
 """Starting temperature of the strategy search of a turn, by the number of turns without improvement before it."""
 
 
@@ -146,7 +146,7 @@ class Alternation:
             stale = 0
             while stale < PATIENCE and self.stop.reason() is None:
                 turn = self.log.turns
-                if self.log.proposals + share > self.settings.budget * 7 // 8:
+                if share == 0 or self.log.proposals + share > self.settings.budget * 7 // 8:
                     spent = StopReason.BUDGET
                     break
                 self.log.turns += 1
