@@ -1,35 +1,47 @@
-"""Solvers behind one signature each, by name."""
+"""Solvers behind one signature each, by name.
+
+`SOLVERS` is the table. `BACKENDS` are the lines of it that take any linear program.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from formulations.arrays import LpArrays
-from solvers.backends.highs import solve_lp as solve_with_highs
-from solvers.backends.result import LpBackend, LpResult, SolverLimits
+from solvers.backends.backend import Backend
+from solvers.backends.guarded import solve_guarded
+from solvers.backends.infeasible import InfeasibleSubset, infeasible_subset
+from solvers.backends.result import Features, LpBackend, LpResult, OnIncumbent, Options, SolverLimits
+from solvers.backends.table import SOLVERS, solver_named
 from topoopt.core.status import Status
 
-BACKENDS: dict[str, LpBackend] = {"highs": solve_with_highs}
+BACKENDS: dict[str, Backend] = {name: backend for name, backend in SOLVERS.items() if backend.features.continuous}
 
 
-def self_test() -> dict[str, str | None]:
-    """Solve min x, x >= 1 with every backend: None for each that answers 1, else what went wrong."""
-    row, column = np.ones(1), np.ones(1)
-    free = np.full(1, np.inf)
+def self_test(table: Mapping[str, Backend] = BACKENDS) -> dict[str, str | None]:
+    """Solve min x, 1 <= x <= 9 with every backend: None for each that answers 1, else what went wrong.
+
+    x is whole for backends that take nothing else.
+    """
+    one = np.ones(1)
     program = LpArrays(
-        cost=column,
+        cost=one,
         lower=np.zeros(1),
-        upper=free,
-        row_lower=row,
-        row_upper=free,
+        upper=9 * one,
+        row_lower=one,
+        row_upper=np.full(1, np.inf),
         start=np.array([0, 1], dtype=np.int64),
         index=np.zeros(1, dtype=np.int64),
-        value=np.ones(1),
+        value=one,
     )
-    return {name: _fault(solve, program) for name, solve in BACKENDS.items()}
+    whole = replace(program, integer=np.ones(1, dtype=np.bool_))
+    return {name: _fault(solve, program if solve.features.continuous else whole) for name, solve in table.items()}
 
 
-def _fault(solve: LpBackend, program: LpArrays) -> str | None:
+def _fault(solve: Backend, program: LpArrays) -> str | None:
     try:
         result = solve(program, SolverLimits(time_s=10.0))
     except Exception as error:  # a broken installation may fail in any way; the caller reports it
@@ -39,4 +51,19 @@ def _fault(solve: LpBackend, program: LpArrays) -> str | None:
     return None
 
 
-__all__ = ["BACKENDS", "LpBackend", "LpResult", "SolverLimits", "self_test"]
+__all__ = [
+    "BACKENDS",
+    "SOLVERS",
+    "Backend",
+    "Features",
+    "InfeasibleSubset",
+    "LpBackend",
+    "LpResult",
+    "OnIncumbent",
+    "Options",
+    "SolverLimits",
+    "infeasible_subset",
+    "self_test",
+    "solve_guarded",
+    "solver_named",
+]

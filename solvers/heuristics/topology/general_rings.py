@@ -88,7 +88,7 @@ def _shares(graph: ArcGraph, rings: list[NDArray[np.int64]]) -> NDArray[np.float
         resources=len(used),
         price=HOP_PRICE * sizes / len(graph.head),
     )
-    result = BACKENDS["highs"](build_arrays(data), SolverLimits())
+    result = BACKENDS["highs-simplex"](build_arrays(data), SolverLimits())
     return np.full(len(rings), 1.0 / len(rings)) if result.x is None else shares_of(data, result.x)
 
 

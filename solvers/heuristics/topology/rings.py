@@ -119,7 +119,7 @@ def _best_shares(candidates: Sequence[RingCandidate], coins: Mapping[int, int]) 
         family_weight=(1.0, ALONE_WEIGHT),
         price=np.array([HOP_PRICE * candidate.hops for candidate in candidates]) / sum(coins.values()),
     )
-    result = BACKENDS["highs"](build_arrays(data), SolverLimits())
+    result = BACKENDS["highs-simplex"](build_arrays(data), SolverLimits())
     if result.x is None:  # the program always has a solution; equal shares are one
         return np.full(len(candidates), 1.0 / len(candidates))
     return shares_of(data, result.x)

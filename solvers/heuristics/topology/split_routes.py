@@ -29,7 +29,7 @@ def split_routes_lp(
     *,
     slack: int = 1,
     seed: int = 0,
-    backend: str = "highs",
+    backend: str = "highs-simplex",
     limits: SolverLimits | None = None,
 ) -> PathTable:
     """Traffic of each pair split over up to k simple paths of at most `slack` hops more than the shortest.

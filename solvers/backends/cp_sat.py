@@ -1,0 +1,172 @@
+"""Pure integer programs by CP-SAT of OR-Tools, in exact integer arithmetic."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat import sat_parameters_pb2
+from ortools.sat.python import cp_model
+
+from formulations.arrays import LpArrays
+from solvers.backends.backend import bad_option
+from solvers.backends.glop import run_glop
+from solvers.backends.integer_rows import implied_bounds, whole_numbers, whole_rows
+from solvers.backends.proto_options import field_names
+from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.status import Status, StopReason
+
+STATUS_MAP = {
+    "UNKNOWN": (Status.UNKNOWN, StopReason.BUDGET),
+    "MODEL_INVALID": (Status.UNKNOWN, StopReason.ERROR),
+    "FEASIBLE": (Status.FEASIBLE, StopReason.BUDGET),
+    "INFEASIBLE": (Status.INFEASIBLE, StopReason.CONVERGED),
+    "OPTIMAL": (Status.OPTIMAL, StopReason.CONVERGED),
+}
+
+# CP-SAT needs finite domains: variables that no row bounds are cut here, and what that proves is checked afterwards.
+_CUT = 10**9
+_MOST_ACTIVITY = 2**61
+
+
+@cache
+def option_names() -> frozenset[str]:
+    """Fields of SatParameters."""
+    return frozenset(name for name in field_names(sat_parameters_pb2.SatParameters.DESCRIPTOR) if "." not in name)
+
+
+class _Report(cp_model.CpSolverSolutionCallback):
+    """Hands each better solution on."""
+
+    def __init__(self, variables: list[Any], on_incumbent: OnIncumbent) -> None:
+        super().__init__()
+        self._variables, self._on_incumbent = variables, on_incumbent
+
+    def on_solution_callback(self) -> None:
+        """Called by the solver."""
+        self._on_incumbent(np.array([self.value(variable) for variable in self._variables], dtype=np.float64))
+
+
+def run_cp_sat(
+    program: LpArrays,
+    limits: SolverLimits,
+    options: Options,
+    start: NDArray[np.float64] | None,
+    on_incumbent: OnIncumbent | None,
+) -> Claim:
+    """Solve; rows must be whole numbers once scaled by a common denominator.
+
+    Raises:
+        InputError: a row cannot be scaled to whole numbers, or activities leave 64 bits.
+    """
+    began = time.monotonic()
+    lower, upper = implied_bounds(program)
+    if (lower > upper).any():
+        name = program.column_name(int(np.argmax(lower > upper)))
+        return Claim(Status.INFEASIBLE, StopReason.CONVERGED, f"the rows leave no whole value for {name}")
+    low, high = np.maximum(lower, -_CUT), np.minimum(upper, _CUT)
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    claim = _solved(program, limits, options, start, on_incumbent, low, high)
+    if np.isfinite(lower).all() and np.isfinite(upper).all():
+        return claim
+    return _uncut(claim, program, limits, low, high, began)
+
+
+def _uncut(
+    claim: Claim,
+    program: LpArrays,
+    limits: SolverLimits,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    began: float,
+) -> Claim:
+    """What a claim about the program with cut domains says about the program itself."""
+    if claim.x is not None:
+        inside = implied_bounds(program, objective_at_most=float(program.cost @ claim.x))
+        if (inside[0] >= low).all() and (inside[1] <= high).all():
+            return claim  # nothing better lies outside the cut
+    left = None if limits.time_s is None else max(0.01, limits.time_s - (time.monotonic() - began))
+    relaxed = run_glop(replace(program, integer=None), replace(limits, time_s=left), {}, None, None)
+    if relaxed.status is Status.INFEASIBLE:
+        return replace(claim, status=Status.INFEASIBLE, bound=None)
+    if relaxed.unbounded and claim.x is not None:
+        # An integer point and an unbounded relaxation of rational data: the integer program is unbounded (Meyer 1974).
+        return Claim(Status.UNKNOWN, StopReason.CONVERGED, "unbounded: its relaxation is", unbounded=True)
+    bound = None
+    if relaxed.status is Status.OPTIMAL and relaxed.x is not None:
+        bound = float(program.cost @ relaxed.x)
+    note = f"{claim.message}, with variables that have no bounds cut at {_CUT}"
+    status = Status.FEASIBLE if claim.x is not None else Status.UNKNOWN
+    stop = StopReason.BUDGET if claim.stopped_by is StopReason.CONVERGED else claim.stopped_by
+    return replace(claim, status=status, stopped_by=stop, message=note, bound=bound)
+
+
+def _solved(
+    program: LpArrays,
+    limits: SolverLimits,
+    options: Options,
+    start: NDArray[np.float64] | None,
+    on_incumbent: OnIncumbent | None,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> Claim:
+    rows, impossible = whole_rows(program)
+    reach = np.maximum(np.abs(low), np.abs(high))
+    problems = [Problem("the coefficients have no small common denominator", path=name) for name in impossible]
+    for row in rows:
+        if sum(abs(a) * int(r) for a, r in zip(row.coefficient, reach[row.column], strict=True)) > _MOST_ACTIVITY:
+            problems.append(Problem("coefficients times bounds leave 64 bits", path=program.row_name(rows.index(row))))
+    if problems:
+        raise InputError(problems)
+    model = cp_model.CpModel()
+    variables = [
+        model.new_int_var(int(a), int(b), program.column_name(j))
+        for j, (a, b) in enumerate(zip(low, high, strict=True))
+    ]
+    for row in rows:
+        terms = cp_model.LinearExpr.weighted_sum([variables[j] for j in row.column], list(row.coefficient))
+        model.add_linear_constraint(
+            terms,
+            row.low if row.low is not None else -_MOST_ACTIVITY,
+            row.high if row.high is not None else _MOST_ACTIVITY,
+        )
+    exact = whole_numbers(program.cost)
+    cost, scale = exact if exact is not None else (tuple(program.cost.tolist()), 1)
+    model.minimize(cp_model.LinearExpr.weighted_sum(variables, list(cost)))
+    if start is not None and np.isfinite(start).all():
+        for variable, value in zip(variables, np.clip(np.rint(start), low, high), strict=True):
+            model.add_hint(variable, int(value))
+    solver = cp_model.CpSolver()
+    settings: Options = {"num_workers": limits.threads, "random_seed": limits.seed, "relative_gap_limit": 0.0}
+    if limits.time_s is not None:
+        settings = {**settings, "max_time_in_seconds": float(limits.time_s)}
+    for name, value in {**settings, **options}.items():
+        try:
+            setattr(solver.parameters, name, value)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise bad_option("CP-SAT", name, value) from error
+    began = time.monotonic()
+    code = solver.solve(model, _Report(variables, on_incumbent)) if on_incumbent is not None else solver.solve(model)
+    status, stopped_by = STATUS_MAP[code.name]
+    if stopped_by is StopReason.BUDGET and limits.time_s is not None:
+        # CP-SAT does not say which limit it met; without another one it was the clock.
+        other = any(name.startswith("max_") or name.endswith("_limit") for name in options)
+        if not other or time.monotonic() - began >= 0.9 * limits.time_s:
+            stopped_by = StopReason.TIME
+    found = status in (Status.OPTIMAL, Status.FEASIBLE)
+    bound = None
+    if status is not Status.INFEASIBLE and code.name != "MODEL_INVALID" and exact is not None:
+        bound = float(solver.best_objective_bound) / scale
+    return Claim(
+        status,
+        stopped_by,
+        f"CP-SAT: {code.name}",
+        np.array([solver.value(variable) for variable in variables], dtype=np.float64) if found else None,
+        bound,
+        algorithm="cp-sat",
+    )

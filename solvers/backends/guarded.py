@@ -1,0 +1,130 @@
+"""Solve in a child process that is killed when it overruns: a time limit that holds whatever the solver does.
+
+The child streams better solutions as its solver finds them, so that a kill loses none of them. It ends by itself when
+the parent does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.arrays import LpArrays
+from solvers.backends.backend import refuse, trivial
+from solvers.backends.evaluate import judged
+from solvers.backends.guard_pipe import receive, send
+from solvers.backends.result import Claim, LpResult, OnIncumbent, Options, SolverLimits
+from solvers.backends.table import solver_named
+from topoopt.core.errors import InputError
+from topoopt.core.status import Status, StopReason
+
+# Time for the child to start, import its library and hand back the result, beyond the solver's own limit.
+GRACE_S = 5.0
+
+
+def solve_guarded(
+    name: str,
+    program: LpArrays,
+    limits: SolverLimits | None = None,
+    options: Options | None = None,
+    start: NDArray[np.float64] | None = None,
+    *,
+    grace_s: float = GRACE_S,
+    on_incumbent: OnIncumbent | None = None,
+    command: tuple[str, ...] = (sys.executable, "-m", "solvers.backends.guard_child"),
+) -> LpResult:
+    """Solve by a backend of the table in a child process, killed `grace_s` seconds after the time limit.
+
+    Args:
+        name: of the backend.
+        program, limits, options, start, on_incumbent: see `LpBackend`; without a time limit nothing is killed.
+        grace_s: how long the child may overrun.
+        command: starts the child; for tests.
+
+    Returns:
+        The backend's result, or, if the child was killed or died, the best of the start and the solutions streamed,
+        with stopped_by TIME or ERROR.
+
+    Raises:
+        InputError: as the backend's, and for an unknown name.
+    """
+    limits, options, backend = limits or SolverLimits(), options or {}, solver_named(name)
+    refuse(backend, program, options, start)
+    if (claim := trivial(program)) is not None:
+        return judged(program, limits, claim, start)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    listener = _Listener(child.stdout, program, limits, on_incumbent)
+    try:
+        listener.start()
+        with suppress(OSError):  # the child died; the listener sees the end of its output
+            send(child.stdin, (name, program, limits, dict(options), start))
+        listener.join(None if limits.time_s is None else limits.time_s + grace_s)
+        overrun = listener.is_alive()
+    finally:
+        child.kill()
+        child.wait()
+        listener.join()
+        with suppress(OSError):
+            child.stdin.close()
+        child.stdout.close()
+    if listener.refusal is not None:
+        raise listener.refusal
+    result = listener.result
+    if result is not None and (result.x is not None or listener.best is None):
+        return result
+    if result is not None:
+        # The last solution streamed is a candidate too, should the final one fail its check.
+        return judged(
+            program, limits, Claim(result.status, result.stopped_by, result.message, listener.best, result.bound), start
+        )
+    reason = "killed: over its time limit" if overrun else f"ended without a result (exit code {child.returncode})"
+    claim = Claim(
+        Status.UNKNOWN,
+        StopReason.TIME if overrun else StopReason.ERROR,
+        f"{name} {reason}",
+        listener.best,
+    )
+    return judged(program, limits, claim, start)
+
+
+class _Listener(threading.Thread):
+    """Reads what the child says until it has ended."""
+
+    def __init__(
+        self, stream: IO[bytes], program: LpArrays, limits: SolverLimits, on_incumbent: OnIncumbent | None
+    ) -> None:
+        super().__init__(daemon=True)
+        self._stream, self._program, self._limits, self._on_incumbent = stream, program, limits, on_incumbent
+        self.best: NDArray[np.float64] | None = None
+        self.result: LpResult | None = None
+        self.refusal: InputError | None = None
+
+    def run(self) -> None:
+        """Thread body."""
+        while (message := receive(self._stream)) is not None:
+            kind, content = message
+            if kind == "incumbent":
+                self._take(content)
+            elif kind == "result":
+                self.result = content
+                return
+            else:
+                self.refusal = InputError(content)
+                return
+
+    def _take(self, x: NDArray[np.float64]) -> None:
+        checked = judged(self._program, self._limits, Claim(Status.UNKNOWN, StopReason.TIME, "", x), self.best)
+        if checked.x is not None and not checked.from_start:
+            self.best = checked.x
+            if self._on_incumbent is not None:
+                self._on_incumbent(checked.x)
