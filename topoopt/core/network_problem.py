@@ -6,7 +6,7 @@ minimised), lambda = 1/theta the largest common factor by which all demand can b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class RoutingProblem:
     topology: Topology
     demand: NDArray[np.float64]
     max_hops: int | None = None
-    search: SearchSettings = SearchSettings()
+    search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
 
@@ -63,7 +63,7 @@ class TopologyProblem:
     kept: tuple[tuple[int, int], ...] = ()
     max_changed: int | None = None
     parallel_links: bool = True
-    search: SearchSettings = SearchSettings()
+    search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
 
