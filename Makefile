@@ -26,7 +26,7 @@ check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PYTHONPATH=. $(BIN)/lint-imports
+	PYTHONPATH=. $(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m tests.benchmarks

@@ -8,13 +8,15 @@ from importlib.metadata import version
 
 from solvers.heuristics.alternate import LoopResult, Progress
 from solvers.heuristics.baselines import FabricSearch, compare_fabrics
-from solvers.methods import default_budget, run_method
+from solvers.methods import METHODS, default_budget, run_method
 from solvers.stop import Stop, stop_on_signals
-from topoopt.core.instance import CoOptimisation
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.plan import Plan
 from topoopt.core.solution import Baseline, Bound, CheckResult, Evaluation, Objective, OperatorChoice, Solution
-from topoopt.core.status import Status
+from topoopt.core.status import Status, StopReason
 from topoopt.core.workload import GRADIENT_BYTES
+from topoopt.io.documents import parse_document
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.evaluate import evaluate
 from topoopt.simulate.fabrics import FabricOptions, direct_connect_network
@@ -48,6 +50,7 @@ def solve(
     evaluated and returned.
 
     Raises:
+        InputError: a setting of the search is out of range, or its method unknown.
         InfeasibleError: no plan satisfies the constraints.
     """
     search = replace(
@@ -57,6 +60,9 @@ def solve(
         budget=instance.search.budget if budget is None else budget,
         method=instance.search.method if method is None else method,
     )
+    problems = search_problems(search, instance.source if method is None else "")
+    if problems:
+        raise InputError(problems)
     proposals = default_budget(instance.cluster, instance.workload) if search.budget is None else search.budget
     with stop_on_signals(search.time_limit_s) as stop:
         result = run_method(
@@ -69,10 +75,44 @@ def solve(
             progress=progress,
         )
         baselines = _baselines(instance, result.plan, proposals // 20, search.seed, stop)
-    solution = _assemble(replace(instance, search=search), result, baselines)
+        # Still inside: Ctrl-C after the search must not lose the plan.
+        solution = _assemble(replace(instance, search=search), result, baselines)
+        solution = _checked(instance, solution)
+    return replace(solution, stopped_by=StopReason.INTERRUPTED) if stop.interrupted.is_set() else solution
+
+
+def search_problems(search: SearchSettings, source: str = "") -> list[Problem]:
+    """What is wrong with the settings of a search; `source` is the instance file the method stands in, if any."""
+    problems = []
+    if search.method not in ("auto", *METHODS):
+        line = _line_of(source, ("search", "method")) if source else None
+        allowed = ", ".join(("auto", *METHODS))
+        problems.append(
+            Problem("unknown method", source or None, line, "search.method", repr(search.method), allowed=allowed)
+        )
+    for path, value, highest in (("search.seed", search.seed, 2**63 - 1), ("search.budget", search.budget, 10**12)):
+        if value is not None and not 0 <= value <= highest:
+            problems.append(Problem("out of range", path=path, value=str(value), allowed=f"0 to {highest}"))
+    limit = search.time_limit_s
+    if limit is not None and not limit >= 0:
+        problems.append(Problem("out of range", path="search.time_limit_s", value=str(limit), allowed="at least 0"))
+    return problems
+
+
+def _line_of(source: str, path: tuple[str, ...]) -> int | None:
+    try:
+        return parse_document(source).line(path)
+    except InputError:  # the file has changed since, or the instance was not read from one
+        return None
+
+
+def _checked(instance: CoOptimisation, solution: Solution) -> Solution:
+    """The solution with the verdict of the checker; one that is rejected is no plan."""
     violations = check_solution(instance, solution)
     messages = tuple(f"{violation.code}: {violation.message}" for violation in violations)
-    return replace(solution, check=CheckResult(not messages, messages))
+    if messages:
+        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
+    return replace(solution, check=CheckResult(True, ()))
 
 
 def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -> Evaluation:

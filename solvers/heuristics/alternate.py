@@ -23,7 +23,7 @@ from solvers.heuristics.strategy.starts import Start, data_parallel, starting_st
 from solvers.heuristics.topology import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.errors import InfeasibleError
+from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.plan import Plan
 from topoopt.core.solution import ConvergencePoint
 from topoopt.core.status import StopReason
@@ -132,16 +132,17 @@ class Alternation:
 
         Raises:
             InfeasibleError: no strategy found fits the memory of the servers.
+            LimitError: nor was there time to look for more.
         """
         initial, pool = self._first_pairs()
-        best = min(pool, key=lambda candidate: candidate.iteration_time_ms)
+        best = self._best(*pool)
         reason: StopReason | None = self.stop.reason()
         spent = StopReason.CONVERGED
         if self.settings.search_strategy and reason is None:
             explore = self.settings.budget // 2 // len(pool)
             for index, candidate in enumerate(pool):
                 found = self._anneal(candidate, explore, index, "explore")
-                best = min(best, self._topology_step(found), key=lambda c: c.iteration_time_ms)
+                best = self._best(best, self._topology_step(found))
             share = self.settings.budget // 10
             stale = 0
             while stale < PATIENCE and self.stop.reason() is None:
@@ -154,7 +155,7 @@ class Alternation:
                 found = self._topology_step(self._anneal(best, share, 100 + turn, "alternate", start=heat))
                 gain = best.iteration_time_ms - found.iteration_time_ms
                 stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
-                best = min(best, found, key=lambda c: c.iteration_time_ms)
+                best = self._best(best, found)
             best = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
         best = self._best_routes(best)
         self._require_memory(best)
@@ -276,6 +277,10 @@ class Alternation:
     def _overflow(self, strategy: Strategy) -> float:
         return float(quick_bounds(self.arrays, *strategy_arrays(strategy), self.capacity)[1])
 
+    def _best(self, *candidates: Candidate) -> Candidate:
+        """The fastest of those that fit the memory best: a faster one that does not fit is no plan."""
+        return min(candidates, key=lambda each: (self._overflow(each.strategy), each.iteration_time_ms))
+
     def _shown(self, best_ms: float, candidate: Candidate) -> float:
         return best_ms if self.capacity == float("inf") or self._overflow(candidate.strategy) == 0 else float("inf")
 
@@ -292,7 +297,8 @@ class Alternation:
 
     def _require_memory(self, candidate: Candidate) -> None:
         if self._overflow(candidate.strategy) > 0:
-            raise InfeasibleError(
+            error = InfeasibleError if self.stop.reason() is None else LimitError
+            raise error(
                 "no strategy found fits the memory of the servers: the best one overflows by "
                 f"{self._overflow(candidate.strategy) / 2**30:.1f} GiB in all; raise cluster.gpu_memory_gib, use more "
                 "servers, or offer splits that take less memory"

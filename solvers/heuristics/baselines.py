@@ -50,8 +50,9 @@ def compare_fabrics(
 ) -> tuple[Baseline, ...]:
     """Iteration time (`rounds`) of the job on every fabric of the table.
 
-    On each fabric the starting strategies and the given ones are tried, and the best is annealed for
-    `search.proposals` proposals (none once `stop` says so). A fabric that cannot be built for the cluster is left out.
+    On each fabric the given strategies and the starting ones are tried, and the best is annealed for
+    `search.proposals` proposals; once `stop` says so, only the first one is tried. A fabric that cannot be built for
+    the cluster is left out.
     """
     arrays, shape, capacity = workload_arrays(cluster, workload), graph_shape(workload), memory_capacity(cluster)
     strategies = [*found, *(start.strategy for start in starting_strategies(cluster, workload))]
@@ -63,10 +64,11 @@ def compare_fabrics(
             network = build(cluster, groups, search.options)
         except InputError:  # this fabric does not exist for the cluster (no connected 1-regular graph of 3 servers)
             continue
-        timed = [
-            (simulate(build_task_graph(cluster, workload, each), network).iteration_time_ms, position)
-            for position, each in enumerate(fits or strategies[:1])
-        ]
+        timed: list[tuple[float, int]] = []
+        for position, each in enumerate(fits or strategies[:1]):
+            if timed and stop.reason() is not None:
+                break
+            timed.append((simulate(build_task_graph(cluster, workload, each), network).iteration_time_ms, position))
         time_ms, position = min(timed)
         result = anneal(
             arrays,

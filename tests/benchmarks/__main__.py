@@ -11,13 +11,21 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.benchmarks.bench_evaluation import evaluation_figures
+from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_topology import topology_figures
+from tests.benchmarks.bench_topology_search import topology_search_figures
 
 
 def main(arguments: list[str]) -> int:
     """Measure all groups, or those named; print the table."""
-    groups = {"topology": topology_figures, "evaluation": evaluation_figures, "solve": solve_figures}
+    groups = {
+        "topology": topology_figures,
+        "evaluation": evaluation_figures,
+        "solve": solve_figures,
+        "routing": routing_figures,
+        "topology-search": topology_search_figures,
+    }
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")
     for name in arguments or groups:

@@ -87,7 +87,7 @@ YAML_FAULTS: list[tuple[str, str, int, str, str]] = [
     # what is replaced, by what, line, path, words of the message
     ("schema_version: 1", "schema_version: 2", 1, "schema_version", "out of range"),
     ("schema_version: 1", "schema_version: true", 1, "schema_version", "wrong type"),
-    ("kind: co-optimisation", "kind: co-optimization", 2, "kind", "allowed: co-optimisation"),
+    ("kind: co-optimisation", "kind: co-optimization", 2, "kind", "did you mean co-optimisation"),
     ("kind: co-optimisation", "other: 1", 1, "kind", "missing"),
     ("name: dlrm-16", "name: ../../etc/passwd", 3, "name", "characters that are not allowed"),
     ("name: dlrm-16", "name: 7", 3, "name", "wrong type"),

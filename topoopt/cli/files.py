@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.instance import CoOptimisation
 
 
 def validate(
@@ -30,6 +31,10 @@ def validate(
         for path in instances:
             try:
                 instance = read_instance(path)
+                if (
+                    isinstance(instance, CoOptimisation) and instance.search.method != "auto"
+                ):  # known only where the solvers are, which load slowly
+                    _require_method(instance)
                 files.append({"file": str(path), "ok": True, "kind": instance.kind, "sha256": instance.sha256})
             except InputError as error:
                 problems.extend(error.problems)
@@ -46,6 +51,16 @@ def validate(
         return InputError.exit_code if problems else 0
 
     output.run(command)
+
+
+def _require_method(instance: CoOptimisation) -> None:
+    if instance.search.method == "auto":  # the others are known only where the solvers are, which load slowly
+        return
+    from topoopt.pipeline import search_problems
+
+    problems = search_problems(instance.search, instance.source)
+    if problems:
+        raise InputError(problems)
 
 
 def schema(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,8 +30,11 @@ def _sizes(texts: list[str]) -> dict[str, int]:
     problems = []
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name or not value.strip().isdigit():
-            problems.append(Problem("not a size", path="--size", value=text, allowed="NAME=WHOLE NUMBER"))
+        if not equals or not re.fullmatch(r"[0-9]{1,18}", value.strip()):
+            allowed = "NAME=WHOLE NUMBER of at most 18 digits"
+            problems.append(Problem("not a size", path="--size", value=text[:80], allowed=allowed))
+        elif name.strip() in sizes:
+            problems.append(Problem("size given twice", path="--size", value=name.strip()))
         else:
             sizes[name.strip()] = int(value)
     if problems:
@@ -41,6 +45,11 @@ def _sizes(texts: list[str]) -> dict[str, int]:
 def _positive(name: str, value: float) -> None:
     if not 0 < value < float("inf"):
         raise InputError([Problem("must be a positive finite number", path=name, value=str(value))])
+
+
+def _name_of(file: Path) -> str:
+    """Name of an instance after a file, without what names may not hold."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", file.stem).lstrip("._+-")[:100] or "imported"
 
 
 def _write(path: Path, name: str, cluster: dict[str, Any], workload: Workload, output: Output) -> int:
@@ -130,7 +139,7 @@ def flexnet_profile(
             "local_allreduce": local,
             "gpu_memory_gib": gpu_memory_gib,
         }
-        return _write(out, name or file.stem, cluster, workload, output)
+        return _write(out, name or _name_of(file), cluster, workload, output)
 
     output.run(command)
 
@@ -166,6 +175,6 @@ def flexnet_taskgraph(
             "links": links,
             "gpu_memory_gib": None,
         }
-        return _write(out, name or file.stem, cluster, workload, output)
+        return _write(out, name or _name_of(file), cluster, workload, output)
 
     output.run(command)

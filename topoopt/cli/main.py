@@ -1,33 +1,31 @@
-"""`topoopt`: the command line. One module per group of commands; this one only puts them together."""
+"""Entry point of `topoopt`; imports nothing heavy itself, so that Ctrl-C is looked after from the start."""
 
 from __future__ import annotations
 
-import typer
+import io
+import os
+import sys
 
-from topoopt.cli import doctor, files, imports, replay, solve, topology
-
-app = typer.Typer(
-    name="topoopt",
-    help="Co-optimise topology, routing and parallelization strategy of machine-learning training clusters.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-app.command("solve")(solve.solve)
-app.command("check")(solve.check)
-app.command("report")(files.report)
-app.command("validate")(files.validate)
-app.command("schema")(files.schema)
-app.command("replay")(replay.replay)
-app.command("doctor")(doctor.doctor)
-app.add_typer(imports.app, name="import")
-app.add_typer(topology.app, name="topology")
+from topoopt.cli.interrupt import INTERRUPTED, leave_on_interrupt
 
 
 def main() -> None:
-    """Entry point."""
-    app()
+    """Run the command line; leaves with its exit code."""
+    leave_on_interrupt()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no × or →, file names that are not text
+            stream.reconfigure(errors="backslashreplace")
+    from topoopt.cli.app import app
+
+    try:
+        app()
+    except SystemExit as left:
+        if left.code == INTERRUPTED:
+            # Python would end by a signal instead if the interrupt had passed through any `exec`.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +13,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.core.errors import InputError, TopooptError
+from topoopt.cli.interrupt import INTERRUPTED, interrupted_document, raise_on_interrupt
+from topoopt.core.errors import InfeasibleError, InputError, TopooptError
+from topoopt.core.status import Status, StopReason
 
 JsonOption = typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
 
@@ -37,39 +40,78 @@ class Output:
         errors = Console(stderr=True)
         return Output(as_json, errors if as_json else Console(), errors)
 
-    def result(self, document: dict[str, Any], show: Callable[[Console], None]) -> None:
+    def result(self, document: Mapping[str, Any], show: Callable[[Console], None]) -> None:
         """Print the outcome: `document` as JSON, or whatever `show` prints."""
         if self.as_json:
-            sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-            sys.stdout.flush()
+            self._print_json(document)
         else:
             show(self.console)
+            sys.stdout.flush()
 
     def run(self, command: Callable[[], int]) -> None:
         """Run a command and leave with its exit code; errors become messages, never tracebacks."""
+        raise_on_interrupt()
         try:
-            code = command()
-        except TopooptError as error:
-            self.fail(error)
-            code = error.exit_code
-        except KeyboardInterrupt:
-            self.errors.print("interrupted")
-            code = 130
-        except BrokenPipeError:  # the reader of our output went away; nothing left to say
-            sys.stderr.close()
+            code = self._guarded(command)
+        except BrokenPipeError:  # the reader of our output went away: nothing left to say
+            _silence_stdout()
             code = 1
+        except OSError as error:
+            _silence_stdout()
+            self.say_error(f"standard output cannot be written: {error.strerror or error}")
+            code = InputError.exit_code
         raise typer.Exit(code)
 
-    def fail(self, error: TopooptError) -> None:
-        """Say what was wrong: every problem on its own line, and in the JSON object."""
+    def _guarded(self, command: Callable[[], int]) -> int:
+        try:
+            return command()
+        except TopooptError as error:
+            return self.fail(error)
+        except MemoryError:
+            return self.fail(TopooptError("out of memory"))
+        except OSError as error:
+            if error.filename is None:  # standard output
+                raise
+            return self.fail(TopooptError(f"{error.filename}: {error.strerror or error}"))
+        except KeyboardInterrupt:
+            if self.as_json:
+                self._print_json(interrupted_document())
+            self.errors.print("interrupted")
+            return INTERRUPTED
+
+    def fail(self, error: TopooptError, known: Mapping[str, Any] | None = None) -> int:
+        """Say what was wrong: every problem on its own line, and in the JSON object, with what else is `known`.
+
+        Returns:
+            The exit code of the error.
+        """
         problems = error.problems if isinstance(error, InputError) else ()
         if self.as_json:
-            document = {
-                "status": "error",
-                "exit_code": error.exit_code,
-                "error": str(error),
-                "problems": [asdict(problem) for problem in problems],
-            }
-            sys.stdout.write(json.dumps(document, indent=2) + "\n")
+            self._print_json(
+                {
+                    **(known or {}),
+                    "status": Status.INFEASIBLE if isinstance(error, InfeasibleError) else Status.UNKNOWN,
+                    "stopped_by": StopReason.ERROR,
+                    "exit_code": error.exit_code,
+                    "error": str(error),
+                    "problems": [asdict(problem) for problem in problems],
+                }
+            )
         for line in str(error).splitlines():
-            self.errors.print(f"[bold red]error[/] {escape(line)}", highlight=False, soft_wrap=True)
+            self.say_error(line)
+        return error.exit_code
+
+    def say_error(self, line: str) -> None:
+        """One line of an error for people."""
+        self.errors.print(f"[bold red]error[/] {escape(line)}", highlight=False, soft_wrap=True)
+
+    def _print_json(self, document: Mapping[str, Any]) -> None:
+        sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+        sys.stdout.flush()
+
+
+def _silence_stdout() -> None:
+    """Send what is still buffered nowhere, or the interpreter would stumble over it again when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

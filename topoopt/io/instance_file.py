@@ -41,9 +41,6 @@ def _build(document: Document) -> Instance:
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind].read(document)
-    if len(KINDS) == 1:
-        # Whatever was meant, only one kind can be: say all that is wrong, the kind included.
-        return next(iter(KINDS.values())).read(document)
     message = "no such kind of instance" if "kind" in data else "missing"
     fault = Fault(("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, KINDS))
     document.refuse([fault])

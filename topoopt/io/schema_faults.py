@@ -86,7 +86,7 @@ def describe(node: JsonSchema) -> str:
     elif node.get("type") == "array":
         text = f"a list of {_span(node, 'minItems', 'maxItems')} items" if "maxItems" in node else "a list"
     elif "oneOf" in node:
-        text = "a mapping, either with model or with operators"
+        text = str(node.get("description", "a mapping, either with model or with operators"))
     elif "properties" in node:
         text = "a mapping of " + ", ".join(node["properties"])
     elif node.get("type") == "object":

@@ -4,9 +4,9 @@ Both process traffic hop by hop: a segment asks for a link when it gets there, a
 arrival. This removes the error of the reference's segment model, which books all hops of a segment when it leaves.
 
 * Compute tasks of a server run one after another, in order of readiness.
-* A transfer is cut into segments. The next segment leaves when the first link is free of the previous one; a segment
-  goes on to the next link one hop latency after it starts (cut-through), and never ends there before it can have
-  arrived.
+* A transfer is cut into segments (65 535 at most). The next segment leaves when the first link is free of the previous
+  one; a segment goes on to the next link one hop latency after it starts (cut-through), and never ends there before it
+  can have arrived.
 * `rounds`: a ring AllReduce of S bytes over k servers, share f of it on a ring, is 2(k-1) rounds of f S / k bytes
   per member; a round starts when the slowest member of the previous one is done, plus the fixed cost of a round.
   Tensors under 9000 k bytes go in one step of the same bytes and the same total fixed cost. Segments of 256 KiB.
@@ -30,7 +30,7 @@ from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import Network
 
 READY, SEGMENT, STEP = 0, 1, 2
-KIND_BITS, HOP_BITS, STEP_BITS = 2, 10, 22
+KIND_BITS, HOP_BITS, STEP_BITS = 2, 10, 16
 HOP_SHIFT = KIND_BITS
 STEP_SHIFT = HOP_SHIFT + HOP_BITS
 FLOW_SHIFT = STEP_SHIFT + STEP_BITS

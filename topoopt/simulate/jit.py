@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,10 +37,23 @@ class _Cache(FunctionCache):
         digests = tuple(sources_digest(folder) for folder in (Path(__file__).parent, own))
         self._cache_file._source_stamp = (self._cache_file._source_stamp, *digests)
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled before; None if it cannot be read."""
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except OSError:
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep it for the next run, if the disk takes it."""
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
 
 def kernel(function: Function) -> Function:
     """Compile `function` on its first call, exactly as written (no fast-math), and keep the result on disk."""
     dispatcher = njit(function, error_model="numpy")  # no zero-division checks in hot loops
-    dispatcher._cache = _Cache(function)
+    with suppress(RuntimeError):  # nowhere to keep it
+        dispatcher._cache = _Cache(function)
     compiled: Function = dispatcher
     return compiled

@@ -116,7 +116,8 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
 
     For a window that opens at t and closes q before the end, let A be the bytes times links of all traffic that can
     neither start before t nor end within q of the end: T >= t + q + A / (n d B), as n servers have d interfaces of
-    rate B each. Also T >= W / n with W the compute of all servers. So for any 0 <= w <= 1
+    rate B each. Where A = 0 this asks for T >= t + q, so only windows no longer than the longest chain are taken.
+    Also T >= W / n with W the compute of all servers. So for any 0 <= w <= 1
 
         T >= w W / n + (1 - w) (t + q + A / (n d B)),
 
@@ -155,6 +156,7 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
     opens = _levels([0.0, *released, *forward_end])
     closes = _levels([0.0, *(chains.forward_tail[p.consumer] for p in between)])
     windows = [(t, 0.0) for t in opens] + [(t, q) for t in opens[:2] for q in closes[1:]]
+    windows = [(t, q) for t, q in windows if t + q <= chains.longest]
     return max(bound(t, q) for t, q in windows)
 
 

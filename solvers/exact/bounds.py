@@ -1,0 +1,103 @@
+"""Lower bounds on theta that hold for every topology: node cut and layered Moore distances."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.solution import Bound
+
+Matrix = NDArray[np.float64]
+
+
+def layer_sizes(servers: int, degree: int, links: LinkDirection) -> list[int]:
+    """Most servers within 1, 2, ... hops of one server, up to all n - 1 others (Moore).
+
+    Directed: d + d^2 + ...; bidirectional: d + d (d-1) + ..., since one link leads back. With d = 1 (or 2 for fibre
+    pairs) layers do not grow, and with d = 1 fibre pairs nobody but the partner is reached: the list then ends early.
+    """
+    within: list[int] = []
+    layer, total = degree, 0
+    while total < servers - 1 and layer > 0:
+        total = min(servers - 1, total + layer)
+        within.append(total)
+        layer *= degree if links is LinkDirection.UNIDIRECTIONAL else degree - 1
+    return within
+
+
+def moore_hops(servers: int, degree: int, links: LinkDirection) -> int | None:
+    """Smallest diameter the Moore bound allows; None if no such network is connected."""
+    within = layer_sizes(servers, degree, links)
+    return len(within) if not within or within[-1] == servers - 1 else None
+
+
+def source_distances(demand: Matrix, within: list[int]) -> Matrix:
+    """float64[n]: least sum_v D[s, v] dist(s, v) of each source: its largest demands are nearest."""
+    sorted_rows = -np.sort(-demand, axis=1)
+    total = demand.sum(axis=1)
+    result = total.copy()
+    for reach in within[:-1]:
+        result += total - sorted_rows[:, :reach].sum(axis=1)
+    return np.asarray(result, dtype=np.float64)
+
+
+def total_distance(demand: Matrix, within: list[int]) -> float:
+    """Least sum D dist: at most within[k] pairs per row and per column are so near (b-matchings, one per layer)."""
+    total = float(demand.sum())
+    by_layer = total + sum(total - most_within(demand, reach) for reach in within[:-1])
+    rows = float(source_distances(demand, within).sum())
+    columns = float(source_distances(demand.T, within).sum())
+    return max(by_layer, rows, columns)
+
+
+def most_within(demand: Matrix, reach: int) -> float:
+    """Upper bound on the demand of pairs of which every row and column has at most `reach`, by duality.
+
+    Whatever alpha, beta >= 0 are: reach * sum(alpha + beta) + sum (D - alpha - beta)^+ is one; the solver only
+    suggests them.
+    """
+    n = len(demand)
+    rows, columns = np.nonzero(demand > 0)
+    if not len(rows) or reach >= n - 1:
+        return float(demand.sum())
+    every = np.arange(len(rows))
+    ends = csr_array(
+        (np.ones(2 * len(rows)), (np.concatenate((rows, n + columns)), np.concatenate((every, every)))),
+        shape=(2 * n, len(rows)),
+    )
+    found = linprog(-demand[rows, columns], A_ub=ends, b_ub=np.full(2 * n, float(reach)), bounds=(0, 1), method="highs")
+    price = np.maximum(-found.ineqlin.marginals, 0.0) if found.status == 0 else np.zeros(2 * n)
+    over = demand - price[:n, None] - price[None, n:]
+    return float(reach * price.sum() + np.maximum(over, 0.0)[demand > 0].sum())
+
+
+def capacity(problem: TopologyProblem) -> int:
+    """Most links a topology has, counting both directions of fibre pairs."""
+    ends = problem.servers * problem.degree
+    return ends if problem.links is LinkDirection.UNIDIRECTIONAL else ends - ends % 2
+
+
+def node_cut(problem: TopologyProblem, allowed: NDArray[np.bool_]) -> float:
+    """Largest traffic of a server over its links, no more of them than interfaces or, without parallel links, peers."""
+    result = 0.0
+    for demand, peers in ((problem.demand, allowed), (problem.demand.T, allowed.T)):
+        most = np.full(problem.servers, problem.degree)
+        if not problem.parallel_links:
+            most = np.minimum(most, peers.sum(axis=1))
+        traffic = demand.sum(axis=1)
+        used = traffic > 0
+        result = max(result, float((traffic[used] / np.maximum(most[used], 1)).max(initial=0.0)))
+    return result
+
+
+def best_bound(problem: TopologyProblem, allowed: NDArray[np.bool_]) -> Bound:
+    """The larger of node cut and layered Moore bound, in units of theta."""
+    within = layer_sizes(problem.servers, problem.degree, problem.links)
+    cut = node_cut(problem, allowed)
+    links = capacity(problem)
+    moore = total_distance(problem.demand, within) / links if links and within else 0.0
+    return Bound(moore, "layered Moore bound") if moore > cut else Bound(cut, "node cut")

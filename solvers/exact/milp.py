@@ -1,0 +1,174 @@
+"""Joint topology and routing by HiGHS branch and bound, after the bounds and a local search had their chance."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from formulations.arrays import LpArrays
+from formulations.joint_topology import JointTopology, Symmetry, find_symmetry
+from formulations.joint_topology_arrays import build_arrays, link_counts, start_values
+from solvers.exact.bounds import layer_sizes, source_distances, total_distance
+from solvers.exact.local import local_search
+from solvers.exact.result import OPTIMALITY, ExactLimits, TopologyResult
+from solvers.exact.routed import Counts, Routed, hop_distances, route
+from solvers.exact.space import Space, counts_of, finish, infeasible_hops, open_space
+from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.solution import Bound
+from topoopt.core.status import StopReason
+
+NOT_CERTIFIED = "HiGHS dual bound, not certified"
+LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
+
+
+@dataclass(frozen=True, eq=False)
+class Branched:
+    """Outcome of branch and bound: link counts, a lower bound on theta (infinite: infeasible), nodes."""
+
+    counts: Counts | None
+    bound: float
+    nodes: int
+    stopped_by: StopReason
+
+
+def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
+    """Exact by mixed-integer programming; any constraints; no program is solved if the local search meets a bound.
+
+    Raises:
+        InputError, InfeasibleError, LimitError: see `ExactMethod`.
+    """
+    deadline = limits.deadline()
+    space = open_space(problem)
+    known = None if limits.incumbent is None else counts_of(limits.incumbent)
+    seconds = LOCAL_MOST_S if limits.time_s is None else min(LOCAL_MOST_S, LOCAL_SHARE * limits.time_s)
+    found = local_search(space, limits.seed, seconds, known)
+    first = None if found is None else (found[0], _routed(space, found[0]))
+    if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
+        return finish(space, *first, space.bound, StopReason.CONVERGED, "milp", 0)
+    outcome = branch(space, first, deadline, limits.seed)
+    candidates = [] if first is None else [first]
+    if outcome.counts is not None and space.fits(outcome.counts):
+        candidates.append((outcome.counts, _routed(space, outcome.counts)))
+    if not candidates:
+        if np.isinf(outcome.bound):
+            raise InfeasibleError(_why_infeasible(space, limits))
+        raise LimitError("the time limit came before any topology was found")
+    best = min(candidates, key=lambda pair: pair[1].theta)
+    if np.isinf(outcome.bound):  # contradicts the network at hand: the solver's word counts for nothing
+        return finish(space, *best, space.bound, StopReason.ERROR, "milp", outcome.nodes)
+    proven = Bound(outcome.bound, NOT_CERTIFIED)
+    return finish(space, *best, proven, outcome.stopped_by, "milp", outcome.nodes)
+
+
+def joint_data(space: Space, scale: float = 1.0, *, symmetry: bool = True) -> JointTopology:
+    """The program of a problem with demand divided by `scale`; with all cuts that hold for it."""
+    problem = space.problem
+    within = layer_sizes(problem.servers, problem.degree, problem.links)
+    demand = space.demand / scale
+    bound = space.bound.value / scale
+    return JointTopology(
+        servers=problem.servers,
+        degree=problem.degree,
+        bidirectional=space.bidirectional,
+        demand=demand,
+        allowed=space.allowed,
+        most_links=space.most_links,
+        kept=space.kept,
+        max_changed=problem.max_changed,
+        max_hops=problem.max_hops,
+        lower=(1 - 1e-6) / float(demand.sum()),
+        upper=1.0 / bound if bound > 0 else np.inf,
+        distance=source_distances(demand, within),
+        total_distance=total_distance(demand, within) * (1 - 1e-12),
+        symmetry=find_symmetry(space.demand, space.allowed, space.kept) if symmetry else Symmetry(),
+    )
+
+
+def branch(space: Space, known: tuple[Counts, Routed] | None, deadline: float, seed: int) -> Branched:
+    """HiGHS on the array program; demand is scaled so that lambda is at most 1."""
+    scale = max(space.bound.value, 1e-300)
+    data = joint_data(space, scale)
+    program = build_arrays(data)
+    solver = highspy.Highs()
+    left = max(0.01, deadline - time.monotonic())
+    options = {
+        "output_flag": False,
+        "threads": 1,
+        "random_seed": seed % 2**31,
+        "mip_rel_gap": 1e-7,
+        "mip_abs_gap": 1e-8,
+    }
+    for name, value in options.items():
+        solver.setOptionValue(name, value)
+    if np.isfinite(left):
+        solver.setOptionValue("time_limit", left)
+    solver.passModel(highs_model(program))
+    if known is not None:
+        columns, values = start_values(data, known[0])
+        solver.setSolution(len(columns), columns, values)
+    solver.run()
+    status, info = solver.getModelStatus(), solver.getInfo()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        return Branched(None, np.inf, int(info.mip_node_count), StopReason.CONVERGED)
+    best = max(-float(info.mip_dual_bound), 1e-300)
+    counts = None
+    if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
+        counts = link_counts(data, np.array(solver.getSolution().col_value))
+    reason = StopReason.TIME if status == highspy.HighsModelStatus.kTimeLimit else StopReason.CONVERGED
+    return Branched(counts, scale / best, int(info.mip_node_count), reason)
+
+
+def highs_model(program: LpArrays) -> highspy.HighsLp:
+    """The arrays as a HiGHS model."""
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = program.columns, program.rows
+    model.col_cost_, model.col_lower_, model.col_upper_ = program.cost, program.lower, program.upper
+    model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    model.a_matrix_.start_ = program.start.astype(np.int32)
+    model.a_matrix_.index_ = program.index.astype(np.int32)
+    model.a_matrix_.value_ = program.value
+    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+    model.integrality_ = [kinds[int(whole)] for whole in program.is_integer]
+    return model
+
+
+def smallest_hops(space: Space, seed: int, seconds: float) -> int | None:
+    """Smallest diameter of the networks a short search without the hop limit meets; None if it meets none."""
+    problem = space.problem
+    open_problem = TopologyProblem(
+        problem.name,
+        problem.servers,
+        problem.degree,
+        problem.links,
+        np.ones_like(space.demand) - np.eye(problem.servers),
+        forbidden=problem.forbidden,
+        kept=problem.kept,
+        max_changed=problem.max_changed,
+        parallel_links=problem.parallel_links,
+    )
+    try:
+        found = local_search(open_space(open_problem), seed, seconds)
+    except TopooptError:
+        return None
+    return None if found is None else int(hop_distances(found[0]).max())
+
+
+def _why_infeasible(space: Space, limits: ExactLimits) -> str:
+    if space.problem.max_hops is not None:
+        known = smallest_hops(space, limits.seed, 2.0)
+        return infeasible_hops(space.problem, "proven by HiGHS, not certified", known)
+    return "no allowed topology carries every demand (proven by HiGHS, not certified)"
+
+
+def _routed(space: Space, counts: Counts) -> Routed:
+    routed = route(space.demand, counts)
+    assert routed is not None
+    return routed
+
+
+__all__ = ["Branched", "branch", "highs_model", "joint_data", "smallest_hops", "solve_milp"]

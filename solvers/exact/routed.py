@@ -1,0 +1,193 @@
+"""Best splittable routing of a small network, with a proof: linear program, repaired flow, lengths from the prices.
+
+Nothing is taken from the solver on trust: the flow is rebuilt as paths that deliver the demand exactly, theta is its
+largest load, and the lower bound is theta >= sum D dist_l / sum capacity l for the lengths l read from the prices.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+
+Counts = NDArray[np.int64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Routed:
+    """Routing of a demand over a network.
+
+    Attributes:
+        arcs: int64[m, 2], pairs with links, in order.
+        flow: float64[n, m], what each source sends over each arc.
+        theta: largest load over links of an arc.
+        lengths: float64[m]; bound: what they prove of theta.
+    """
+
+    arcs: Counts
+    flow: Matrix
+    theta: float
+    lengths: Matrix
+    bound: float
+
+
+def distances(lengths: Matrix) -> Matrix:
+    """float64[n, n]: shortest distances from arc lengths float64[n, n], infinite where there is no arc."""
+    best = lengths.copy()
+    np.fill_diagonal(best, 0.0)
+    for k in range(len(best)):
+        np.minimum(best, best[:, k, None] + best[None, k], out=best)
+    return best
+
+
+def hop_distances(counts: Counts) -> Matrix:
+    """float64[n, n]: hops between servers, infinite where there is no path."""
+    return distances(np.where(counts > 0, 1.0, np.inf))
+
+
+def length_bound(demand: Matrix, counts: Counts, lengths: Matrix) -> float:
+    """Lower bound on theta proven by arc lengths float64[n, n] (only those of arcs matter); 0 without lengths."""
+    room = float((counts * np.where(counts > 0, lengths, 0.0)).sum())
+    if room <= 0.0:
+        return 0.0
+    far = distances(np.where(counts > 0, lengths, np.inf))
+    return float((demand[demand > 0] * far[demand > 0]).sum()) / room
+
+
+def relaxed_theta(demand: Matrix, counts: Counts) -> tuple[float, Matrix, Matrix] | None:
+    """Solver's theta, flow float64[n, m] and arc lengths float64[n, n] of a network; None if a demand has no path."""
+    n = len(demand)
+    tails, heads = np.nonzero(counts)
+    if np.isinf(hop_distances(counts)[demand > 0]).any():
+        return None
+    arcs = len(tails)
+    sources = np.flatnonzero(demand.sum(axis=1) > 0)
+    lengths = np.zeros((n, n))
+    flow = np.zeros((n, arcs))
+    if not len(sources):
+        return 0.0, flow, lengths
+    row, column, value = [], [], []
+    every = np.arange(arcs)
+    for k, s in enumerate(sources):
+        columns = 1 + k * arcs + every
+        for ends, sign in ((heads, 1.0), (tails, -1.0)):
+            inner = ends != s
+            row.append(arcs + k * n + ends[inner])
+            column.append(columns[inner])
+            value.append(np.full(int(inner.sum()), sign))
+        row.append(every)
+        column.append(columns)
+        value.append(np.ones(arcs))
+    row.append(every)
+    column.append(np.zeros(arcs, dtype=np.int64))
+    value.append(-counts[tails, heads].astype(np.float64))
+    shape = (arcs + len(sources) * n, 1 + len(sources) * arcs)
+    matrix = csc_array((np.concatenate(value), (np.concatenate(row), np.concatenate(column))), shape=shape)
+    due = demand[sources].copy()
+    due[np.arange(len(sources)), sources] = 0.0
+    lower = np.concatenate((np.full(arcs, -np.inf), due.ravel()))
+    upper = np.concatenate((np.zeros(arcs), due.ravel()))
+    solution = _solve(matrix, lower, upper)
+    x, price = np.array(solution.col_value), np.array(solution.row_dual)
+    flow[sources] = np.maximum(x[1:], 0.0).reshape(len(sources), arcs)
+    lengths[tails, heads] = np.maximum(-price[:arcs], 0.0)
+    return float(x[0]), flow, lengths
+
+
+def route(demand: Matrix, counts: Counts) -> Routed | None:
+    """Best routing, repaired and certified; None if a demand has no path."""
+    relaxed = relaxed_theta(demand, counts)
+    if relaxed is None:
+        return None
+    arcs = np.argwhere(counts > 0)
+    flow = repaired(demand, arcs, relaxed[1])
+    return Routed(
+        arcs=arcs,
+        flow=flow,
+        theta=checked_theta(demand, counts, flow),
+        lengths=relaxed[2][arcs[:, 0], arcs[:, 1]],
+        bound=length_bound(demand, counts, relaxed[2]),
+    )
+
+
+def checked_theta(demand: Matrix, counts: Counts, flow: Matrix) -> float:
+    """Largest load of a flow that delivers the demand.
+
+    Raises:
+        AssertionError: the flow is negative somewhere or does not deliver the demand (a bug of ours).
+    """
+    arcs = np.argwhere(counts > 0)
+    n = len(demand)
+    net = np.zeros((n, n))
+    np.add.at(net.T, arcs[:, 1], flow.T)
+    np.subtract.at(net.T, arcs[:, 0], flow.T)
+    off = ~np.eye(n, dtype=np.bool_)
+    slack = 1e-9 * max(1.0, float(demand.sum()))
+    if (flow < 0.0).any() or (np.abs(net - demand)[off] > slack).any():
+        raise AssertionError("a flow does not deliver its demand")
+    return float((flow.sum(axis=0) / counts[arcs[:, 0], arcs[:, 1]]).max(initial=0.0))
+
+
+def repaired(demand: Matrix, arcs: Counts, flow: Matrix) -> Matrix:
+    """float64[n, m]: the flow taken apart into paths, each demand met exactly; what is missing takes few hops."""
+    result = np.zeros_like(flow)
+    n = len(demand)
+    leaving: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    for a, (i, j) in enumerate(arcs.tolist()):
+        leaving[i].append((a, j))
+    for s in range(n):
+        left = flow[s].copy()
+        for t in np.flatnonzero(demand[s] > 0).tolist():
+            need = float(demand[s, t])
+            while need > 0.0:
+                path = _path(leaving, s, t, left)
+                amount = min(need, float(left[path].min())) if path else need
+                for a in path or _path(leaving, s, t, None):
+                    result[s, a] += amount
+                    left[a] = max(0.0, left[a] - amount)
+                need -= amount
+    return result
+
+
+def _path(leaving: list[list[tuple[int, int]]], source: int, target: int, left: Matrix | None) -> list[int]:
+    """Arcs of a path of fewest hops, over arcs with flow left if given; empty if there is none."""
+    reached: dict[int, tuple[int, int]] = {source: (-1, -1)}
+    queue = deque([source])
+    while queue and target not in reached:
+        node = queue.popleft()
+        for a, head in leaving[node]:
+            if head not in reached and (left is None or left[a] > 1e-12):
+                reached[head] = (node, a)
+                queue.append(head)
+    if target not in reached:
+        return []
+    path = []
+    node = target
+    while node != source:
+        node, a = reached[node]
+        path.append(a)
+    return path
+
+
+def _solve(matrix: csc_array, lower: Matrix, upper: Matrix) -> highspy.HighsSolution:
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = matrix.shape
+    model.col_cost_ = np.eye(1, matrix.shape[1])[0]
+    model.col_lower_ = np.zeros(matrix.shape[1])
+    model.col_upper_ = np.full(matrix.shape[1], np.inf)
+    model.row_lower_, model.row_upper_ = lower, upper
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    model.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+    model.a_matrix_.index_ = matrix.indices.astype(np.int32)
+    model.a_matrix_.value_ = matrix.data
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.passModel(model)
+    solver.run()
+    return solver.getSolution()

@@ -1,0 +1,30 @@
+"""How hard a topology search works, in counts rather than seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SearchBudget:
+    """How hard to search.
+
+    Attributes:
+        proposals: swaps the annealing proposes; None: by size, seconds of work.
+        evaluations: topologies the polish prices; None: by size, seconds of work.
+        accuracy: relative gap between theta and its bound in the last routing.
+    """
+
+    proposals: int | None = None
+    evaluations: int | None = None
+    accuracy: float = 1e-4
+
+
+def default_proposals(n: int) -> int:
+    """Annealing of a few seconds up to 64 servers, about half a minute above."""
+    return 400_000 if n <= 8 else 1_000_000 if n <= 16 else 4_000_000 if n <= 64 else 5_000_000
+
+
+def default_evaluations(n: int) -> int:
+    """Polish of about ten seconds."""
+    return 8_000 if n <= 8 else 12_000 if n <= 20 else 8_000 if n <= 40 else 1_500 if n <= 80 else 200

@@ -1,0 +1,233 @@
+"""Topology search for a demand matrix: seeds, annealing on hops, polish on theta, link counts; theta always by routing.
+
+The order follows spec topology_gap, section 6. Work is counted in proposals and evaluations, so a seed gives the same
+topology everywhere unless a time limit cuts it short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.heuristics.topology_search.anneal import AnnealPlan, anneal, hops_of
+from solvers.heuristics.topology_search.budget import SearchBudget, default_evaluations, default_proposals
+from solvers.heuristics.topology_search.checks import check_problem
+from solvers.heuristics.topology_search.link_counts import alternate, one_hop_topology
+from solvers.heuristics.topology_search.links import LinkTable, arcs_of, diameter, table_of, topology_of
+from solvers.heuristics.topology_search.polish import polish
+from solvers.heuristics.topology_search.repair import bad_links, repaired
+from solvers.heuristics.topology_search.seeds import seed_topologies
+from solvers.routing import route
+from solvers.routing.result import RoutingResult
+from solvers.stop import Stop
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.status import StopReason
+from topoopt.core.topology import Topology
+
+POLISH_RATIO = 1.03
+"""Above this theta / (hop total / links), link balance is worth a polish at any size."""
+
+POLISH_SERVERS = 32
+"""Up to here the polish always pays."""
+
+ANNEALS = 3
+"""Annealing runs where the polish follows: their theta differs more than their hop total."""
+
+POLISH_MOST = 160
+"""Above here one evaluation takes too long."""
+
+
+@dataclass(frozen=True)
+class SearchStep:
+    """One topology that was routed on the way: its name, hop total / number of links, and theta."""
+
+    name: str
+    mean_load: float
+    theta: float
+
+
+@dataclass(frozen=True, eq=False)
+class TopologySearchResult:
+    """Best topology found.
+
+    Attributes:
+        topology, routing: with the checked theta.
+        steps: what was tried, in order.
+        evaluations: topologies priced by the polish.
+        stopped_by: GAP when `goal` was reached, BUDGET at the end of the work, TIME or INTERRUPTED before.
+    """
+
+    topology: Topology
+    routing: RoutingResult
+    steps: tuple[SearchStep, ...]
+    evaluations: int
+    stopped_by: StopReason
+
+
+def search_topology(
+    problem: TopologyProblem,
+    *,
+    seed: int = 0,
+    budget: SearchBudget | None = None,
+    goal: float = 0.0,
+    stop: Stop | None = None,
+) -> TopologySearchResult:
+    """Search for the topology of least theta.
+
+    Unidirectional and bidirectional links, forbidden arcs, and problems without parallel links are supported; of the
+    topologies met, only those within `max_hops` count.
+
+    Args:
+        goal: a proven lower bound on theta over all topologies; the search ends when it is reached.
+
+    Raises:
+        InputError: bad demand or sizes, or a network to keep links of (not supported here).
+        InfeasibleError: no topology met satisfies the constraints.
+    """
+    demand = check_problem(problem)
+    budget = budget or SearchBudget()
+    return _Search(problem, demand, seed, budget, goal, stop or Stop()).run()
+
+
+class _Search:
+    def __init__(
+        self,
+        problem: TopologyProblem,
+        demand: NDArray[np.float64],
+        seed: int,
+        budget: SearchBudget,
+        goal: float,
+        stop: Stop,
+    ) -> None:
+        self.problem, self.demand, self.seed, self.stop = problem, demand, seed, stop
+        busiest = max(demand.sum(axis=0).max(), demand.sum(axis=1).max())
+        self.goal = max(goal, float(busiest) / problem.degree)  # node cut: no topology does better
+        n, d = problem.servers, problem.degree
+        self.proposals = default_proposals(n) if budget.proposals is None else budget.proposals
+        self.evaluations = default_evaluations(n) if budget.evaluations is None else budget.evaluations
+        self.accuracy = budget.accuracy
+        self.rough = max(budget.accuracy, 1e-3 if n > 64 else 1e-4)
+        self.allowed = ~np.eye(n, dtype=np.bool_)
+        for tail, head in problem.forbidden:
+            self.allowed[tail, head] = False
+        if problem.links is LinkDirection.BIDIRECTIONAL:
+            self.allowed &= self.allowed.T  # one fibre pair, both arcs
+        self.links_total = n * d
+        self.steps: list[SearchStep] = []
+        self.best: tuple[Topology, RoutingResult] | None = None
+        self.priced = 0
+
+    def run(self) -> TopologySearchResult:
+        problem = self.problem
+        n, d = problem.servers, problem.degree
+        tables = {}
+        for name, topology in seed_topologies(n, d, problem.links, self.demand, seed=self.seed).items():
+            table = repaired(table_of(topology), self.allowed, problem.parallel_links, self.seed)
+            if table is None:
+                continue
+            tables[name] = table
+            self._offer(name, self._topology(table.out, topology.origin))
+            if self._done():
+                return self._result()
+        direct = one_hop_topology(self.demand, d, problem.links)
+        if direct is not None:
+            self._offer("one link per demand", direct[1])
+        if not self._done() and tables:
+            self._anneal(tables)
+        if not self._done():
+            self._polish()
+        if self.best is not None:
+            self._recount()
+        return self._result()
+
+    def _anneal(self, tables: dict[str, LinkTable]) -> None:
+        """From the seed of least hop total; with a hop limit again, more and more of the weight on all pairs alike."""
+        start = min(tables.values(), key=lambda table: hops_of(table.out, self.demand))
+        small = self.problem.servers <= POLISH_SERVERS
+        runs = ANNEALS if small else 1
+        plan = AnnealPlan(self.proposals // runs, hot=1e-3 if small else 3e-4)
+        parallel = self.problem.parallel_links
+        mean = float(self.demand.mean())
+        evenly = [0.0] * runs + ([1.0, 10.0, 100.0] if self.problem.max_hops is not None else [])
+        for run, even in enumerate(evenly):
+            demand = self.demand + even * mean * (1.0 - np.eye(len(self.demand)))
+            seed = self.seed * len(evenly) + run
+            out = anneal(start, demand, self.allowed, plan, parallel=parallel, seed=seed, stop=self.stop)
+            self._offer("annealed", self._topology(out, "annealed on hops"))
+            if self._done():
+                break
+
+    def _polish(self) -> None:
+        if self.best is None or self.problem.servers > POLISH_MOST:
+            return
+        table = table_of(self.best[0])
+        ratio = self.best[1].theta * self.links_total / hops_of(table.out, self.demand)
+        if self.problem.servers > POLISH_SERVERS and ratio < POLISH_RATIO:
+            return
+        result = polish(
+            table,
+            self.demand,
+            self.allowed,
+            evaluations=self.evaluations,
+            parallel=self.problem.parallel_links,
+            goal=self.goal,
+            seed=self.seed,
+            stop=self.stop,
+        )
+        self.priced = result.evaluations
+        self._offer("polished", self._topology(result.out, f"{self.best[0].origin}, polished"))
+
+    def _recount(self) -> None:
+        assert self.best is not None
+        topology, routing = self.best
+        if routing.gap > self.accuracy:
+            routing = route(topology, self.demand, accuracy=self.accuracy)
+            if routing.theta > self.best[1].theta:
+                routing = self.best[1]
+            self.best = (topology, routing)
+        if not self._done():
+            new = alternate(topology, routing, self.demand, rounds=5, accuracy=self.accuracy)
+            if new[0] is not topology and self._legal(table_of(new[0]).out):
+                self._note("recounted", *new)
+
+    def _topology(self, out: NDArray[np.int64], origin: str) -> Topology | None:
+        try:
+            return topology_of(out, self.problem.links, origin)
+        except InfeasibleError:
+            return None
+
+    def _offer(self, name: str, topology: Topology | None) -> None:
+        """Route a topology and keep it if it is the best so far and within the rules."""
+        if topology is None or not self._legal(table_of(topology).out):
+            return
+        routing = route(topology, self.demand, accuracy=self.rough)
+        if self.goal < routing.theta <= self.goal * (1.0 + 2.0 * self.rough):
+            routing = route(topology, self.demand, accuracy=1e-7)  # it may reach the bound
+        self._note(name, topology, routing)
+
+    def _note(self, name: str, topology: Topology, routing: RoutingResult) -> None:
+        load = hops_of(table_of(topology).out, self.demand) / self.links_total
+        self.steps.append(SearchStep(name, load, routing.theta))
+        if self.best is None or routing.theta < self.best[1].theta:
+            self.best = (topology, routing)
+
+    def _legal(self, out: NDArray[np.int64]) -> bool:
+        if len(bad_links(arcs_of(out), self.allowed, self.problem.parallel_links)):
+            return False
+        return self.problem.max_hops is None or diameter(out) <= self.problem.max_hops
+
+    def _done(self) -> bool:
+        if self.stop.reason() is not None:
+            return self.best is not None
+        return self.best is not None and self.best[1].theta <= self.goal * (1.0 + 1e-6)
+
+    def _result(self) -> TopologySearchResult:
+        if self.best is None:
+            raise InfeasibleError("no topology was found within the hop limit, without forbidden or parallel links")
+        reached = self.best[1].theta <= self.goal * (1.0 + 1e-6)
+        stopped = StopReason.GAP if reached else self.stop.reason() or StopReason.BUDGET
+        return TopologySearchResult(*self.best, tuple(self.steps), self.priced, stopped)

@@ -1,0 +1,44 @@
+"""What a routing method gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.status import Status, StopReason
+
+
+@dataclass(frozen=True, eq=False)
+class RoutingResult:
+    """A routing and what is proven about it; neither number is a solver's claim.
+
+    Attributes:
+        theta: largest link utilisation of `flow`, whose conservation holds by construction.
+        bound: lower bound on theta for this topology and demand, from `certificate`.
+        flow: float64[n, m] inside; what each source sends over each arc.
+        certificate: link lengths that prove the bound.
+        status: OPTIMAL when theta and bound agree to 1e-6 of theta, else FEASIBLE.
+        stopped_by: GAP when the accuracy asked for is proven, TIME at the limit, CONVERGED when the method ended
+            by itself.
+        method: name in the table of methods.
+        work: iterations of the method (sweeps, columns, solver iterations), for people.
+    """
+
+    theta: float
+    bound: float
+    flow: SourceFlow
+    certificate: LengthCertificate
+    status: Status
+    stopped_by: StopReason
+    method: str
+    work: int = 0
+
+    @property
+    def gap(self) -> float:
+        """(theta - bound) / theta."""
+        return (self.theta - self.bound) / self.theta if self.theta > 0 else 0.0
+
+    @property
+    def throughput(self) -> float:
+        """lambda = 1 / theta: the common factor by which all demand could grow."""
+        return 1.0 / self.theta

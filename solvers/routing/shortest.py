@@ -1,0 +1,186 @@
+"""Compiled shortest paths: label correcting in the order of the last call, which is nearly right when lengths drift."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.simulate.jit import kernel
+
+
+@kernel
+def hop_distances(first: NDArray[np.int64], head: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """int64[n, n]: hops between all pairs, -1 where there is no path."""
+    hops = np.full((n, n), -1, dtype=np.int64)
+    queue = np.empty(n, dtype=np.int64)
+    for source in range(n):
+        row = hops[source]
+        row[source] = 0
+        queue[0] = source
+        begin, end = 0, 1
+        while begin < end:
+            v = queue[begin]
+            begin += 1
+            for arc in range(first[v], first[v + 1]):
+                if row[head[arc]] < 0:
+                    row[head[arc]] = row[v] + 1
+                    queue[end] = head[arc]
+                    end += 1
+    return hops
+
+
+@kernel
+def breadth_first_orders(first: NDArray[np.int64], head: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """int64[n, n]: row s lists all servers, source s first, by hops from s; unreachable ones last."""
+    order = np.empty((n, n), dtype=np.int64)
+    seen = np.empty(n, dtype=np.bool_)
+    for source in range(n):
+        row = order[source]
+        seen[:] = False
+        seen[source] = True
+        row[0] = source
+        begin, end = 0, 1
+        while begin < end:
+            v = row[begin]
+            begin += 1
+            for arc in range(first[v], first[v + 1]):
+                w = head[arc]
+                if not seen[w]:
+                    seen[w] = True
+                    row[end] = w
+                    end += 1
+        for v in range(n):
+            if not seen[v]:
+                row[end] = v
+                end += 1
+    return order
+
+
+@kernel
+def shortest_tree(
+    first: NDArray[np.int64],
+    head: NDArray[np.int64],
+    length: NDArray[np.float64],
+    source: int,
+    order: NDArray[np.int64],
+    place: NDArray[np.int64],
+    distance: NDArray[np.float64],
+    parent: NDArray[np.int64],
+) -> None:
+    """Distances from `source` and the arc into each server on a shortest path (-1: none), lengths not negative.
+
+    `order` (source first) is where servers are looked at; it is left sorted by distance. Exact whatever the order: a
+    pass is repeated as long as it lowered a distance of a server already passed. `place` is scratch of n.
+    """
+    n = len(order)
+    for v in range(n):
+        distance[v] = np.inf
+        parent[v] = -1
+        place[order[v]] = v
+    distance[source] = 0.0
+    again = True
+    while again:
+        again = False
+        for k in range(n):
+            v = order[k]
+            reach = distance[v]
+            for arc in range(first[v], first[v + 1]):
+                w = head[arc]
+                through = reach + length[arc]
+                if through < distance[w]:
+                    distance[w] = through
+                    parent[w] = arc
+                    if place[w] < k:
+                        again = True
+    for k in range(1, n):
+        v = order[k]
+        reach = distance[v]
+        j = k - 1
+        while distance[order[j]] > reach:
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = v
+
+
+@kernel
+def total_distance(
+    first: NDArray[np.int64],
+    head: NDArray[np.int64],
+    length: NDArray[np.float64],
+    demand: NDArray[np.float64],
+    orders: NDArray[np.int64],
+) -> float:
+    """sum_ij demand_ij distance_ij; pairs without demand do not count even when no path joins them."""
+    n = len(demand)
+    place, parent, distance = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
+    total = 0.0
+    for source in range(n):
+        shortest_tree(first, head, length, source, orders[source], place, distance, parent)
+        row = 0.0
+        for v in range(n):
+            if demand[source, v] > 0.0:
+                row += demand[source, v] * distance[v]
+        total += row
+    return total
+
+
+@kernel
+def shortest_parents(
+    first: NDArray[np.int64], head: NDArray[np.int64], length: NDArray[np.float64], orders: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """int64[n, n]: the arc into each server on a shortest path from each source, -1 for none."""
+    n = len(orders)
+    parents = np.empty((n, n), dtype=np.int64)
+    place, distance = np.empty(n, dtype=np.int64), np.empty(n)
+    for source in range(n):
+        shortest_tree(first, head, length, source, orders[source], place, distance, parents[source])
+    return parents
+
+
+@kernel
+def tree_flows(
+    first: NDArray[np.int64],
+    tail: NDArray[np.int64],
+    head: NDArray[np.int64],
+    length: NDArray[np.float64],
+    demand: NDArray[np.float64],
+    orders: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """float64[n, m]: all demand of each source over a tree of shortest paths."""
+    n, m = len(orders), len(head)
+    flow = np.zeros((n, m))
+    place, parent, distance = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
+    need, hops = np.empty(n), np.empty(n, dtype=np.int64)
+    for s in range(n):
+        shortest_tree(first, head, length, s, orders[s], place, distance, parent)
+        # lengths of 0 leave servers of equal distance in any order, so that children are counted off first
+        hops[:] = 0
+        for v in range(n):
+            need[v] = demand[s, v]
+            if parent[v] >= 0:
+                hops[tail[parent[v]]] += 1
+        for v in range(n):
+            u = v
+            while hops[u] == 0 and parent[u] >= 0:
+                a = parent[u]
+                flow[s, a] += need[u]
+                need[tail[a]] += need[u]
+                hops[u] = -1
+                u = tail[a]
+                hops[u] -= 1
+    return flow
+
+
+@kernel
+def arcs_into(head: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """int64[n+1] and int64[m]: arcs into v are arcs[first[v]:first[v+1]]."""
+    first, arcs = np.zeros(n + 1, dtype=np.int64), np.empty(len(head), dtype=np.int64)
+    for a in range(len(head)):
+        first[head[a] + 1] += 1
+    for v in range(n):
+        first[v + 1] += first[v]
+    fill = first[:-1].copy()
+    for a in range(len(head)):
+        arcs[fill[head[a]]] = a
+        fill[head[a]] += 1
+    return first, arcs

@@ -1,0 +1,83 @@
+"""`topoopt check`: takes what was solved, rejects what was changed, refuses what cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_cases import chain, job, refusals, run, write
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an instance and its solution."""
+    folder = tmp_path_factory.mktemp("solved")
+    instance = write(folder, job(6, 2, chain(6)))
+    assert run("solve", instance, "--out", folder).code == 0
+    return folder
+
+
+def test_solution_of_the_instance_passes(solved: Path) -> None:
+    """Exit code 0, no violations, as JSON and in words."""
+    words = ("check", solved / "case.json", solved / "solution.json")
+    assert run(*words, "--json").json == {"ok": True, "violations": []}
+    assert run(*words).stdout == "check passed\n"
+
+
+def shorten(document: Document) -> None:
+    """Claim a shorter iteration."""
+    document["objective"]["value"] /= 2
+
+
+def overstate(document: Document) -> None:
+    """Claim a larger lower bound."""
+    document["bound"]["value"] = document["objective"]["value"] * 0.9999
+
+
+def unplug(document: Document) -> None:
+    """Darken an interface of one switch."""
+    document["plan"]["topology"]["switches"][0][0] = -1
+
+
+@pytest.mark.parametrize("spoil", [shorten, overstate, unplug])
+def test_changed_solution_is_rejected(solved: Path, tmp_path: Path, spoil: Callable[[Document], None]) -> None:
+    """Exit code 6, and what is wrong is said."""
+    document = json.loads((solved / "solution.json").read_text())
+    spoil(document)
+    result = run("check", solved / "case.json", write(tmp_path, document, "solution.json"), "--json")
+    assert result.code == 6
+    assert result.json["ok"] is False
+    assert all(violation["code"] and violation["message"] for violation in result.json["violations"])
+    assert result.json["violations"]
+    assert "check FAILED" in run("check", solved / "case.json", tmp_path / "solution.json").stdout
+
+
+def test_solution_of_another_instance_is_rejected(solved: Path, tmp_path: Path) -> None:
+    """A plan for slower links is not one for this cluster."""
+    other = write(tmp_path, job(6, 2, chain(6), link_gbps=25.0))
+    assert run("check", other, solved / "solution.json", "--json").code == 6
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"status": NaN}', "\x00\xff"])
+def test_unreadable_solution_is_refused(solved: Path, tmp_path: Path, content: str) -> None:
+    """Anything that is not a solution file: exit code 2 with the file's name."""
+    file = tmp_path / "solution.json"
+    file.write_bytes(content.encode("latin-1"))
+    result = run("check", solved / "case.json", file, "--json")
+    assert result.code == 2
+    assert refusals(result.json)
+    assert str(file) in result.json["error"]
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_missing_files_and_folders_are_refused(solved: Path, swap: bool) -> None:
+    """A folder for the solution, a missing file for the instance."""
+    words = (solved / "none", solved / "solution.json") if swap else (solved / "case.json", solved)
+    result = run("check", *words, "--json")
+    assert result.code == 2
+    assert len(refusals(result.json)) == 1

@@ -1,0 +1,32 @@
+"""`topoopt doctor`."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pytest
+from cli_cases import run
+
+import solvers.backends
+
+
+def test_doctor_finds_everything() -> None:
+    """Versions as installed, every solver works, exit code 0."""
+    result = run("doctor", "--json")
+    assert result.code == 0
+    assert result.json["ok"] is True
+    for name in ("numpy", "scipy", "numba", "networkx", "highspy"):
+        assert result.json["libraries"][name] == version(name)
+    assert result.json["solvers"]
+    assert all(entry == {"ok": True, "reason": None} for entry in result.json["solvers"].values())
+    assert "numpy" in run("doctor").stdout
+
+
+def test_doctor_says_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that fails its test: named with the reason, exit code 1."""
+    monkeypatch.setattr(solvers.backends, "self_test", lambda: {"highs": "no licence"})
+    result = run("doctor", "--json")
+    assert result.code == 1
+    assert result.json["ok"] is False
+    assert result.json["solvers"] == {"highs": {"ok": False, "reason": "no licence"}}
+    assert "broken: no licence" in run("doctor").stdout

@@ -1,0 +1,65 @@
+"""`topoopt replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_cases import refusals, run, shared
+
+
+@pytest.mark.parametrize("time_model", ["rounds", "hop", "flexnet", "fluid"])
+def test_replay_on_the_ideal_switch(time_model: str) -> None:
+    """BERT on 16 servers at 100 Gbit/s: within 5 % of the 63.969 ms of the packet simulation (spec c.4)."""
+    graph = shared("taskgraphs/100transformer_16.fbuf")
+    words = ("--fabric", "ideal-switch", "--link-gbps", 100, "--time-model", time_model)
+    result = run("replay", graph, *words, "--json")
+    assert result.code == 0
+    assert result.json["iteration_time_ms"] == pytest.approx(63.969, rel=0.05)
+    assert (result.json["fabric"], result.json["time_model"]) == ("ideal-switch", time_model)
+    assert (result.json["servers"], result.json["link_gbps"]) == (16, 100.0)
+
+
+def test_replay_on_the_links_of_the_file() -> None:
+    """The 12-server graph brings its topology and its 50 Gbit/s; slower links take longer."""
+    graph = shared("taskgraphs/topoopt_12.fbuf")
+    result = run("replay", graph, "--fabric", "direct-connect", "--json")
+    assert result.code == 0
+    assert (result.json["servers"], result.json["link_gbps"]) == (12, 50.0)
+    slower = run("replay", graph, "--fabric", "direct-connect", "--link-gbps", 5, "--json")
+    assert slower.json["iteration_time_ms"] > result.json["iteration_time_ms"]
+    text = run("replay", graph, "--fabric", "direct-connect").stdout
+    assert text.startswith(f"{result.json['iteration_time_ms']:.4f} ms per iteration")
+
+
+@pytest.mark.parametrize("link_gbps", ["0", "-1", "nan", "inf"])
+def test_wrong_values_are_listed_together(tmp_path: Path, link_gbps: str) -> None:
+    """Fabric, time model and rate wrong at once: three problems, exit code 2."""
+    words = ("--fabric", "tokenring", "--time-model", "guess", "--link-gbps", link_gbps)
+    result = run("replay", tmp_path / "none.fbuf", *words, "--json")
+    assert result.code == 2
+    assert [message for _, _, message in refusals(result.json)] == [
+        "unknown fabric",
+        "unknown time model",
+        "link rate must be positive",
+    ]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x00" * 64, b"\xff" * 64])
+def test_unreadable_task_graph(tmp_path: Path, content: bytes | None) -> None:
+    """Missing, empty or broken files: exit code 2 with the name of the file."""
+    file = tmp_path / "graph.fbuf"
+    if content is not None:
+        file.write_bytes(content)
+    result = run("replay", file, "--fabric", "ideal-switch", "--json")
+    assert result.code == 2
+    assert refusals(result.json)
+    assert str(file) in result.json["error"]
+
+
+def test_switched_graph_has_no_links_to_run_on() -> None:
+    """The graphs of the switch cannot be replayed on direct links: exit code 2."""
+    graph = shared("taskgraphs/100vgg_16.fbuf")
+    result = run("replay", graph, "--fabric", "direct-connect", "--json")
+    assert result.code == 2
+    assert "no direct-connect topology" in result.json["error"]

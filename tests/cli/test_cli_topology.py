@@ -1,0 +1,59 @@
+"""`topoopt topology totient`."""
+
+from __future__ import annotations
+
+import pytest
+from cli_cases import refusals, run
+
+
+@pytest.mark.parametrize(
+    ("servers", "degree", "distances", "diameter", "mean_hops"),
+    [
+        (12, 4, {1, 5}, 3, 1.818),
+        (16, 8, {1, 3, 5, 9}, 2, 1.467),
+        (128, 4, {1, 13}, 10, 5.622),
+        (128, 8, {1, 5, 13, 39}, 5, 2.961),
+        (432, 8, {1, 5, 23, 95}, 7, 4.088),
+    ],
+)
+def test_distances_of_the_reference(
+    servers: int, degree: int, distances: set[int], diameter: int, mean_hops: float
+) -> None:
+    """Ring distances, diameter and mean hops of the released code (spec e.2), and the bound d n^(1/d)."""
+    words = ("--servers", servers, "--degree", degree, "--selection", "flexnet", "--json")
+    result = run("topology", "totient", *words)
+    assert result.code == 0
+    both_ways = {min(offset, servers - offset) for offset in result.json["offsets"]}
+    assert both_ways == {min(p, servers - p) for p in distances}
+    assert len(result.json["offsets"]) == degree
+    assert result.json["diameter"] == diameter
+    assert result.json["mean_hops"] == pytest.approx(mean_hops, abs=5e-4)
+    assert result.json["diameter_bound"] == pytest.approx(degree * servers ** (1 / degree))
+
+
+def test_one_way_ring() -> None:
+    """One one-way interface: a ring, n - 1 hops across, n / 2 on average; the text says the same."""
+    words = ("topology", "totient", "--servers", 7, "--degree", 1, "--links", "unidirectional")
+    result = run(*words, "--json")
+    assert result.code == 0
+    assert (result.json["offsets"], result.json["diameter"]) == ([1], 6)
+    assert result.json["mean_hops"] == pytest.approx(3.5)
+    assert run(*words).stdout.startswith("offsets [1]: diameter 6")
+
+
+def test_one_two_way_interface_joins_two_servers_only() -> None:
+    """Degree 1 is a cable between two servers; more of them cannot be joined: exit code 3."""
+    pair = run("topology", "totient", "--servers", 2, "--degree", 1, "--json")
+    assert (pair.code, pair.json["diameter"]) == (0, 1)
+    result = run("topology", "totient", "--servers", 12, "--degree", 1, "--json")
+    assert (result.code, result.json["status"]) == (3, "infeasible")
+
+
+def test_wrong_values() -> None:
+    """Unknown names are listed together; numbers out of range are refused."""
+    words = ("topology", "totient", "--servers", 12, "--degree", 4)
+    result = run(*words, "--links", "radio", "--selection", "luck", "--json")
+    assert result.code == 2
+    assert [path for path, _, _ in refusals(result.json)] == ["links", "selection"]
+    for servers, degree in ((1, 4), (10**9, 4), (12, 0), (12, 65)):
+        assert run("topology", "totient", "--servers", servers, "--degree", degree, "--json").code == 2

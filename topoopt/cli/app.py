@@ -1,0 +1,55 @@
+"""All commands together. One module per group of commands; this one only names them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from topoopt.cli import check, compare, doctor, files, imports, replay, solve, topology
+from topoopt.cli.output import Output
+from topoopt.core.errors import InputError
+
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""Base of all errors in the arguments; typer has it from click or from a copy of its own, depending on the version."""
+
+
+class Commands(TyperGroup):
+    """A group that says errors in the arguments as one JSON object when that was asked for."""
+
+    def main(self, *values: Any, **extra: Any) -> Any:
+        """Parse and run; arguments as of the base class."""
+        given = values[0] if values else extra.get("args")
+        words = sys.argv[1:] if given is None else given
+        if "--json" not in words or not extra.get("standalone_mode", True):
+            return super().main(*values, **extra)
+        try:
+            code = super().main(*values, **{**extra, "standalone_mode": False})
+        except Exception as error:
+            if not isinstance(error, UsageError):
+                raise
+            code = Output.choose(True).fail(InputError(error.format_message()))
+        sys.exit(code)
+
+
+app = typer.Typer(
+    name="topoopt",
+    cls=Commands,
+    help="Co-optimise topology, routing and parallelization strategy of machine-learning training clusters.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("solve")(solve.solve)
+app.command("check")(check.check)
+app.command("compare")(compare.compare)
+app.command("report")(files.report)
+app.command("validate")(files.validate)
+app.command("schema")(files.schema)
+app.command("replay")(replay.replay)
+app.command("doctor")(doctor.doctor)
+app.add_typer(imports.app, name="import")
+app.add_typer(topology.app, name="topology")

@@ -1,0 +1,144 @@
+"""What `solve` and `check` do with network instances (kinds `routing` and `topology`)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.cli.output import Output
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.status import StopReason
+
+if TYPE_CHECKING:
+    from topoopt.verify.findings import Violation
+
+EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.INTERRUPTED: INTERRUPTED}
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Options of the command line; None: as the instance says."""
+
+    seed: int | None
+    time_limit_s: float | None
+    budget: int | None
+    method: str | None
+
+
+def solve_network_command(problem: RoutingProblem | TopologyProblem, output: Output, out: Path, wishes: Wishes) -> int:
+    """Solve, check, write solution.json, show; the exit code."""
+    from topoopt.io.atomic import make_directory
+    from topoopt.io.network_solution_file import write_network_solution
+    from topoopt.networks.solve import solve_network
+
+    if wishes.budget is not None:
+        allowed = "--time-limit"
+        raise InputError(
+            [Problem("no such limit for this kind", path="--budget", value=str(wishes.budget), allowed=allowed)]
+        )
+    began = time.monotonic()
+    try:
+        solution = solve_network(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+    except (InfeasibleError, LimitError) as error:
+        return output.fail(error, _nothing_found(problem, wishes.seed, time.monotonic() - began))
+    wall_s = time.monotonic() - began
+    make_directory(out)
+    file = out / "solution.json"
+    write_network_solution(solution, file)
+    output.result(network_summary(solution, wall_s, file), lambda console: _show(console, solution, wall_s, file))
+    if not solution.check.ok:
+        for line in ("the checker rejects the solution:", *solution.check.violations):
+            output.say_error(line)
+        return CheckError.exit_code
+    return EXIT_OF_STOP.get(solution.stopped_by, 0)
+
+
+def network_summary(solution: NetworkSolution, wall_s: float, file: Path) -> dict[str, Any]:
+    """The JSON object of a solve."""
+    objective = solution.objective
+    return {
+        "kind": solution.kind,
+        "name": solution.name,
+        "status": solution.status.value,
+        "stopped_by": solution.stopped_by.value,
+        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
+        "bound": {"value": solution.bound.value, "proved_by": solution.bound.proved_by},
+        "gap": solution.gap,
+        "theta": solution.theta,
+        "lambda": solution.throughput,
+        "routing_bound": solution.routing_bound,
+        "diameter": solution.diameter,
+        "mean_hops": solution.mean_hops,
+        "servers": solution.topology.servers,
+        "degree": solution.topology.degree,
+        "links": int(solution.topology.multiplicity.sum()),
+        "method": solution.method,
+        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+        "seed": solution.seed,
+        "wall_s": round(wall_s, 3),
+        "versions": dict(solution.versions),
+        "instance_sha256": solution.instance_sha256,
+        "notes": list(solution.notes),
+        "solution": str(file),
+    }
+
+
+def _nothing_found(problem: RoutingProblem | TopologyProblem, seed: int | None, wall_s: float) -> dict[str, Any]:
+    """The keys of a solving command where nothing was found."""
+    from topoopt.networks.solve import versions
+
+    return {
+        "kind": problem.kind,
+        "name": problem.name,
+        "objective": None,
+        "bound": None,
+        "gap": None,
+        "check": None,
+        "seed": problem.search.seed if seed is None else seed,
+        "wall_s": round(wall_s, 3),
+        "versions": dict(versions()),
+        "instance_sha256": problem.sha256,
+        "solution": None,
+    }
+
+
+def _show(console: Console, solution: NetworkSolution, wall_s: float, file: Path) -> None:
+    topology = solution.topology
+    hops = "not all pairs connected" if solution.diameter is None else f"{solution.diameter}"
+    mean = "-" if solution.mean_hops is None else f"{solution.mean_hops:.4f}"
+    rows = (
+        ("theta (largest link utilisation)", f"{solution.theta:.6g}"),
+        ("lambda (throughput, 1/theta)", f"{solution.throughput:.6g}"),
+        ("lower bound on theta", f"{solution.bound.value:.6g} ({solution.bound.proved_by})"),
+        ("gap", f"{100 * solution.gap:.3g} %"),
+        ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
+        ("diameter, mean hops", f"{hops}, {mean}"),
+        ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}"),
+        ("check", "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"),
+    )
+    table = Table(title=f"{escape(solution.name)}: {solution.status}", show_header=False, title_justify="left")
+    for name, value in rows:
+        table.add_row(name, escape(value))
+    console.print(table)
+    for note in solution.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    console.print(
+        f"[dim]written: {escape(str(file))} (no HTML report for this kind)[/]", soft_wrap=True, highlight=False
+    )
+
+
+def check_network_file(problem: RoutingProblem | TopologyProblem, solution: Path) -> tuple[Violation, ...]:
+    """Violations of a solution file, found without a solver."""
+    from topoopt.io.network_solution_file import read_network_solution
+    from topoopt.networks.check import check_network
+
+    return check_network(problem, read_network_solution(solution))

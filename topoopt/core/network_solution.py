@@ -1,0 +1,70 @@
+"""The solution of a network problem: links, a splittable routing, and the proof of how good it can be.
+
+Every figure is recomputed from topology, demand and flow, none is a solver's claim. Wall-clock times are kept out, so
+that the same seed gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+from topoopt.core.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkSolution:
+    """Result of `topoopt solve` on an instance of kind `routing` or `topology`.
+
+    Attributes:
+        name, kind: of the instance.
+        status, stopped_by: what is known, and why it stopped.
+        objective: theta, the largest link utilisation of `flow` (demand is in units of the capacity of one link).
+        bound: proven lower bound on theta: of this topology (kind `routing`) or of all allowed ones (kind `topology`).
+        routing_bound: lower bound on theta of this topology; what `certificate` proves.
+        check: verdict of the independent checker.
+        seed, method: of the run.
+        topology: given, or found.
+        flow: the routing.
+        certificate: lengths of the arcs that prove `routing_bound`.
+        diameter, mean_hops: over all ordered pairs of servers; None if some pair without demand is not connected.
+        instance_sha256: of the canonical instance.
+        versions: of topoopt, python and the libraries that matter.
+        notes: what was assumed, for people.
+    """
+
+    name: str
+    kind: str
+    status: Status
+    stopped_by: StopReason
+    objective: Objective
+    bound: Bound
+    routing_bound: float
+    check: CheckResult
+    seed: int
+    method: str
+    topology: Topology
+    flow: SourceFlow
+    certificate: LengthCertificate
+    diameter: int | None
+    mean_hops: float | None
+    instance_sha256: str
+    versions: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def theta(self) -> float:
+        """Largest link utilisation."""
+        return self.objective.value
+
+    @property
+    def throughput(self) -> float:
+        """lambda = 1 / theta: all demand can be scaled by so much."""
+        return 1.0 / self.objective.value
+
+    @property
+    def gap(self) -> float:
+        """(theta - bound) / theta."""
+        return max(0.0, (self.objective.value - self.bound.value) / self.objective.value)

@@ -1,0 +1,192 @@
+"""Solution files of network problems: the same bytes for the same solution, read back as files of unknown origin."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import TopooptError
+from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+from topoopt.core.topology import Topology
+from topoopt.core.units import MIB
+from topoopt.io.atomic import write_text_atomically
+from topoopt.io.documents import Limits, parse_document
+from topoopt.io.faults import Fault
+from topoopt.io.findings import Findings
+from topoopt.io.network_solution_schema import NetworkSolutionFile, NetworkTopologyFile
+from topoopt.io.schema_faults import schema_faults
+
+LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
+
+MAX_FLOW_CELLS = 1 << 27
+"""Entries of the table source x arc that is made of a file (1 GiB)."""
+
+
+def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
+    """Plain data of a solution; the long tables come last."""
+    objective, topology = solution.objective, solution.topology
+    lit = bool((topology.switches >= 0).any())
+    return {
+        "schema_version": 1,
+        "kind": f"{solution.kind}-solution",
+        "name": solution.name,
+        "status": solution.status.value,
+        "stopped_by": solution.stopped_by.value,
+        "objective": {"name": objective.name, "value": float(objective.value), "unit": objective.unit},
+        "bound": {"value": float(solution.bound.value), "proved_by": solution.bound.proved_by},
+        "routing_bound": float(solution.routing_bound),
+        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+        "seed": solution.seed,
+        "method": solution.method,
+        "diameter": solution.diameter,
+        "mean_hops": None if solution.mean_hops is None else float(solution.mean_hops),
+        "instance_sha256": solution.instance_sha256,
+        "versions": dict(solution.versions),
+        "notes": list(solution.notes),
+        "topology": {
+            "servers": topology.servers,
+            "degree": topology.degree,
+            "links": topology.links.value,
+            "origin": topology.origin,
+            "offsets": list(topology.offsets),
+            "switches": topology.switches.tolist() if lit else None,
+            "arcs": np.column_stack((topology.arcs, topology.multiplicity)).tolist(),
+        },
+        "lengths": solution.certificate.lengths.tolist(),
+        "flow": [_sparse(row) for row in solution.flow.flow],
+    }
+
+
+def _sparse(row: NDArray[np.float64]) -> list[list[Any]]:
+    used = np.flatnonzero(row)
+    return [used.tolist(), row[used].tolist()]
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def network_solution_to_json(solution: NetworkSolution) -> str:
+    """JSON text, one line for each top-level key and each row of the long tables.
+
+    Raises:
+        TopooptError: a number is NaN or infinite (a bug of what made the solution).
+    """
+    try:
+        lines = []
+        for key, value in network_solution_document(solution).items():
+            if key == "flow":
+                rows = ",\n".join(f"  {_dump(row)}" for row in value)
+                lines.append(f" {_dump(key)}: [\n{rows}\n ]")
+            elif key == "topology":
+                inner = ",\n".join(f"  {_dump(name)}: {_dump(item)}" for name, item in value.items())
+                lines.append(f" {_dump(key)}: {{\n{inner}\n }}")
+            else:
+                lines.append(f" {_dump(key)}: {_dump(value)}")
+    except ValueError as error:
+        raise TopooptError(f"the solution cannot be written: {error}") from error
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_network_solution(solution: NetworkSolution, path: str | os.PathLike[str]) -> None:
+    """Write a solution file, whole or not at all.
+
+    Raises:
+        TopooptError: a number is NaN or infinite; WriteError: the file cannot be written.
+    """
+    write_text_atomically(path, network_solution_to_json(solution))
+
+
+def _faults(file: NetworkSolutionFile) -> list[Fault]:
+    """What the schema cannot state: indices in range, tables of fitting length."""
+    topology, n, m = file.topology, file.topology.servers, len(file.topology.arcs)
+    faults = []
+    for index, (tail, head, _) in enumerate(topology.arcs):
+        if max(tail, head) >= n:
+            faults.append(Fault(("topology", "arcs", index), "no such server", f"{tail} -> {head}", f"0 to {n - 1}"))
+    if len({(tail, head) for tail, head, _ in topology.arcs}) < m:
+        faults.append(Fault(("topology", "arcs"), "an arc more than once", allowed="each arc once, with its links"))
+    if topology.switches is not None and (
+        len(topology.switches) != topology.degree or any(len(row) != n for row in topology.switches)
+    ):
+        allowed = f"{topology.degree} rows of {n}"
+        faults.append(Fault(("topology", "switches"), "wrong size", allowed=allowed))
+    if len(file.lengths) != m:
+        faults.append(Fault(("lengths",), "wrong number of lengths", str(len(file.lengths)), f"{m}, one for each arc"))
+    if len(file.flow) != n:
+        faults.append(Fault(("flow",), "wrong number of sources", str(len(file.flow)), str(n)))
+    if n * m > MAX_FLOW_CELLS or topology.degree * n > MAX_FLOW_CELLS:
+        faults.append(Fault(("flow",), "too large", f"{n} sources, {m} arcs", f"at most {MAX_FLOW_CELLS} entries"))
+    for source, (arcs, amounts) in enumerate(file.flow):
+        if len(arcs) != len(amounts) or len(set(arcs)) < len(arcs) or any(arc >= m for arc in arcs):
+            faults.append(
+                Fault(("flow", source), "arcs and amounts do not fit", allowed=f"arcs 0 to {m - 1}, each once")
+            )
+    return faults
+
+
+def _topology(file: NetworkTopologyFile) -> Topology:
+    rows = np.array(file.arcs, dtype=np.int32).reshape(-1, 3)
+    n, d = file.servers, file.degree
+    dark = np.full((d, n), -1, dtype=np.int32)
+    return Topology(
+        servers=n,
+        degree=d,
+        links=LinkDirection(file.links),
+        arcs=np.ascontiguousarray(rows[:, :2]),
+        multiplicity=np.ascontiguousarray(rows[:, 2]),
+        switches=dark if file.switches is None else np.array(file.switches, dtype=np.int32),
+        offsets=tuple(file.offsets),
+        origin=file.origin,
+    )
+
+
+def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
+    """Read a solution file (JSON) of a network problem; whether it is right is for the checker to say.
+
+    Raises:
+        InputError: everything wrong with the file.
+    """
+    document = parse_document(path, LIMITS)
+    findings = Findings()
+    file: NetworkSolutionFile | None = None
+    try:
+        file = NetworkSolutionFile.model_validate(document.data)
+        findings.add(_faults(file))
+    except ValidationError as error:
+        findings.add(schema_faults(NetworkSolutionFile, error))
+    findings.refuse(document)
+    if file is None:
+        raise AssertionError("a solution file was neither read nor refused")
+    flow = np.zeros((file.topology.servers, len(file.topology.arcs)))
+    for source, (arcs, amounts) in enumerate(file.flow):
+        flow[source, arcs] = amounts
+    return NetworkSolution(
+        name=file.name,
+        kind=file.kind.removesuffix("-solution"),
+        status=Status(file.status),
+        stopped_by=StopReason(file.stopped_by),
+        objective=Objective(**file.objective.model_dump()),
+        bound=Bound(**file.bound.model_dump()),
+        routing_bound=file.routing_bound,
+        check=CheckResult(file.check.ok, tuple(file.check.violations)),
+        seed=file.seed,
+        method=file.method,
+        topology=_topology(file.topology),
+        flow=SourceFlow(flow),
+        certificate=LengthCertificate(np.array(file.lengths, dtype=np.float64)),
+        diameter=file.diameter,
+        mean_hops=file.mean_hops,
+        instance_sha256=file.instance_sha256,
+        versions=tuple(file.versions.items()),
+        notes=tuple(file.notes),
+    )

@@ -1,0 +1,55 @@
+"""Shape of solution files of the kinds `routing` and `topology`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict
+
+from topoopt.io.fields import MAX_SERVERS, FileModel, SchemaVersion
+from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, Number, ObjectiveFile, Text
+from topoopt.io.topology_families import MAX_ARCS
+
+Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
+Arc = Annotated[int, Field(ge=0, lt=MAX_ARCS)]
+ArcRow = Annotated[tuple[Server, Server, Annotated[int, Field(ge=1, le=MAX_ARCS)]], Strict(False)]  # tail, head, links
+FlowRow = Annotated[tuple[list[Arc], list[Amount]], Strict(False)]  # arcs, amount on each
+SwitchRow = list[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)]]
+
+
+class NetworkTopologyFile(FileModel):
+    """Arcs, and the permutation of every switch where there are any."""
+
+    servers: int = Field(ge=2, le=MAX_SERVERS)
+    degree: int = Field(ge=1, le=MAX_ARCS)
+    links: Literal["bidirectional", "unidirectional"]
+    arcs: Annotated[list[ArcRow], Field(min_length=1, max_length=MAX_ARCS)]
+    switches: Annotated[list[SwitchRow], Field(max_length=64)] | None
+    offsets: Annotated[list[Server], Field(max_length=MAX_SERVERS)]
+    origin: Text
+
+
+class NetworkSolutionFile(FileModel):
+    """Result of `topoopt solve` on an instance of kind `routing` or `topology`."""
+
+    schema_version: SchemaVersion
+    kind: Literal["routing-solution", "topology-solution"]
+    name: Text
+    status: Literal["optimal", "feasible", "infeasible", "unknown"]
+    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
+    objective: ObjectiveFile
+    bound: BoundFile
+    routing_bound: Number
+    check: CheckFile
+    seed: int = Field(ge=0)
+    method: Text
+    diameter: int | None = Field(ge=1)
+    mean_hops: Number | None
+    instance_sha256: Text
+    versions: dict[str, Text]
+    notes: list[Text]
+    topology: NetworkTopologyFile
+    lengths: Annotated[list[Amount], Field(max_length=MAX_ARCS)] = Field(
+        description="one for each arc; they prove routing_bound by linear-programming duality"
+    )
+    flow: Annotated[list[FlowRow], Field(max_length=MAX_SERVERS)] = Field(description="one row for each source")

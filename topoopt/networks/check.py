@@ -1,0 +1,110 @@
+"""The checker of network solutions: links, flow, certificate and every figure, without a solver.
+
+Rests on core and verify only, so it shares no code with what it checks.
+"""
+
+from __future__ import annotations
+
+from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.status import Status
+from topoopt.networks.bounds import TWO_LAYER, formula_bound, quick_bound
+from topoopt.networks.laws import Counts, check_links
+from topoopt.verify.certificates import certified_theta_bound, check_flow
+from topoopt.verify.findings import Findings, Violation, differs
+from topoopt.verify.hops import diameter_and_mean, hop_counts
+
+RELATIVE = 1e-9
+"""Rounding forgiven in recomputed figures."""
+
+FORMULA_RELATIVE = 1e-5
+"""Part by which formulas found by iteration may differ on another machine."""
+
+OPTIMAL_RELATIVE = 1e-6
+"""Gap at which a solution may call itself optimal."""
+
+
+def check_network(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> tuple[Violation, ...]:
+    """All laws the links and the flow break, all figures that are wrong, and every bound the solution beats.
+
+    Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
+    not looked at. What `bound` of a topology problem rests on is re-derived where it is a formula (`proved_by` says
+    which); a bound that a solver or an enumeration proved can only be held against the formulas, not re-derived.
+    """
+    findings = Findings()
+    findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
+    findings.guard(
+        "topology",
+        "the topology",
+        lambda: _check_hops(findings, solution, check_links(findings, problem, solution.topology)),
+    )
+    findings.guard("flow", "the flow", lambda: _check_flow(findings, problem, solution))
+    findings.guard("certificate", "the certificate", lambda: _check_certificate(findings, problem, solution))
+    findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
+    return findings.violations()
+
+
+def _check_identity(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+    for code, name, value, expected in (
+        ("identity", "kind", solution.kind, problem.kind),
+        ("identity", "name", solution.name, problem.name),
+        ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
+    ):
+        if value != expected:
+            findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
+
+
+def _check_hops(findings: Findings, solution: NetworkSolution, links: Counts) -> None:
+    hops = hop_counts(links > 0)
+    diameter, mean = diameter_and_mean(hops)
+    expected = (None, None) if diameter < 0 else (diameter, mean)
+    if solution.diameter != expected[0]:
+        findings.add("diameter", f"the solution states a diameter of {solution.diameter}, it is {expected[0]}")
+    stated = solution.mean_hops
+    if (stated is None) != (expected[1] is None) or (stated is not None and differs(stated, mean)):
+        findings.add("mean-hops", f"the solution states {stated} mean hops, they are {expected[1]}")
+
+
+def _check_flow(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+    found = check_flow(solution.topology, problem.demand, solution.flow)
+    for message in found.violations:
+        findings.add("flow", message)
+    stated = solution.objective.value
+    if solution.objective.name != "theta":
+        findings.add("objective", f"the objective is {solution.objective.name!r}, theta expected")
+    if differs(stated, found.theta, RELATIVE):
+        findings.add("theta", f"the solution states theta {stated!r}, the flow has {found.theta!r}")
+
+
+def _check_certificate(
+    findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution
+) -> None:
+    try:
+        proven = certified_theta_bound(solution.topology, problem.demand, solution.certificate.lengths).value
+    except (InputError, InfeasibleError) as error:
+        findings.add("certificate", f"the certificate proves nothing: {error}")
+        return
+    if not solution.routing_bound <= proven * (1 + RELATIVE):
+        findings.add(
+            "certificate", f"the lengths prove theta >= {proven!r} on this topology, not {solution.routing_bound!r}"
+        )
+    if not solution.objective.value >= proven * (1 - RELATIVE):
+        findings.add("bound", f"theta {solution.objective.value!r} is below what the lengths prove, {proven!r}")
+    if isinstance(problem, RoutingProblem) and not solution.bound.value <= proven * (1 + RELATIVE):
+        findings.add("bound", f"the lengths prove a bound of {proven!r}, not {solution.bound.value!r}")
+
+
+def _check_bound(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+    theta, bound = solution.objective.value, solution.bound.value
+    if not 0 <= bound <= theta * (1 + RELATIVE):
+        findings.add("bound", f"theta {theta!r} is below its bound {bound!r}")
+    if solution.status is Status.OPTIMAL and not theta - bound <= OPTIMAL_RELATIVE * theta * (1 + RELATIVE):
+        findings.add("status", f"called optimal with theta {theta!r} and bound {bound!r}")
+    if isinstance(problem, TopologyProblem):
+        formula = formula_bound(problem) if solution.bound.proved_by == TWO_LAYER else quick_bound(problem)
+        if not theta >= formula.value * (1 - RELATIVE):
+            text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"
+            findings.add("bound", text)
+        if solution.bound.proved_by == formula.proved_by and not bound <= formula.value * (1 + FORMULA_RELATIVE):
+            findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")

@@ -1,0 +1,66 @@
+"""What every method for network problems takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from topoopt.core.network_problem import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
+from topoopt.core.solution import Bound
+from topoopt.core.status import StopReason
+from topoopt.core.topology import Topology
+
+NetworkProblem = RoutingProblem | TopologyProblem
+
+Kind = TypeVar("Kind", RoutingProblem, TopologyProblem)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to work.
+
+    Attributes:
+        seed: of every random choice.
+        time_limit_s: wall-clock seconds; None for none.
+    """
+
+    seed: int = 0
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A topology with a routing, as a method hands it over; its theta is recomputed by whoever uses it.
+
+    Attributes:
+        topology: given, or found.
+        flow: the routing.
+        certificate: arc lengths that prove `routing_bound` for this topology.
+        routing_bound: lower bound on theta of this topology.
+        bound: lower bound on theta of the problem.
+        stopped_by: why the method ended.
+        method: name of the method that ran (never `auto`).
+        notes: for people.
+    """
+
+    topology: Topology
+    flow: SourceFlow
+    certificate: LengthCertificate
+    routing_bound: float
+    bound: Bound
+    stopped_by: StopReason
+    method: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Method(Generic[Kind]):
+    """A line of a table of methods.
+
+    `run` raises InputError for a problem outside what the method covers, InfeasibleError, and LimitError when the limit
+    comes before anything is found.
+    """
+
+    summary: str
+    run: Callable[[Kind, Effort], Outcome]

@@ -1,0 +1,134 @@
+"""The one straight line from a network problem to a checked solution."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from importlib.metadata import version
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.heuristics.topology.switches import assign_switches
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.instance import SearchSettings
+from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+from topoopt.core.topology import Topology
+from topoopt.networks.check import check_network
+from topoopt.networks.methods import ROUTING_METHODS, TOPOLOGY_METHODS
+from topoopt.networks.outcome import Effort, NetworkProblem, Outcome
+from topoopt.simulate.hops import hop_matrix
+
+OPTIMAL_RELATIVE = 1e-6
+"""A checked theta this close to its bound is called optimal: linear programs are solved to about this much."""
+
+PACKAGES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools")
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Versions of everything that can change a result."""
+    return (("python", sys.version.split()[0]), *((name, version(name)) for name in PACKAGES))
+
+
+def methods_of(problem: NetworkProblem) -> tuple[str, ...]:
+    """Names of the methods for a problem, `auto` first."""
+    table = ROUTING_METHODS if isinstance(problem, RoutingProblem) else TOPOLOGY_METHODS
+    return ("auto", *(name for name in table if name != "auto"))
+
+
+def search_problems(problem: NetworkProblem, method: str) -> list[Problem]:
+    """What is wrong with the name of a method."""
+    names = methods_of(problem)
+    if method in names:
+        return []
+    return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(names))]
+
+
+def solve_network(
+    problem: NetworkProblem,
+    *,
+    seed: int | None = None,
+    time_limit_s: float | None = None,
+    method: str | None = None,
+) -> NetworkSolution:
+    """Route the demand, or choose the links as well; evaluate, bound and check what comes out.
+
+    Arguments left out are taken from the instance.
+
+    Raises:
+        InputError: unknown method, or one that does not cover the problem.
+        InfeasibleError: nothing satisfies the constraints.
+        LimitError: the limit came before anything was found.
+    """
+    search = replace(
+        problem.search,
+        seed=problem.search.seed if seed is None else seed,
+        time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
+        method=problem.search.method if method is None else method,
+    )
+    problems = search_problems(problem, search.method)
+    if problems:
+        raise InputError(problems)
+    effort = Effort(search.seed, search.time_limit_s)
+    if isinstance(problem, RoutingProblem):
+        outcome = ROUTING_METHODS[search.method].run(problem, effort)
+    else:
+        outcome = TOPOLOGY_METHODS[search.method].run(problem, effort)
+    return assemble(problem, outcome, search)
+
+
+def largest_utilisation(topology: Topology, flow: NDArray[np.float64]) -> float:
+    """theta of a flow float64[n, m]."""
+    return float((flow.sum(axis=0) / topology.multiplicity).max())
+
+
+def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) -> NetworkSolution:
+    """The solution an outcome amounts to, all figures recomputed, with the verdict of the checker."""
+    topology = outcome.topology
+    if not isinstance(problem, RoutingProblem) and not (topology.switches >= 0).any():
+        switches = assign_switches(topology.servers, topology.degree, topology.arcs, topology.multiplicity)
+        topology = replace(topology, switches=switches)
+    theta = largest_utilisation(topology, outcome.flow.flow)
+    # Rounding may lift a bound that is reached above the value that reaches it.
+    bound = replace(outcome.bound, value=_capped(outcome.bound.value, theta))
+    diameter, mean_hops = _hops(topology)
+    solution = NetworkSolution(
+        name=problem.name,
+        kind=problem.kind,
+        status=Status.OPTIMAL if theta - bound.value <= OPTIMAL_RELATIVE * theta else Status.FEASIBLE,
+        stopped_by=outcome.stopped_by,
+        objective=Objective("theta", theta, "link capacity"),
+        bound=bound,
+        routing_bound=_capped(outcome.routing_bound, theta),
+        check=CheckResult(False, ("not checked yet",)),
+        seed=search.seed,
+        method=outcome.method,
+        topology=topology,
+        flow=outcome.flow,
+        certificate=outcome.certificate,
+        diameter=diameter,
+        mean_hops=mean_hops,
+        instance_sha256=problem.sha256,
+        versions=versions(),
+        notes=(*problem.notes, *outcome.notes),
+    )
+    messages = tuple(f"{violation.code}: {violation.message}" for violation in check_network(problem, solution))
+    if messages:
+        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
+    return replace(solution, check=CheckResult(True, ()))
+
+
+def _capped(bound: float, theta: float) -> float:
+    return theta if theta < bound <= theta * (1 + 1e-9) else bound
+
+
+def _hops(topology: Topology) -> tuple[int | None, float | None]:
+    """Diameter and mean hops, None where some server cannot reach another."""
+    hops = hop_matrix(topology)
+    n = topology.servers
+    if (hops < 0).any():
+        return None, None
+    return int(hops.max()), float(hops.sum() / (n * (n - 1)))
