@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solvers.heuristics.realise import Realisation, demand_routed, realise
+from solvers.heuristics.realise import Realisation, demand_routed, realise, routes_of_pairs
 from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
 from solvers.heuristics.strategy.anneal_kernel import quick_bounds
 from solvers.heuristics.strategy.moves import graph_shape
@@ -261,11 +261,12 @@ class Alternation:
         return best
 
     def _plan(self, candidate: Candidate) -> Plan:
-        """The plan, with rings of the groups in use only."""
+        """The plan: rings of the groups in use and routes of the pairs with demand, no more."""
         demand = demand_of(self._graph(candidate.strategy))
         used = {group.members for group in demand.allreduce}
         rings = tuple(group for group in candidate.realisation.rings if group.members in used)
-        return Plan(candidate.strategy, candidate.realisation.topology, candidate.realisation.routes, rings)
+        routes = routes_of_pairs(candidate.realisation.routes, demand.model_parallel_bytes > 0)
+        return Plan(candidate.strategy, candidate.realisation.topology, routes, rings)
 
     def _full(self, realisation: Realisation) -> Realisation:
         """The same topology and routes with rings for all cosets, as the search needs."""

@@ -57,3 +57,28 @@ def demand_routed(
 
 def _assembled(cluster: Cluster, topology: Topology, routes: PathTable, rings: tuple[GroupRings, ...]) -> Realisation:
     return Realisation(topology, routes, rings, direct_connect_network(cluster, topology, routes, rings))
+
+
+def routes_of_pairs(routes: PathTable, wanted: NDArray[np.bool_]) -> PathTable:
+    """The routes of the ordered pairs (i, j) with wanted[i, j] only."""
+    pairs = np.flatnonzero(wanted[routes.source, routes.target])
+    paths = _ranges(routes.pair_ptr, pairs)
+    return PathTable(
+        nodes_total=routes.nodes_total,
+        source=routes.source[pairs],
+        target=routes.target[pairs],
+        pair_ptr=_starts(np.diff(routes.pair_ptr)[pairs]),
+        share=routes.share[paths],
+        path_ptr=_starts(np.diff(routes.path_ptr)[paths]),
+        node=routes.node[_ranges(routes.path_ptr, paths)],
+    )
+
+
+def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+
+
+def _ranges(ptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Concatenated ranges ptr[r]..ptr[r+1] of the rows."""
+    lengths = np.diff(ptr)[rows]
+    return np.repeat(ptr[rows] - _starts(lengths)[:-1], lengths) + np.arange(int(lengths.sum()))

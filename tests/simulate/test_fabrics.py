@@ -54,7 +54,7 @@ def ring_senders(network: Network, ring: int) -> list[int]:
 @given(servers=st.integers(2, 12), degree=st.integers(2, 6), seed=st.integers(0, 99))
 @settings(max_examples=15, deadline=None)
 def test_every_fabric_joins_every_pair_and_rings_every_group(fabric: str, servers: int, degree: int, seed: int) -> None:
-    """Each pair has one loop-free path of existing links, each group one ring in list order that uses those paths."""
+    """Each pair has one loop-free path of existing links, each group one ring over all its members."""
     groups = (tuple(range(servers)), tuple(range(servers - 1, -1, -1))) + (((0, 2),) if servers > 2 else ())
     network = FABRICS[fabric](cluster(servers, degree), groups, FabricOptions(seed=seed))
     for (source, target), path in all_paths(network).items():
@@ -63,7 +63,8 @@ def test_every_fabric_joins_every_pair_and_rings_every_group(fabric: str, server
     assert network.groups == groups
     assert network.ring_share.tolist() == [1.0] * len(groups)
     for ring, group in enumerate(groups):
-        assert ring_senders(network, ring) == list(group)
+        order = ring_senders(network, ring)
+        assert sorted(order) == sorted(group) if fabric == "random-regular" else order == list(group)
     assert (network.link_rate > 0).all()
 
 
@@ -199,15 +200,19 @@ def test_random_regular_parallel_links_add_up() -> None:
 
 
 def test_random_regular_round_costs_its_hops() -> None:
-    """On a complete graph a ring round costs that of a direct link; on a longer ring it costs more."""
+    """On a complete graph a ring round costs that of a direct link; on a cycle the tour keeps to it."""
     whole = tuple(range(6))
     assert FABRICS["random-regular"](cluster(6, 5), (whole,), FabricOptions()).ring_round_latency_ms == pytest.approx(
         0.0021
     )
-    network = FABRICS["random-regular"](cluster(6, 2), (whole,), FabricOptions(seed=3))
-    hops = sum(len(pair_path(network, i, (i + 1) % 6)) - 1 for i in range(6)) / 6
-    assert hops > 1
-    assert network.ring_round_latency_ms == pytest.approx(0.0021 * hops)
+    # With two interfaces the graph is one cycle, and the tour follows it.
+    cycle = FABRICS["random-regular"](cluster(6, 2), (whole,), FabricOptions(seed=3))
+    assert cycle.ring_round_latency_ms == pytest.approx(0.0021)
+    # Opposite servers of that cycle are three links apart, there and back.
+    order = ring_senders(cycle, 0)
+    ends = (order[0], order[3])
+    apart = FABRICS["random-regular"](cluster(6, 2), (ends,), FabricOptions(seed=3))
+    assert apart.ring_round_latency_ms == pytest.approx(3 * 0.0021)
 
 
 def test_one_interface_cannot_join_three_servers() -> None:
@@ -263,3 +268,24 @@ def test_direct_connect_refuses_a_route_over_a_missing_link() -> None:
     """A path between servers that are not joined is refused."""
     with pytest.raises(ValueError, match="does not exist"):
         direct_connect_network(cluster(3, 3), small_topology(), one_route((0, 2)), [])
+
+
+@settings(max_examples=20, deadline=None)
+@given(servers=st.integers(3, 14), degree=st.integers(2, 4), seed=st.integers(0, 99))
+def test_rings_of_the_random_graph_are_tours(servers: int, degree: int, seed: int) -> None:
+    """The tour visits every member once and crosses between n links and n diameters."""
+    from topoopt.simulate.fabrics.random_regular import short_tour
+
+    network = FABRICS["random-regular"](cluster(servers, degree), (), FabricOptions(seed=seed))
+    hops = np.zeros((servers, servers), dtype=np.int64)
+    for (source, target), path in all_paths(network).items():
+        hops[source, target] = len(path) - 1
+    group = tuple(range(servers))
+    tour = short_tour(group, hops)
+    assert sorted(tour) == list(group)
+
+    def length(order: tuple[int, ...]) -> int:
+        return sum(int(hops[a, b]) for a, b in zip(order, order[1:] + order[:1], strict=True))
+
+    diameter = int(hops.max())
+    assert servers <= length(tour) <= servers * diameter

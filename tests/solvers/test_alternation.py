@@ -114,3 +114,26 @@ def test_a_job_without_any_traffic_is_solved_to_optimality():
     solution = solve(CoOptimisation("still", Cluster(4, 1, 2, 50.0), workload), budget=20)
     assert (solution.objective.value, solution.bound.value, solution.status.value) == (4.0, 4.0, "optimal")
     assert solution.evaluation.bandwidth_tax == 1.0
+
+
+def test_plans_route_the_pairs_with_demand_and_no_others():
+    """The trimmed table keeps the paths of the wanted pairs as they were."""
+    from solvers.heuristics.realise import routes_of_pairs
+    from topoopt.topology import balanced_routes, circulant_topology
+
+    routes = balanced_routes(circulant_topology(8, 4, LinkDirection.BIDIRECTIONAL, (1, 3)), paths_per_pair=2)
+    wanted = np.random.default_rng(0).random((8, 8)) < 0.3
+    np.fill_diagonal(wanted, False)
+    trimmed = routes_of_pairs(routes, wanted)
+    assert set(zip(trimmed.source.tolist(), trimmed.target.tolist(), strict=True)) == set(
+        map(tuple, np.argwhere(wanted).tolist())
+    )
+
+    def paths(table):
+        return {
+            (int(s), int(t)): [(table.path(p), float(table.share[p])) for p in range(*table.pair_ptr[i : i + 2])]
+            for i, (s, t) in enumerate(zip(table.source, table.target, strict=True))
+        }
+
+    whole = paths(routes)
+    assert paths(trimmed) == {pair: whole[pair] for pair in paths(trimmed)}

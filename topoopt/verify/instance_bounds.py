@@ -116,10 +116,11 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
 
     For a window that opens at t and closes q before the end, let A be the bytes times links of all traffic that can
     neither start before t nor end within q of the end: T >= t + q + A / (n d B), as n servers have d interfaces of
-    rate B each. Where A = 0 this asks for T >= t + q, so only windows no longer than the longest chain are taken.
-    Also T >= W / n with W the compute of all servers. So for any 0 <= w <= 1
+    rate B each. A strategy without such traffic need not take t + q, so the window counts for no more than the longest
+    chain L, which binds them all: T >= min(t + q, L) + A / (n d B). Also T >= W / n with W the compute of all servers.
+    So for any 0 <= w <= 1
 
-        T >= w W / n + (1 - w) (t + q + A / (n d B)),
+        T >= w W / n + (1 - w) (min(t + q, L) + A / (n d B)),
 
     and the right side, linear in the choice of splits and in their pairs along edges, is minimised by dynamic
     programming over a forest (`least_labelling`). Any w and any window is valid; the best of several is returned.
@@ -144,7 +145,7 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
             for o, choice in enumerate(choices)
         )
         moved = tuple(pair.byte_hops / capacity * float(_inside(pair, opens, closes)) for pair in between)
-        return largest_of_least(forest, between, Costs(work, reduced, moved), opens + closes)
+        return largest_of_least(forest, between, Costs(work, reduced, moved), min(opens + closes, chains.longest))
 
     def _inside(pair: Between, opens: float, closes: float) -> int:
         """Directions (0, 1 or 2) of a pair's traffic that stay in the window."""
@@ -156,7 +157,6 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
     opens = _levels([0.0, *released, *forward_end])
     closes = _levels([0.0, *(chains.forward_tail[p.consumer] for p in between)])
     windows = [(t, 0.0) for t in opens] + [(t, q) for t in opens[:2] for q in closes[1:]]
-    windows = [(t, q) for t, q in windows if t + q <= chains.longest]
     return max(bound(t, q) for t, q in windows)
 
 

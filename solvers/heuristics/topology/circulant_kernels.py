@@ -7,11 +7,12 @@ server, so one breadth-first search from 0 answers for all pairs (CoinChangeMod,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from topoopt.simulate.jit import kernel
 
-@njit(cache=True)
+
+@kernel
 def hops_kernel(
     n: int, coins: NDArray[np.int64], dist: NDArray[np.int32], queue: NDArray[np.int32]
 ) -> None:  # pragma: no cover - compiled
@@ -35,7 +36,7 @@ def hops_kernel(
                 tail += 1
 
 
-@njit(cache=True)
+@kernel
 def score_sets_kernel(n: int, sets: NDArray[np.int64], scores: NDArray[np.int64]) -> None:  # pragma: no cover
     """For every row of coins, the diameter and the sum of hops; both n*n when the coins do not reach everybody."""
     dist = np.empty(n, dtype=np.int32)
@@ -55,7 +56,7 @@ def score_sets_kernel(n: int, sets: NDArray[np.int64], scores: NDArray[np.int64]
         scores[row, 1] = total
 
 
-@njit(cache=True)
+@kernel
 def decompose_kernel(
     n: int, coins: NDArray[np.int64], hops: NDArray[np.int64], limit: int, rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:  # pragma: no cover - compiled
@@ -102,7 +103,7 @@ def decompose_kernel(
     return ptr
 
 
-@njit(cache=True)
+@kernel
 def balance_kernel(
     ptr: NDArray[np.int64],
     rows: NDArray[np.int64],
@@ -192,7 +193,7 @@ def balance_kernel(
     choice[:] = best
 
 
-@njit(cache=True)
+@kernel
 def order_kernel(
     coins: NDArray[np.int64],
     amount: NDArray[np.float64],
@@ -216,7 +217,7 @@ def order_kernel(
             jump[ptr[p] + position] = coins[pick]
 
 
-@njit(cache=True)
+@kernel
 def expand_kernel(
     n: int,
     source: NDArray[np.int32],

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from math import gcd
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from topoopt.simulate.jit import kernel
 
 TRIES_PER_SERVER = 400
 
@@ -47,7 +48,7 @@ def _walk(factor: NDArray[np.int64]) -> tuple[int, ...]:
         order.append(node)
 
 
-@njit(cache=True)
+@kernel
 def _cycles(factor: NDArray[np.int64], seen: NDArray[np.bool_]) -> int:  # pragma: no cover - compiled
     n = factor.shape[0]
     seen[:] = False
@@ -64,7 +65,7 @@ def _cycles(factor: NDArray[np.int64], seen: NDArray[np.bool_]) -> int:  # pragm
     return count
 
 
-@njit(cache=True)
+@kernel
 def _replace(factor: NDArray[np.int64], node: int, old: int, new: int) -> None:  # pragma: no cover - compiled
     if factor[node, 0] == old:
         factor[node, 0] = new
@@ -72,7 +73,7 @@ def _replace(factor: NDArray[np.int64], node: int, old: int, new: int) -> None: 
         factor[node, 1] = new
 
 
-@njit(cache=True)
+@kernel
 def _join_kernel(factors: NDArray[np.int64], tries: int, seed: int) -> bool:  # pragma: no cover - compiled
     """Exchange squares between 2-factors while the number of cycles does not grow; True once all are Hamiltonian."""
     m, n = factors.shape[0], factors.shape[1]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import networkx as nx
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+
+from topoopt.simulate.jit import kernel
 
 EXACT_SERVERS = 64
 
@@ -67,7 +68,7 @@ def _match_greedily(weights: NDArray[np.float64], partner: NDArray[np.int64]) ->
     _take_kernel(rows[order], columns[order], partner)
 
 
-@njit(cache=True)
+@kernel
 def _take_kernel(
     rows: NDArray[np.int64], columns: NDArray[np.int64], partner: NDArray[np.int64]
 ) -> None:  # pragma: no cover - compiled
@@ -77,7 +78,7 @@ def _take_kernel(
             partner[i], partner[j] = j, i
 
 
-@njit(cache=True)
+@kernel
 def _exchange_kernel(weights: NDArray[np.float64], partner: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
     """Re-pair two matched pairs while that gains weight."""
     n = len(partner)

@@ -6,11 +6,12 @@ Price of an arc: (load after, relative to its parallel links)^4, so that the lar
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from topoopt.simulate.jit import kernel
 
-@njit(cache=True)
+
+@kernel
 def all_hops_kernel(
     ptr: NDArray[np.int64], head: NDArray[np.int64], hops: NDArray[np.int32]
 ) -> None:  # pragma: no cover - compiled
@@ -35,7 +36,7 @@ def all_hops_kernel(
                     last += 1
 
 
-@njit(cache=True)
+@kernel
 def _cheapest(
     s: int,
     t: int,
@@ -78,7 +79,7 @@ def _cheapest(
         best[frontier[k]] = -1.0
 
 
-@njit(cache=True)
+@kernel
 def route_kernel(
     order: NDArray[np.int64],
     source: NDArray[np.int64],

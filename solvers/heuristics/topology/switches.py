@@ -8,13 +8,13 @@ Giving the arcs to switches so that none has two arcs out of or into one server 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.simulate.jit import kernel
 
 
-@njit(cache=True)
+@kernel
 def _colour_kernel(
     tails: NDArray[np.int64], heads: NDArray[np.int64], first: int, out: NDArray[np.int32], into: NDArray[np.int32]
 ) -> None:  # pragma: no cover - compiled

@@ -60,6 +60,11 @@ class FabricBuilder(Protocol):
 
 def list_order_rings(groups: Sequence[Group], routes: PathTable) -> tuple[GroupRings, ...]:
     """One ring for each group, in the order its members are listed, along the routes of the pairs."""
+    return ordered_rings([(group, group) for group in groups], routes)
+
+
+def ordered_rings(orders: Sequence[tuple[Group, Group]], routes: PathTable) -> tuple[GroupRings, ...]:
+    """One ring for each (group, order of its members), along the routes of the pairs."""
     key = routes.source.astype(np.int64) * routes.nodes_total + routes.target
     position = {int(pair): row for row, pair in enumerate(key)}
 
@@ -67,7 +72,8 @@ def list_order_rings(groups: Sequence[Group], routes: PathTable) -> tuple[GroupR
         return routes.path(int(routes.pair_ptr[position[source * routes.nodes_total + target]]))
 
     return tuple(
-        GroupRings(group, (Ring(group, 1.0, tuple(map(path, group, group[1:] + group[:1]))),)) for group in groups
+        GroupRings(group, (Ring(order, 1.0, tuple(map(path, order, order[1:] + order[:1]))),))
+        for group, order in orders
     )
 
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.routing import GroupRings
+from topoopt.core.routing import GroupRings, PathTable
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
     FabricOptions,
     Group,
-    list_order_rings,
+    ordered_rings,
     server_pairs,
     single_path_table,
 )
@@ -23,6 +23,8 @@ from topoopt.simulate.jit import kernel
 from topoopt.simulate.network import Network, compile_network
 
 ATTEMPTS = 100
+TOUR_STARTS = 8
+"""Members from which a tour is tried."""
 
 
 def random_regular_links(servers: int, degree: int, seed: int) -> NDArray[np.int32]:
@@ -131,7 +133,7 @@ def shortest_paths(links: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
 
 
 def random_regular(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
-    """Bidirectional links of a random graph, one shortest path per pair, one ring per group in list order.
+    """Bidirectional links of a random graph, one shortest path per pair, one ring per group along a short tour.
 
     The fixed cost of a ring round is that over a direct link times the mean number of hops between ring neighbours.
     """
@@ -139,7 +141,8 @@ def random_regular(cluster: Cluster, groups: Sequence[Group], options: FabricOpt
     links = random_regular_links(n, cluster.degree, options.seed)
     source, _ = server_pairs(n)
     routes = single_path_table(n, source, shortest_paths(links, options.seed))
-    rings = list_order_rings(groups, routes)
+    hops = _hops(routes, cluster.servers)
+    rings = ordered_rings([(group, short_tour(group, hops)) for group in groups], routes)
     arcs = np.argwhere(links > 0).astype(np.int32)
     return compile_network(
         servers=n,
@@ -150,6 +153,29 @@ def random_regular(cluster: Cluster, groups: Sequence[Group], options: FabricOpt
         routes=routes,
         rings=rings,
     )
+
+
+def _hops(routes: PathTable, servers: int) -> NDArray[np.int64]:
+    """int64[n, n]: hops of the route of each pair."""
+    table = np.zeros((servers, servers), dtype=np.int64)
+    table[routes.source, routes.target] = np.diff(routes.path_ptr)[routes.pair_ptr[:-1]] - 1
+    return table
+
+
+def short_tour(group: Group, hops: NDArray[np.int64]) -> Group:
+    """The members in an order whose ring crosses few links: the best nearest-neighbour tour over a few starts."""
+
+    def tour(start: int) -> Group:
+        order, left = [start], sorted(set(group) - {start})
+        while left:
+            order.append(min(left, key=lambda member: (int(hops[order[-1], member]), member)))
+            left.remove(order[-1])
+        return tuple(order)
+
+    def length(order: Group) -> int:
+        return sum(int(hops[a, b]) for a, b in zip(order, order[1:] + order[:1], strict=True))
+
+    return min((tour(start) for start in group[:TOUR_STARTS]), key=length)
 
 
 def _mean_ring_hops(rings: Sequence[GroupRings]) -> float:
