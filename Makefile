@@ -8,6 +8,7 @@ BIN = $(VENV)/bin
 .PHONY: run test test-heavy check bench format clean
 
 $(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'python3 lacks its venv module: apt-get install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'

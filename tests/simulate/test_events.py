@@ -203,3 +203,25 @@ def test_replay_by_rounds_is_near_the_packet_level_results_of_the_artifact(name,
     gbps = float(name.split("d")[0].split("t")[0].split("v")[0].split("c")[0])
     time_ms = replay(path, fabric="ideal-switch", link_gbps=gbps, time_model="rounds").iteration_time_ms
     assert time_ms == pytest.approx(artifact_ms, rel=tolerance)
+
+
+def test_a_crowded_timeline_merges_the_transfers_of_a_server(monkeypatch):
+    """Past the limit of spans each server keeps its compute spans and the times in which it sends anything."""
+    from topoopt.simulate import evaluate as module
+
+    tasks = [forward(0, 1.0), *[transfer(0, 1, 12_500_000)] * 3, forward(1, 50.0), transfer(1, 0, 12_500_000)]
+    graph = make_graph(2, tasks, [(0, 1), (0, 2), (0, 3), (4, 5)])
+    whole = module.evaluate(graph, star(2)).timeline
+    assert len(whole) == 6
+    monkeypatch.setattr(module, "TIMELINE_SPANS", 5)
+    short = module.evaluate(graph, star(2)).timeline
+    assert [(span.lane, span.kind) for span in short] == [
+        (0, "forward"),
+        (1, "forward"),
+        (0, "transfer"),
+        (1, "transfer"),
+    ]
+    sent = [span for span in whole if span.kind == "transfer" and span.lane == 0]
+    assert short[2].start_ms == min(span.start_ms for span in sent)
+    assert short[2].end_ms == max(span.end_ms for span in sent)
+    assert short[2].label == "3 transfers"

@@ -14,8 +14,9 @@ from topoopt.simulate.events import Outcome, network_arrays, simulate_events
 from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import Network
 
-TIMELINE_SPANS = 6000
-"""Most spans kept in a timeline: the longest ones; shorter ones cannot be seen anyway."""
+TIMELINE_SPANS = 8000
+"""Most spans kept in a timeline. Where there are more, the transfers of a server are merged to the times in which it
+sends any; if that is not enough, the longest spans are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,14 +124,39 @@ def bandwidth_tax(graph: TaskGraph, simulation: Simulation) -> float:
     return float(simulation.link_bytes.sum()) / demanded if demanded > 0 else 1.0
 
 
+def _merged_transfers(graph: TaskGraph, simulation: Simulation, shown: NDArray[np.int64]) -> list[Span]:
+    """For every server the times in which it sends any of the transfers shown."""
+    spans = []
+    moved = shown[graph.kind[shown] == TaskKind.TRANSFER]
+    for server in range(graph.servers):
+        own = moved[graph.source[moved] == server]
+        own = own[np.argsort(simulation.start_ms[own], kind="stable")]
+        if not len(own):
+            continue
+        start, reach = simulation.start_ms[own], np.maximum.accumulate(simulation.end_ms[own])
+        first = np.flatnonzero(np.concatenate(([True], start[1:] > reach[:-1])))
+        last = np.concatenate((first[1:], [len(own)])) - 1
+        for low, high in zip(first.tolist(), last.tolist(), strict=True):
+            label = f"{high - low + 1} transfers"
+            spans.append(Span(server, "transfer", label, float(start[low]), float(reach[high])))
+    return spans
+
+
+def _timeline(graph: TaskGraph, simulation: Simulation) -> tuple[Span, ...]:
+    shown = np.flatnonzero(simulation.end_ms > simulation.start_ms)
+    merged: list[Span] = []
+    if len(shown) > TIMELINE_SPANS:
+        merged = _merged_transfers(graph, simulation, shown)
+        shown = shown[graph.kind[shown] != TaskKind.TRANSFER]
+    spans = [*(_span(graph, simulation, int(task)) for task in shown), *merged]
+    if len(spans) > TIMELINE_SPANS:
+        spans = sorted(spans, key=lambda span: span.start_ms - span.end_ms)[:TIMELINE_SPANS]
+    return tuple(sorted(spans, key=lambda span: (span.start_ms, span.lane)))
+
+
 def evaluate(graph: TaskGraph, network: Network, model: str = "rounds") -> Evaluation:
     """Simulate an iteration and explain it."""
     simulation = simulate(graph, network, model)
-    span_ms = simulation.end_ms - simulation.start_ms
-    shown = np.flatnonzero(span_ms > 0)
-    if len(shown) > TIMELINE_SPANS:
-        shown = np.sort(shown[np.argsort(-span_ms[shown], kind="stable")[:TIMELINE_SPANS]])
-    shown = shown[np.argsort(simulation.start_ms[shown], kind="stable")]
     total = simulation.iteration_time_ms
     return Evaluation(
         time_model=model,
@@ -139,6 +165,6 @@ def evaluate(graph: TaskGraph, network: Network, model: str = "rounds") -> Evalu
         link_bytes=simulation.link_bytes,
         link_utilisation=simulation.link_busy_ms / total if total > 0 else np.zeros_like(simulation.link_busy_ms),
         bandwidth_tax=bandwidth_tax(graph, simulation),
-        timeline=tuple(_span(graph, simulation, int(task)) for task in shown),
+        timeline=_timeline(graph, simulation),
         critical_path=tuple(_span(graph, simulation, task) for task in critical_tasks(simulation)),
     )
