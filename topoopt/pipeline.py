@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from importlib.metadata import version
 
 from solvers.heuristics.alternate import LoopResult, Progress
 from solvers.heuristics.baselines import FabricSearch, compare_fabrics
@@ -15,6 +13,7 @@ from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.plan import Plan
 from topoopt.core.solution import Baseline, Bound, CheckResult, Evaluation, Objective, OperatorChoice, Solution
 from topoopt.core.status import Status, StopReason
+from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
 from topoopt.io.documents import parse_document
 from topoopt.simulate.demand import demand_of
@@ -26,13 +25,6 @@ from topoopt.verify import best_bound, check_solution
 
 OPTIMAL_RELATIVE = 1e-9
 """A checked value this close to its bound is optimal."""
-
-PACKAGES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy")
-
-
-def versions() -> tuple[tuple[str, str], ...]:
-    """Versions of everything that can change a result."""
-    return (("python", sys.version.split()[0]), *((name, version(name)) for name in PACKAGES))
 
 
 def solve(

@@ -94,7 +94,7 @@ def network_summary(solution: NetworkSolution, wall_s: float, file: Path) -> dic
 
 def _nothing_found(problem: RoutingProblem | TopologyProblem, seed: int | None, wall_s: float) -> dict[str, Any]:
     """The keys of a solving command where nothing was found."""
-    from topoopt.networks.solve import versions
+    from topoopt.core.versions import versions
 
     return {
         "kind": problem.kind,

@@ -152,7 +152,7 @@ def _write(solution: Solution, out: Path, wall_s: float) -> dict[str, Any]:
 
 def _no_plan(instance: CoOptimisation, seed: int | None, wall_s: float) -> dict[str, Any]:
     """The keys of a solving command where no plan was found."""
-    from topoopt.pipeline import versions
+    from topoopt.core.versions import versions
 
     return {
         "kind": instance.kind,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from importlib.metadata import version
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +15,7 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.versions import versions
 from topoopt.networks.check import check_network
 from topoopt.networks.methods import ROUTING_METHODS, TOPOLOGY_METHODS
 from topoopt.networks.outcome import Effort, NetworkProblem, Outcome
@@ -24,13 +23,6 @@ from topoopt.simulate.hops import hop_matrix
 
 OPTIMAL_RELATIVE = 1e-6
 """A checked theta this close to its bound is called optimal: linear programs are solved to about this much."""
-
-PACKAGES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools")
-
-
-def versions() -> tuple[tuple[str, str], ...]:
-    """Versions of everything that can change a result."""
-    return (("python", sys.version.split()[0]), *((name, version(name)) for name in PACKAGES))
 
 
 def methods_of(problem: NetworkProblem) -> tuple[str, ...]:

@@ -1,0 +1,13 @@
+"""Versions of everything that can change a result, for its provenance."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+
+PACKAGES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools")
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """(name, version) of Python and the packages, in this order."""
+    return (("python", sys.version.split()[0]), *((name, version(name)) for name in PACKAGES))
