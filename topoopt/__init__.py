@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from topoopt.io.instance_file import read_instance
     from topoopt.io.solution_file import read_solution, write_solution
     from topoopt.pipeline import evaluate_plan, solve
-    from topoopt.replay import replay
     from topoopt.report.html import render_html as render_report
+    from topoopt.task_graph_replay import replay
     from topoopt.verify import check_solution as check
 
 __version__ = "0.1.0"
@@ -30,7 +30,7 @@ _LAZY = {
     "read_instance": ("topoopt.io.instance_file", "read_instance"),
     "read_solution": ("topoopt.io.solution_file", "read_solution"),
     "render_report": ("topoopt.report.html", "render_html"),
-    "replay": ("topoopt.replay", "replay"),
+    "replay": ("topoopt.task_graph_replay", "replay"),
     "solve": ("topoopt.pipeline", "solve"),
     "write_solution": ("topoopt.io.solution_file", "write_solution"),
 }
@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         module, attribute = _LAZY[name]
         value = getattr(importlib.import_module(module), attribute)
-        globals()[name] = value  # `replay` is also a module: the function is what users mean
+        globals()[name] = value
         return value
     raise AttributeError(f"module 'topoopt' has no attribute {name!r}")
 

@@ -216,7 +216,7 @@ class Alternation:
             return candidate
         others = self._topologies(Start(candidate.origin, candidate.strategy), limit=self.settings.topologies)
         best = min([candidate, *others], key=lambda each: each.iteration_time_ms)
-        self._note("topology", 0, best)
+        self._note("topology", best)
         return best
 
     def _anneal(
@@ -245,7 +245,7 @@ class Alternation:
             progress=lambda made, best_ms: self.log.step(phase, made, self._shown(best_ms, candidate)),
         )
         found = Candidate(candidate.origin, result.strategy, realisation, result.iteration_time_ms)
-        self._note(phase, 0, found)
+        self._note(phase, found)
         return found
 
     def _best_routes(self, candidate: Candidate) -> Candidate:
@@ -283,18 +283,15 @@ class Alternation:
         return min(candidates, key=lambda each: (self._overflow(each.strategy), each.iteration_time_ms))
 
     def _shown(self, best_ms: float, candidate: Candidate) -> float:
-        return best_ms if self.capacity == float("inf") or self._overflow(candidate.strategy) == 0 else float("inf")
+        return best_ms if self._overflow(candidate.strategy) == 0 else float("inf")
 
-    def _note(self, phase: str, proposals: int, candidate: Candidate) -> None:
+    def _note(self, phase: str, candidate: Candidate) -> None:
         if self._overflow(candidate.strategy) == 0:
-            self.log.step(phase, proposals, candidate.iteration_time_ms)
+            self.log.step(phase, 0, candidate.iteration_time_ms)
 
     def _batch(self) -> int:
         """Proposals between two looks at the clock: fewer for larger graphs."""
-        return max(5, min(200, 2_000_000 // (self._graph_size() + 1) // 10))
-
-    def _graph_size(self) -> int:
-        return int(self.arrays.servers * len(self.arrays.split_ptr) * 4)
+        return max(5, min(200, 200_000 // (4 * self.arrays.servers * len(self.arrays.split_ptr) + 1)))
 
     def _require_memory(self, candidate: Candidate) -> None:
         if self._overflow(candidate.strategy) > 0:

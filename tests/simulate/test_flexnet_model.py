@@ -16,8 +16,8 @@ from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskKind
 from topoopt.io.flexnet_taskgraph import FlexnetFile, read_flexnet_taskgraph
-from topoopt.replay import replay_network
 from topoopt.simulate.flexnet import flexnet_times
+from topoopt.task_graph_replay import replay_network
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
 

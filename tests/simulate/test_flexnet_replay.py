@@ -10,7 +10,7 @@ import pytest
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskKind
 from topoopt.io.flexnet_taskgraph import FlexnetFile, read_flexnet_taskgraph
-from topoopt.replay import TIME_MODELS, file_rings, replay
+from topoopt.task_graph_replay import TIME_MODELS, file_rings, replay
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
 

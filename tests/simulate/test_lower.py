@@ -148,7 +148,7 @@ def test_released_task_graphs_come_back_from_their_recovered_workload(name):
     """A file's graph -> workload with pinned strategy -> graph: same tasks, same bytes, same flexnet time."""
     from topoopt.io.flexnet_taskgraph import read_flexnet_taskgraph
     from topoopt.io.taskgraph_workload import local_allreduce_gbps, workload_of_taskgraph
-    from topoopt.replay import replay
+    from topoopt.task_graph_replay import replay
 
     path = DATA / f"{name}.fbuf"
     if not path.exists():

@@ -22,7 +22,7 @@ def replay(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.replay import replay as run
+        from topoopt.task_graph_replay import replay as run
 
         result = run(taskgraph, fabric=fabric, link_gbps=link_gbps, time_model=time_model)
         document: dict[str, Any] = {

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import TopooptError
@@ -19,11 +18,10 @@ from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 from topoopt.core.units import MIB
 from topoopt.io.atomic import write_text_atomically
-from topoopt.io.documents import Limits, parse_document
+from topoopt.io.checked_file import read_checked
+from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
-from topoopt.io.findings import Findings
 from topoopt.io.network_solution_schema import NetworkSolutionFile, NetworkTopologyFile
-from topoopt.io.schema_faults import schema_faults
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
 
@@ -156,17 +154,7 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
     Raises:
         InputError: everything wrong with the file.
     """
-    document = parse_document(path, LIMITS)
-    findings = Findings()
-    file: NetworkSolutionFile | None = None
-    try:
-        file = NetworkSolutionFile.model_validate(document.data)
-        findings.add(_faults(file))
-    except ValidationError as error:
-        findings.add(schema_faults(NetworkSolutionFile, error))
-    findings.refuse(document)
-    if file is None:
-        raise AssertionError("a solution file was neither read nor refused")
+    file = read_checked(path, NetworkSolutionFile, _faults, LIMITS)
     flow = np.zeros((file.topology.servers, len(file.topology.arcs)))
     for source, (arcs, amounts) in enumerate(file.flow):
         flow[source, arcs] = amounts

@@ -6,15 +6,13 @@ import json
 import os
 
 import numpy as np
-from pydantic import ValidationError
 
 from topoopt.core.errors import TopooptError
 from topoopt.core.solution import Solution
 from topoopt.core.units import MIB
 from topoopt.io.atomic import write_text_atomically
-from topoopt.io.documents import Limits, parse_document
-from topoopt.io.findings import Findings
-from topoopt.io.schema_faults import schema_faults
+from topoopt.io.checked_file import read_checked
+from topoopt.io.documents import Limits
 from topoopt.io.solution_build import build_solution
 from topoopt.io.solution_checks import solution_faults
 from topoopt.io.solution_document import solution_document
@@ -72,16 +70,4 @@ def read_solution(path: str | os.PathLike[str]) -> Solution:
     Raises:
         InputError: everything wrong with the file.
     """
-    document = parse_document(path, LIMITS)
-    findings = Findings()
-    file: SolutionFile | None = None
-    try:
-        file = SolutionFile.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(SolutionFile, error))
-    if file is not None:
-        findings.add(solution_faults(file))
-    findings.refuse(document)
-    if file is None:
-        raise AssertionError("a solution file was neither read nor refused")
-    return build_solution(file)
+    return build_solution(read_checked(path, SolutionFile, solution_faults, LIMITS))

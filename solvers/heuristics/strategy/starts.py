@@ -6,7 +6,7 @@ graph on cosets of the servers win.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topoopt.core.cluster import Cluster
@@ -20,9 +20,6 @@ class Start:
 
     name: str
     strategy: Strategy
-
-
-Chooser = Callable[[Operator, int], tuple[int, int | None]]
 
 
 def _widest(operator: Operator, limit: int) -> int:
