@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from topoopt.cli.network import check_network_file
+from topoopt.cli.kinds import commands_of
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import CheckError
-from topoopt.core.instance import CoOptimisation
 
 
 def check(
@@ -24,14 +23,9 @@ def check(
 
     def command() -> int:
         from topoopt.io.instance_file import read_instance
-        from topoopt.io.solution_file import read_solution
-        from topoopt.verify import check_solution
 
         problem = read_instance(instance)
-        if isinstance(problem, CoOptimisation):
-            violations = check_solution(problem, read_solution(solution))
-        else:
-            violations = check_network_file(problem, solution)
+        violations = commands_of(problem.kind).check(problem, solution)
         document = {
             "ok": not violations,
             "violations": [{"code": violation.code, "message": violation.message} for violation in violations],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from topoopt.cli.kinds import KINDS, commands_of
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.instance import CoOptimisation
 
 
 def validate(
@@ -31,10 +31,9 @@ def validate(
         for path in instances:
             try:
                 instance = read_instance(path)
-                if (
-                    isinstance(instance, CoOptimisation) and instance.search.method != "auto"
-                ):  # known only where the solvers are, which load slowly
-                    _require_method(instance)
+                wrong = commands_of(instance.kind).search_problems(instance)
+                if wrong:
+                    raise InputError([replace(problem, file=problem.file or str(path)) for problem in wrong])
                 files.append({"file": str(path), "ok": True, "kind": instance.kind, "sha256": instance.sha256})
             except InputError as error:
                 problems.extend(error.problems)
@@ -51,16 +50,6 @@ def validate(
         return InputError.exit_code if problems else 0
 
     output.run(command)
-
-
-def _require_method(instance: CoOptimisation) -> None:
-    if instance.search.method == "auto":  # the others are known only where the solvers are, which load slowly
-        return
-    from topoopt.pipeline import search_problems
-
-    problems = search_problems(instance.search, instance.source)
-    if problems:
-        raise InputError(problems)
 
 
 def schema(
@@ -90,10 +79,9 @@ def report(
 
     def command() -> int:
         from topoopt.io.atomic import write_text_atomically
-        from topoopt.io.solution_file import read_solution
-        from topoopt.report.html import render_html
+        from topoopt.io.solution_kind import solution_kind
 
-        write_text_atomically(out, render_html(read_solution(solution)))
+        write_text_atomically(out, commands_of(solution_kind(solution, KINDS)).report(solution))
         output.result({"report": str(out)}, lambda console: console.print(f"written: {out}", markup=False))
         return 0
 

@@ -1,9 +1,8 @@
-"""What `solve` and `check` do with network instances (kinds `routing` and `topology`)."""
+"""Commands on instances of the kinds `routing` and `topology`."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,27 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.cli.kinds import KindCommands, Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.status import StopReason
 
 if TYPE_CHECKING:
     from topoopt.verify.findings import Violation
-
-EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.INTERRUPTED: INTERRUPTED}
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """Options of the command line; None: as the instance says."""
-
-    seed: int | None
-    time_limit_s: float | None
-    budget: int | None
-    method: str | None
 
 
 def solve_network_command(problem: RoutingProblem | TopologyProblem, output: Output, out: Path, wishes: Wishes) -> int:
@@ -49,17 +35,13 @@ def solve_network_command(problem: RoutingProblem | TopologyProblem, output: Out
     try:
         solution = solve_network(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
     except (InfeasibleError, LimitError) as error:
-        return output.fail(error, _nothing_found(problem, wishes.seed, time.monotonic() - began))
+        return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
     wall_s = time.monotonic() - began
     make_directory(out)
     file = out / "solution.json"
     write_network_solution(solution, file)
     output.result(network_summary(solution, wall_s, file), lambda console: _show(console, solution, wall_s, file))
-    if not solution.check.ok:
-        for line in ("the checker rejects the solution:", *solution.check.violations):
-            output.say_error(line)
-        return CheckError.exit_code
-    return EXIT_OF_STOP.get(solution.stopped_by, 0)
+    return exit_code(output, solution.check, solution.stopped_by)
 
 
 def network_summary(solution: NetworkSolution, wall_s: float, file: Path) -> dict[str, Any]:
@@ -89,25 +71,6 @@ def network_summary(solution: NetworkSolution, wall_s: float, file: Path) -> dic
         "instance_sha256": solution.instance_sha256,
         "notes": list(solution.notes),
         "solution": str(file),
-    }
-
-
-def _nothing_found(problem: RoutingProblem | TopologyProblem, seed: int | None, wall_s: float) -> dict[str, Any]:
-    """The keys of a solving command where nothing was found."""
-    from topoopt.core.versions import versions
-
-    return {
-        "kind": problem.kind,
-        "name": problem.name,
-        "objective": None,
-        "bound": None,
-        "gap": None,
-        "check": None,
-        "seed": problem.search.seed if seed is None else seed,
-        "wall_s": round(wall_s, 3),
-        "versions": dict(versions()),
-        "instance_sha256": problem.sha256,
-        "solution": None,
     }
 
 
@@ -142,3 +105,18 @@ def check_network_file(problem: RoutingProblem | TopologyProblem, solution: Path
     from topoopt.networks.check import check_network
 
     return check_network(problem, read_network_solution(solution))
+
+
+def _report(solution: Path) -> str:
+    raise InputError([Problem("no HTML report for this kind yet", file=str(solution))])
+
+
+def _search_problems(problem: RoutingProblem | TopologyProblem) -> list[Problem]:
+    if problem.search.method == "auto":  # the others are known only where the solvers are, which load slowly
+        return []
+    from topoopt.networks.solve import search_problems
+
+    return search_problems(problem, problem.search.method)
+
+
+COMMANDS = KindCommands(solve_network_command, check_network_file, _report, _search_problems)
