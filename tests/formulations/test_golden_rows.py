@@ -3,8 +3,9 @@
 How the files in `golden/` came about: written by hand, before anything was built, from the algebra in the docstrings
 of the formulations and the tiny data in `formulation_cases.py` (three servers, four for the one rule that needs them):
 take each index of the family in turn, put the sums in full, variables in the order of the columns, all on the left.
-Names that begin with an e get a `_` before it, as the format asks. Ranged rows are two rows (`.low`, `.high`); a row without terms is written `0 <first column>`. Where a file and the
-algebra disagree, the file is wrong; where a file and our text disagree, the builder is.
+Ranged rows are two rows (`.low`, `.high`); a row without terms is written `0 <first column>`; names that begin with an
+e get a `_` before it, as the format asks. Where a file and the algebra disagree, the file is wrong; where a file and
+our text disagree, the builder is.
 """
 
 from __future__ import annotations
