@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from topoopt.cli import check, compare, doctor, dump_model, files, imports, replay, solve, topology
+from topoopt.cli import check, compare, doctor, dump_model, explain, files, imports, replay, solve, topology
 from topoopt.cli.output import Output
 from topoopt.core.errors import InputError
 
@@ -50,6 +50,7 @@ app.command("report")(files.report)
 app.command("validate")(files.validate)
 app.command("schema")(files.schema)
 app.command("dump-model")(dump_model.dump_model)
+app.command("explain")(explain.explain)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
