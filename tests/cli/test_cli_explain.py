@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import refusals, run, write
+from cli_cases import chain, job, refusals, run, write
 
 HEAD = {"schema_version": 1, "name": "case"}
 PAIRS = [[0, 1], [0, 2], [1, 2], [3, 4], [3, 5], [4, 5], [2, 3]]
@@ -81,6 +81,26 @@ def test_topology_tells_of_one_more_interface(tmp_path: Path) -> None:
     text = run("explain", solution).stdout
     assert "met, so no topology is better" in text
     assert "the optimum, 44.44% less), checked" in text
+
+
+def test_job_in_words(tmp_path: Path) -> None:
+    """The terms sum to the iteration time, no link is busy longer than it lasts, and faster links are simulated."""
+    path, solution = solved(tmp_path, job(4, 2, chain(4, weights=40_000_000)))
+    alone = run("explain", solution, "--json").json
+    assert alone["kind"] == "co-optimisation"
+    assert sum(alone["critical_path_ms"].values()) == pytest.approx(alone["iteration_time_ms"])
+    assert alone["faster_links"] == {"link_gbps": 200.0, "iteration_time_ms": None, "checked": False}
+    assert "--instance FILE" in run("explain", solution).stdout
+    # 4 operators of 1 ms forward and 2 ms backward on 4 servers: 12 ms of work in all, 3 ms a server at least
+    assert 3.0 <= alone["busiest_server_compute_ms"] <= alone["iteration_time_ms"]
+    assert all(0 <= link["utilisation"] <= 1 + 1e-9 for link in alone["busiest_links"])
+    told = run("explain", solution, "--instance", path, "--json", "--more", 3).json
+    assert told["faster_links"]["link_gbps"] == 400.0
+    assert told["busiest_server_compute_ms"] <= told["faster_links"]["iteration_time_ms"] < told["iteration_time_ms"]
+    assert "simulated again" in run("explain", solution, "--instance", path).stdout
+    wrong = run("explain", solution, "--instance", write(tmp_path, DUMBBELL, "other.json"), "--json")
+    assert (wrong.code, wrong.json["problems"][0]["path"]) == (2, "kind")
+    assert run("explain", solution, "--instance", write(tmp_path, job(4, 2, chain(4)), "x.json")).code == 6
 
 
 def test_time_limit_leaves_predictions(tmp_path: Path) -> None:

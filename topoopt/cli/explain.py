@@ -85,6 +85,42 @@ def _network(output: Output, path: Path, question: Question) -> int:
     return EXIT_OF_STOP.get(stopped_by, 0)
 
 
+def _job(output: Output, path: Path, question: Question) -> int:
+    from topoopt.core.instance import CoOptimisation
+    from topoopt.explain_job import explain_job, job_lines
+    from topoopt.io.instance_file import read_instance
+    from topoopt.io.solution_file import read_solution
+
+    began = time.monotonic()
+    instance = None if question.instance is None else read_instance(question.instance)
+    if instance is not None and not isinstance(instance, CoOptimisation):
+        text, where = "not an instance of this solution", str(question.instance)
+        raise InputError([Problem(text, file=where, path="kind", value=instance.kind, allowed="co-optimisation")])
+    added = None if question.added is None else float(question.added)
+    found = explain_job(read_solution(path), instance, added_links=added)
+    lines, solution = job_lines(found), found.solution
+    document = {
+        "kind": solution.kind,
+        "name": solution.name,
+        "iteration_time_ms": solution.evaluation.iteration_time_ms,
+        "bound": vars(solution.bound),
+        "critical_path_ms": dict(found.terms),
+        "longest_steps": [vars(step) for step in found.steps],
+        "busiest_links": [vars(link) for link in found.busiest],
+        "busiest_server_compute_ms": found.floor_ms,
+        "faster_links": {**vars(found.faster), "checked": found.faster.iteration_time_ms is not None},
+        "words": lines,
+        "notes": list(solution.notes),
+        "seed": solution.seed,
+        "versions": dict(solution.versions),
+        "instance_sha256": solution.instance_sha256,
+        "stopped_by": StopReason.CONVERGED.value,
+        "solution": str(path),
+    }
+    output.result({**document, "wall_s": round(time.monotonic() - began, 3)}, lambda console: _show(console, lines))
+    return 0
+
+
 def _show(console: Console, lines: list[str]) -> None:
     for line in lines:
         console.print(line, markup=False, soft_wrap=True, highlight=False)
@@ -173,6 +209,7 @@ def _degree(found: DegreeGain) -> dict[str, Any]:
 
 
 EXPLAINERS: Mapping[str, Callable[[Output, Path, Question], int]] = {
+    "co-optimisation": _job,
     "routing": _network,
     "topology": _network,
 }
