@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
@@ -85,11 +86,11 @@ def demand_from_flow(solution: NetworkSolution) -> Array:
         CheckError: a flow that leaves less than nothing somewhere, or nothing anywhere.
     """
     topology, flow = solution.topology, solution.flow.flow
-    n = topology.servers
-    stays = np.zeros((n, n))
-    for s in range(n):
-        stays[s] = np.bincount(topology.arcs[:, 1], weights=flow[s], minlength=n)
-        stays[s] -= np.bincount(topology.arcs[:, 0], weights=flow[s], minlength=n)
+    n, m = topology.servers, len(topology.arcs)
+    every, one = np.arange(m), np.ones(m)
+    ends = np.concatenate((topology.arcs[:, 1], topology.arcs[:, 0]))
+    gained = csr_array((np.concatenate((one, -one)), (np.concatenate((every, every)), ends)), shape=(m, n))
+    stays = flow @ gained
     np.fill_diagonal(stays, 0.0)
     dust = 2e-9 * np.maximum(stays, 0.0).sum(axis=1, keepdims=True)
     if (stays < -dust).any() or not (stays > dust).any():

@@ -109,7 +109,9 @@ def _change(explanation: Explanation, gain: Gain) -> str:
         return f"theta {best}, not checked"
     lower = 1 - gain.theta / explanation.theta
     word = "no gain" if abs(lower) <= SAME else f"{lower:.2%} less" if lower > 0 else f"{-lower:.2%} more"
-    return f"theta {best}; routed again {gain.theta:.6g} ({word}), checked"
+    open_gap = gain.bound is not None and gain.bound < gain.theta * (1 - 1e-3)
+    least = f", at least {gain.bound:.6g}" if open_gap else ""
+    return f"theta {best}; routed again {gain.theta:.6g}{least} ({word}), checked"
 
 
 def _gains(explanation: Explanation) -> list[str]:
