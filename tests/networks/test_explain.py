@@ -131,6 +131,7 @@ def test_star_is_limited_at_a_server() -> None:
     assert found.theta == pytest.approx(3.0)
     assert found.links.gains[0].theta == pytest.approx(2.0)
     assert found.links.gains[0].pairs[0][0] == 0
+    assert "Bottleneck: what leaves server 0 (2 arcs: 0 -> 1, 0 -> 2), 6 of demand" in explanation_lines(found)[1]
 
 
 @pytest.mark.parametrize("n", [3, 5, 8])
@@ -159,6 +160,15 @@ def test_complete_bipartite() -> None:
     for gain in found.links.gains[:1]:
         changed = with_more(sides, gain.pairs, Fraction(1))
         assert gain.theta == pytest.approx(scipy_theta(changed, uniform(8)), rel=1e-6)
+
+
+def test_scaling_demand_scales_everything_but_the_place() -> None:
+    """Ten times the demand: ten times theta, predictions and checks, at the same positions."""
+    one, ten = (explained(dumbbell(3), factor * uniform(6), checks=2) for factor in (1.0, 10.0))
+    assert ten.theta == pytest.approx(10 * one.theta)
+    assert [cut.senders for cut in ten.bottleneck.cuts] == [cut.senders for cut in one.bottleneck.cuts]
+    assert ten.everywhere.theta == pytest.approx(10 * (one.everywhere.theta or 0.0))
+    assert ten.links.gains[0].predicted == pytest.approx(10 * one.links.gains[0].predicted)
 
 
 @given(st.integers(0, 10**6), st.integers(3, 5))

@@ -96,8 +96,14 @@ def _arcs(explanation: Explanation, positions: Sequence[int]) -> str:
 def _cut(explanation: Explanation, cut: ServerCut) -> str:
     inside = set(cut.senders)
     rest = [v for v in range(explanation.solution.topology.servers) if v not in inside]
+    if len(inside) == 1:
+        name = f"what leaves {server_list(inside)}"
+    elif len(rest) == 1:
+        name = f"what enters {server_list(rest)}"
+    else:
+        name = f"the cut from {server_list(inside)} to {server_list(rest)}"
     return (
-        f"the cut from {server_list(cut.senders)} to {server_list(rest)} ({_counted(len(cut.arcs), 'arc')}: "
+        f"{name} ({_counted(len(cut.arcs), 'arc')}: "
         f"{_arcs(explanation, cut.arcs)}), {_amount(explanation, cut.demand)} of demand over a capacity of "
         f"{_amount(explanation, float(cut.capacity))}: theta >= {cut.theta:.6g} on this topology"
     )
