@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.kinds import KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
@@ -132,4 +132,16 @@ def _search_problems(problem: RoutingProblem | TopologyProblem) -> list[Problem]
     return search_problems(problem, problem.search.method)
 
 
-COMMANDS = KindCommands(solve_network_command, check_network_file, _report, _search_problems)
+def _methods(problem: RoutingProblem | TopologyProblem) -> tuple[str, ...]:
+    from topoopt.networks.solve import methods_of
+
+    return methods_of(problem)
+
+
+def _run(problem: RoutingProblem | TopologyProblem, wishes: Wishes) -> NetworkSolution:
+    from topoopt.networks.solve import solve_network
+
+    return solve_network(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+
+
+COMMANDS = KindCommands(solve_network_command, check_network_file, _report, _search_problems, Contest(_methods, _run))

@@ -34,7 +34,7 @@ class NetworkFigures:
     @cached_property
     def utilisation(self) -> NDArray[np.float64]:
         """float64[m]: load over capacity of each arc; the largest is theta."""
-        return self.solution.flow.flow.sum(axis=0) / self.solution.topology.multiplicity
+        return np.asarray(self.solution.flow.flow.sum(axis=0) / self.solution.topology.multiplicity)
 
     @cached_property
     def relative(self) -> NDArray[np.float64]:

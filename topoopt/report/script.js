@@ -72,7 +72,7 @@
     });
   }
   const picture = document.querySelector("svg.topology");
-  picture.addEventListener("mouseover", (event) => {
+  if (picture) picture.addEventListener("mouseover", (event) => {
     const server = event.target.dataset.s;
     picture.classList.toggle("single", server !== undefined);
     for (const link of picture.querySelectorAll(".links .lk")) {
