@@ -8,7 +8,7 @@ from topoopt.core.status import Status
 from topoopt.report.convergence import convergence
 from topoopt.report.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
 from topoopt.report.links import link_charts, statistics_rows
-from topoopt.report.page import Card, check_card, render_page, utilisation_legend
+from topoopt.report.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.report.routes import ring_rows, route_summary
 from topoopt.report.strategy_table import strategy_rows
 from topoopt.report.switches import switch_rows
@@ -100,12 +100,7 @@ def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
     cluster = solution.cluster
     memory = "not checked" if cluster.gpu_memory_bytes is None else f"{number(cluster.gpu_memory_bytes / 2**30)} GiB"
     return (
-        ("instance", f"{solution.name} ({solution.kind})"),
-        ("instance SHA-256", solution.instance_sha256 or "not recorded"),
-        ("method", solution.method),
-        ("seed", str(solution.seed)),
-        ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
-        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {solution.objective.unit}"),
+        *run_rows(solution),
         ("lower bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
         ("time model", solution.evaluation.time_model),
         ("hop latency", f"{cluster.hop_latency_us:g} µs"),

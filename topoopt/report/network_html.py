@@ -12,7 +12,7 @@ from topoopt.report.format import counted, number, percent
 from topoopt.report.network_figures import NetworkFigures
 from topoopt.report.network_hops import hop_rows, hop_text, moore_hops
 from topoopt.report.network_links import UNIT, network_links
-from topoopt.report.page import Card, check_card, render_page, utilisation_legend
+from topoopt.report.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.report.switches import SwitchRow, switch_rows
 from topoopt.report.topology_picture import Link, dark_ports, families, find_links, topology_svg
 from topoopt.report.traffic import MAX_CELLS, heat_map
@@ -119,12 +119,7 @@ def demand_text(figures: NetworkFigures) -> str:
 def provenance(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
     return (
-        ("instance", f"{solution.name} ({solution.kind})"),
-        ("instance SHA-256", solution.instance_sha256 or "not recorded"),
-        ("method", solution.method),
-        ("seed", str(solution.seed)),
-        ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
-        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {solution.objective.unit}"),
+        *run_rows(solution),
         ("lower bound", f"{solution.bound.value!r}, proved by: {solution.bound.proved_by}"),
         ("bound of this topology", f"{solution.routing_bound!r}, proved by: lengths of the arcs (duality)"),
         ("check again, without a solver", "topoopt check INSTANCE solution.json"),

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from topoopt.core.solution import CheckResult
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.solution import CheckResult, Solution
 from topoopt.report.format import counted
 from topoopt.report.topology_picture import USE_STEPS
 
@@ -31,6 +32,18 @@ def check_card(check: CheckResult) -> Card:
         "passed" if check.ok else "failed",
         "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below",
         "good" if check.ok else "bad",
+    )
+
+
+def run_rows(solution: Solution | NetworkSolution) -> tuple[tuple[str, str], ...]:
+    """Name and value pairs of the instance and the run."""
+    return (
+        ("instance", f"{solution.name} ({solution.kind})"),
+        ("instance SHA-256", solution.instance_sha256 or "not recorded"),
+        ("method", solution.method),
+        ("seed", str(solution.seed)),
+        ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
+        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {solution.objective.unit}"),
     )
 
 
