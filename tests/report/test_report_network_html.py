@@ -140,6 +140,12 @@ def test_page_shows_the_figures_of_the_solution() -> None:
     assert 'id="switches"' not in page
 
 
+def test_rate_of_the_links_is_shown_where_it_is_known() -> None:
+    """In Gbit/s; a solution without one says nothing about it."""
+    assert "100 Gbit/s each way" in Page(render_network_html(cycle(link_gbps=100.0))).text
+    assert "Gbit/s" not in Page(render_network_html(cycle())).text
+
+
 def test_page_says_how_far_a_topology_is_from_its_bound() -> None:
     """With theta 3 and a bound of 2 for all topologies the gap is a third; the bound's argument is named."""
     open_case = cycle(status=Status.FEASIBLE, kind="topology", bound=Bound(2.0, "two-layer distances"))

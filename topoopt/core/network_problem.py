@@ -84,6 +84,15 @@ class SourceFlow:
 
     flow: NDArray[np.float64]
 
+    def staying(self, topology: Topology) -> NDArray[np.float64]:
+        """float64[n, n]: what of each source's flow (row) stays at each server, the demand served; diagonal 0."""
+        tails, heads = topology.arcs[:, 0], topology.arcs[:, 1]
+        stays = np.empty((len(self.flow), topology.servers))
+        for source, row in enumerate(self.flow):
+            stays[source] = np.bincount(heads, row, topology.servers) - np.bincount(tails, row, topology.servers)
+        np.fill_diagonal(stays, 0.0)
+        return stays
+
 
 @dataclass(frozen=True, eq=False)
 class LengthCertificate:

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
@@ -85,19 +84,13 @@ def demand_from_flow(solution: NetworkSolution) -> Array:
     Raises:
         CheckError: a flow that leaves less than nothing somewhere, or nothing anywhere.
     """
-    topology, flow = solution.topology, solution.flow.flow
-    n, m = topology.servers, len(topology.arcs)
-    every, one = np.arange(m), np.ones(m)
-    ends = np.concatenate((topology.arcs[:, 1], topology.arcs[:, 0]))
-    gained = csr_array((np.concatenate((one, -one)), (np.concatenate((every, every)), ends)), shape=(m, n))
-    stays = flow @ gained
-    np.fill_diagonal(stays, 0.0)
+    stays = solution.flow.staying(solution.topology)
     dust = 2e-9 * np.maximum(stays, 0.0).sum(axis=1, keepdims=True)
     if (stays < -dust).any() or not (stays > dust).any():
         raise CheckError("the flow of the solution is no routing: what arrives at a server and does not stay is lost")
     kept = np.where(stays > dust, stays, 0.0)
     rounded = [float(f"{value:.{DIGITS - 1}e}") for value in kept.ravel().tolist()]
-    return np.array(rounded).reshape(n, n)
+    return np.array(rounded).reshape(stays.shape)
 
 
 def explain_network(

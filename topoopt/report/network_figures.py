@@ -60,13 +60,7 @@ class NetworkFigures:
 
         Remainders below `ROUNDING` of the source's total are rounding, and 0 here.
         """
-        topology, flow = self.solution.topology, self.solution.flow.flow
-        n, m = topology.servers, len(topology.arcs)
-        ends = np.concatenate((topology.arcs[:, 1], topology.arcs[:, 0]))
-        signs = np.repeat([1.0, -1.0], m)
-        incidence = csr_array((signs, (np.tile(np.arange(m), 2), ends)), shape=(m, n))
-        stays = np.asarray(flow @ incidence)
-        np.fill_diagonal(stays, 0.0)
+        stays = self.solution.flow.staying(self.solution.topology)
         stays[stays < ROUNDING * np.maximum(stays, 0.0).sum(axis=1, keepdims=True)] = 0.0
         return stays
 

@@ -80,6 +80,8 @@ def topology_facts(figures: NetworkFigures) -> tuple[tuple[str, str], ...]:
         ("utilisation: highest, mean, lowest", ", ".join(map(number, _spread(figures)))),
         ("bound of this topology", f"theta ≥ {number(solution.routing_bound)}, proved by lengths of the arcs"),
     ]
+    if solution.link_gbps is not None:
+        facts.insert(3, ("rate of a link", f"{solution.link_gbps:g} Gbit/s each way"))
     if (topology.switches >= 0).any():
         facts.append(("dark interfaces", f"{dark_ports(topology):,}"))
     return tuple(facts)
