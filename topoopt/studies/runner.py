@@ -142,6 +142,7 @@ def run_study(
     retry_failed: bool = False,
     stop: threading.Event | None = None,
     on_event: Callable[[Event], None] | None = None,
+    on_plan: Callable[[int], None] | None = None,
     program: str = PROGRAM,
     options: tuple[tuple[str, str], ...] = (),
 ) -> Tally:
@@ -155,6 +156,7 @@ def run_study(
         retry_failed: do failed runs again.
         stop: ends the study when set; runs in flight are killed and left for the next time.
         on_event: called in this thread as runs start and end.
+        on_plan: called with the number of runs to do.
         program: see `Work`.
         options: of the executor.
 
@@ -170,6 +172,8 @@ def run_study(
     ran = 0
     with _marked(store):
         new, again = missing_runs(study, store, retry_failed=retry_failed)
+        if on_plan is not None:
+            on_plan(len(new) + len(again))
         for runs, replace in ((new, False), (again, True)):
             if not runs or stop.is_set():
                 continue
