@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -99,9 +99,6 @@ def local(work: Work) -> Iterator[Event]:
             work.stop.set()
         for thread in threads:
             thread.join()
-
-
-EXECUTORS: dict[str, Callable[[Work], Iterator[Event]]] = {"local": local}
 
 
 def default_jobs(memory_mib: int) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.errors import TopooptError
 from topoopt.core.study import RunLimits
 from topoopt.core.units import MIB
 
@@ -49,7 +50,7 @@ class Ending:
     peak_memory_mib: float
 
 
-class ServerDiedError(Exception):
+class ServerDiedError(TopooptError):
     """The server ended between two runs."""
 
 

@@ -16,7 +16,8 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Run, Study
 from topoopt.io.atomic import WriteError, make_directory, write_text_atomically
 from topoopt.studies.execute import FAILURES
-from topoopt.studies.executors import EXECUTORS, Event, Work
+from topoopt.studies.executor_table import EXECUTORS
+from topoopt.studies.executors import Event, Work
 from topoopt.studies.process import PROGRAM
 from topoopt.studies.store import Store
 
