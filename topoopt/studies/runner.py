@@ -82,6 +82,28 @@ def open_store(study: Study, out: Path) -> Store:
         WriteError: it cannot be written.
     """
     make_directory(out)
+    with _locked(out):
+        _write_plan(study, out)
+        store = Store(out)
+        store.clean()
+    return store
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Only one study at a time looks at what is there and tidies up."""
+    try:
+        lock = os.open(root / ".lock", os.O_WRONLY | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise WriteError(f"{root}: cannot be written: {error.strerror or error}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _write_plan(study: Study, out: Path) -> None:
     plan = out / STUDY_FILE
     if plan.exists():
         name = _plan_name(plan)
@@ -90,14 +112,13 @@ def open_store(study: Study, out: Path) -> Store:
             raise InputError(
                 [Problem(text, file=str(out), value=name, allowed=f"a new directory, or study {study.name}")]
             )
-    elif any(out.iterdir()):
+    elif any(not entry.name.startswith(".") for entry in out.iterdir()):
         text = "this directory is not empty and holds no study"
         raise InputError([Problem(text, file=str(out), allowed="a new or empty directory")])
     lines = ",\n".join("  " + json.dumps(run, separators=(",", ":")) for run in plan_document(study)["runs"])
     head = {key: value for key, value in plan_document(study).items() if key != "runs"}
     text = json.dumps(head, indent=1)[:-2] + ',\n "runs": [\n' + lines + "\n ]\n}\n"
     write_text_atomically(plan, text)
-    return Store(out)
 
 
 def _plan_name(plan: Path) -> str:
@@ -120,18 +141,6 @@ def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[lis
             if record is None or record.get("outcome") in FAILURES:
                 again.append(run)
     return new, again
-
-
-@contextmanager
-def _marked(store: Store) -> Iterator[None]:
-    """Clean up after dead studies, but not while another one on this directory does the same."""
-    try:
-        with open(store.root / ".lock", "a", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            store.clean()
-    except OSError as error:
-        raise WriteError(f"{store.root}: cannot be written: {error.strerror or error}") from None
-    yield
 
 
 def run_study(
@@ -171,19 +180,18 @@ def run_study(
     store = open_store(study, Path(out))
     stop = stop or threading.Event()
     ran = 0
-    with _marked(store):
-        new, again = missing_runs(study, store, retry_failed=retry_failed)
-        if on_plan is not None:
-            on_plan(len(new) + len(again))
-        for runs, replace in ((new, False), (again, True)):
-            if not runs or stop.is_set():
-                continue
-            work = Work(runs, store, jobs, replace, stop, program, options)
-            for event in EXECUTORS[executor](work):
-                if event.record is not None and event.record["outcome"] != "interrupted":
-                    ran += 1
-                if on_event is not None:
-                    on_event(event)
+    new, again = missing_runs(study, store, retry_failed=retry_failed)
+    if on_plan is not None:
+        on_plan(len(new) + len(again))
+    for runs, replace in ((new, False), (again, True)):
+        if not runs or stop.is_set():
+            continue
+        work = Work(runs, store, jobs, replace, stop, program, options)
+        for event in EXECUTORS[executor](work):
+            if event.record is not None and event.record["outcome"] != "interrupted":
+                ran += 1
+            if on_event is not None:
+                on_event(event)
     return tally(study, store, ran)
 
 
