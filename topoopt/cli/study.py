@@ -13,6 +13,8 @@ from rich.table import Table
 
 from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.study_ask import Directory, query, reproduce
+from topoopt.cli.study_diff import diff
 from topoopt.cli.study_progress import StudyProgress
 from topoopt.core.errors import CheckError, InputError
 
@@ -20,7 +22,6 @@ app = typer.Typer(
     help="Batches of runs over instances, methods and seeds: run, resume, collect, report.", no_args_is_help=True
 )
 
-Directory = Annotated[Path, typer.Argument(help="Directory of a study, made by `topoopt study run --out`.")]
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (YAML or JSON).")]
 
 
@@ -186,80 +187,23 @@ def collect(
     output.run(command)
 
 
-@app.command("query")
-def query(
+@app.command("report")
+def report(
     directory: Directory,
-    sql: Annotated[str, typer.Argument(help="SQL; the table is called results.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file; default: DIR/report.html.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Ask the table of results with SQL (duckdb)."""
+    """Draw what the study file asks for: one self-contained page, every point linked to its run."""
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.studies.collect import query as ask
+        from topoopt.io.atomic import write_text_atomically
+        from topoopt.studies.report import study_report
 
-        names, rows = ask(directory, sql)
-
-        def show(console: Console) -> None:
-            table = Table(*(escape(name) for name in names))
-            for row in rows:
-                table.add_row(*("" if value is None else escape(str(value)) for value in row))
-            console.print(table)
-
-        plain = [[_plain(value) for value in row] for row in rows]
-        output.result({"columns": names, "rows": plain}, show)
+        file = out or directory / "report.html"
+        write_text_atomically(file, study_report(directory))
+        output.result({"report": str(file)}, lambda console: console.print(f"written: {file}", markup=False))
         return 0
-
-    output.run(command)
-
-
-def _plain(value: Any) -> Any:
-    """A value JSON can say."""
-    import math
-
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-@app.command("reproduce")
-def reproduce(
-    directory: Directory,
-    run_name: Annotated[str, typer.Argument(metavar="RUN", help="Hash of the run, or the beginning of it.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the new run here.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """Do one run again and compare every figure; exit code 6 if anything differs."""
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        import tempfile
-
-        from topoopt.studies.reproduce import reproduce as again
-
-        with tempfile.TemporaryDirectory() as scratch:
-            found = again(directory, run_name, out or Path(scratch))
-        document = {
-            "run": found.identity,
-            "command": list(found.command),
-            "same": found.same,
-            "differences": {name: list(pair) for name, pair in found.differences.items()},
-            "same_files": found.same_files,
-            "versions_differ": {name: list(pair) for name, pair in found.versions_differ.items()},
-            "folder": None if out is None else str(found.folder),
-        }
-
-        def show(console: Console) -> None:
-            for name, (then, now) in found.versions_differ.items():
-                console.print(f"version of {name}: then {then}, now {now}", markup=False, soft_wrap=True)
-            for name, (then, now) in found.differences.items():
-                console.print(f"{name}: then {then}, now {now}", markup=False, soft_wrap=True)
-            for name, same in found.same_files.items():
-                console.print(f"{name}: {'the same bytes' if same else 'different'}", markup=False)
-            console.print("reproduced" if found.same else "NOT reproduced")
-
-        output.result(document, show)
-        return 0 if found.same else CheckError.exit_code
 
     output.run(command)
 
@@ -268,3 +212,8 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+app.command("query")(query)
+app.command("reproduce")(reproduce)
+app.command("diff")(diff)
