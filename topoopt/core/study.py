@@ -81,6 +81,7 @@ class Figure:
         kind: `lines`, `scatter`, `box`, `performance-profile`, `bars` or `distribution`.
         title: above it; empty: made from the columns.
         x, y, series: columns of the table of results; what each kind needs is in its docstring.
+        columns: several columns drawn as one series each (kind `lines`), instead of y and series.
         where: only rows with these values in these columns.
         log_x, log_y: logarithmic axes.
     """
@@ -90,6 +91,7 @@ class Figure:
     x: str | None = None
     y: str | None = None
     series: str | None = None
+    columns: tuple[str, ...] = ()
     where: tuple[tuple[str, Scalar], ...] = ()
     log_x: bool = False
     log_y: bool = False

@@ -92,6 +92,9 @@ class FigureFile(FileModel):
     x: Column | None = None
     y: Column | None = None
     series: Column | None = None
+    columns: list[Column] = Field(
+        default=[], max_length=24, description="kind lines: each of these columns as a series, instead of y and series"
+    )
     where: Where = Field(default={})
     log_x: bool = False
     log_y: bool = False

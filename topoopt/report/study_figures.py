@@ -95,21 +95,28 @@ def lines(material: _Material) -> Drawing:
     """y over x, one line for each value of `series`: the mean over all runs at the same x, their range in the tips."""
     figure = material.figure
     x, y = figure.x or "servers", figure.y or material.comparison.value
-    column, groups = _series(material, "method")
-    series = []
-    for name, rows in groups:
-        cells: dict[float, list[Row]] = {}
-        for row in rows:
-            place = number_of(row, x)
-            if place is not None and number_of(row, y) is not None:
-                cells.setdefault(place, []).append(row)
-        points = [_mean_point(name, place, cells[place], x, y) for place in sorted(cells)]
-        if points:
-            series.append(Series(name, tuple(points), line=True))
-    text = f"{y} over {x}, by {column}"
+    if figure.columns:
+        wanted = [(name, list(material.rows), name) for name in figure.columns]
+        y, text = "value", f"{', '.join(figure.columns)} over {x}"
+    else:
+        column, groups = _series(material, "method")
+        wanted = [(name, rows, y) for name, rows in groups]
+        text = f"{y} over {x}, by {column}"
+    series = [
+        Series(name, points, line=True) for name, rows, value in wanted if (points := _line(name, rows, x, value))
+    ]
     if not series:
         return _no_values(material, text)
     return _over_numbers(material, series, x, f"{y} (mean)", text)
+
+
+def _line(name: str, rows: Sequence[Row], x: str, y: str) -> tuple[Point, ...]:
+    cells: dict[float, list[Row]] = {}
+    for row in rows:
+        place = number_of(row, x)
+        if place is not None and number_of(row, y) is not None:
+            cells.setdefault(place, []).append(row)
+    return tuple(_mean_point(name, place, cells[place], x, y) for place in sorted(cells))
 
 
 def _mean_point(name: str, place: float, rows: list[Row], x: str, y: str) -> Point:

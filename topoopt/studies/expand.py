@@ -74,7 +74,14 @@ def read_study(path: str | os.PathLike[str]) -> Study:
         runs=tuple(runs),
         comparison=Comparison(**file.compare.model_dump()),
         figures=tuple(
-            Figure(**{**figure.model_dump(), "title": figure.title or "", "where": tuple(figure.where.items())})
+            Figure(
+                **{
+                    **figure.model_dump(),
+                    "title": figure.title or "",
+                    "columns": tuple(figure.columns),
+                    "where": tuple(figure.where.items()),
+                }
+            )
             for figure in file.figures
         ),
         tables=tuple(

@@ -39,7 +39,10 @@ def study_page(directory: str | os.PathLike[str]) -> StudyPage:
         factors=factor_columns(plan, rows),
         rows=rows,
         comparison=Comparison(**plan["comparison"]),
-        figures=tuple(Figure(**{**one, "where": _pairs(one["where"])}) for one in plan["figures"]),
+        figures=tuple(
+            Figure(**{**one, "columns": tuple(one["columns"]), "where": _pairs(one["where"])})
+            for one in plan["figures"]
+        ),
         tables=tuple(
             Table(**{**one, "rows": tuple(one["rows"]), "values": tuple(one["values"]), "where": _pairs(one["where"])})
             for one in plan["tables"]
