@@ -25,6 +25,7 @@ class RoutingProblem:
         topology: arcs with multiplicities; an arc's capacity is its multiplicity.
         demand: float64[n, n], zero diagonal, not negative.
         max_hops: longest path allowed; None for any.
+        link_gbps: rate of one link; None where the instance gives none. Demand is in units of a link all the same.
     """
 
     name: str
@@ -34,6 +35,7 @@ class RoutingProblem:
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
+    link_gbps: float | None = None
 
     kind = "routing"
 
@@ -51,6 +53,7 @@ class TopologyProblem:
         kept: arcs, repeated for parallel links, of the network as it stands; empty for a new one.
         max_changed: most links of `kept` that may be given up; None for any number.
         parallel_links: whether more than one link may join a pair.
+        link_gbps: rate of one link; None where the instance gives none.
     """
 
     name: str
@@ -66,6 +69,7 @@ class TopologyProblem:
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
+    link_gbps: float | None = None
 
     kind = "topology"
 
