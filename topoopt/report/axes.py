@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from topoopt.report.format import number
 from topoopt.report.svg import decade_ticks, nice_step, tick_text, ticks
 
 MOST_DECADES = 8
@@ -59,11 +58,11 @@ class Axis:
             return [(value, _power_text(value)) for value in decades]
         power = 10.0 ** math.floor(math.log10(self.low))
         fine = [factor * scale for scale in (power, 10 * power, 100 * power) for factor in (1, 1.5, 2, 3, 5, 7)]
-        return [(value, number(value)) for value in fine if self.low <= value <= self.high]
+        return [(value, f"{value:,.6g}") for value in fine if self.low <= value <= self.high]
 
 
 def _power_text(value: float) -> str:
-    return number(value) if 1e-3 <= value < 1e6 else f"1e{round(math.log10(value))}"
+    return f"{value:,.10g}" if 1e-3 <= value < 1e6 else f"1e{round(math.log10(value))}"
 
 
 def number_axis(title: str, values: Iterable[float], *, log: bool = False, zero: bool = False) -> Axis:

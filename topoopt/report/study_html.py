@@ -104,7 +104,8 @@ def _cards(page: StudyPage) -> list[Card]:
     seconds = sum(number_of(row, "wall_s") or 0.0 for row in rows)
     proven = sum(row.get("status") == "optimal" for row in rows)
     other = len(rows) - done - bad
-    return [
+    judged = any(row.get("check") is not None for row in rows)
+    cards = [
         Card("runs", f"{len(rows):,}", f"{done:,} gave a value" + (f", {other:,} have none" if other else ""), "main"),
         Card("failed or missing", f"{bad:,}", "listed below" if bad else "none", "bad" if bad else "good"),
         Card(
@@ -114,8 +115,10 @@ def _cards(page: StudyPage) -> list[Card]:
             "bad" if rejected else "good",
         ),
         Card("proven optimal", f"{proven:,}", "value meets a proven bound"),
-        Card("time", f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds:,.0f} s", "of all runs together"),
     ]
+    time = f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds:,.0f} s"
+    # Commands that solve nothing have neither a verdict nor a proof.
+    return [*(cards if judged or rejected else cards[:2]), Card("time", time, "of all runs together")]
 
 
 def _comparison_grid(page: StudyPage) -> Grid | None:
