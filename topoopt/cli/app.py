@@ -8,7 +8,19 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from topoopt.cli import check, compare, doctor, dump_model, explain, files, imports, replay, solve, topology
+from topoopt.cli import (
+    check,
+    compare,
+    doctor,
+    dump_model,
+    explain,
+    files,
+    imports,
+    replay,
+    solve,
+    study,
+    topology,
+)
 from topoopt.cli.output import Output
 from topoopt.core.errors import InputError
 
@@ -54,4 +66,5 @@ app.command("explain")(explain.explain)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
+app.add_typer(study.app, name="study")
 app.add_typer(topology.app, name="topology")
