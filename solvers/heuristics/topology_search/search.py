@@ -6,11 +6,13 @@ topology everywhere unless a time limit cuts it short.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.exact.local import local_search
+from solvers.exact.space import as_topology, open_space
 from solvers.heuristics.topology_search.anneal import AnnealPlan, anneal, hops_of
 from solvers.heuristics.topology_search.budget import SearchBudget, default_evaluations, default_proposals
 from solvers.heuristics.topology_search.checks import check_problem
@@ -36,6 +38,9 @@ POLISH_SERVERS = 32
 
 ANNEALS = 3
 """Annealing runs where the polish follows: their theta differs more than their hop total."""
+
+EXCHANGE_SERVERS = 10
+"""Up to here a few hundred linear programs take seconds."""
 
 POLISH_MOST = 160
 """Above here one evaluation takes too long."""
@@ -136,6 +141,8 @@ class _Search:
         direct = one_hop_topology(self.demand, d, problem.links)
         if direct is not None:
             self._offer("one link per demand", direct[1])
+        if not self._done() and n <= EXCHANGE_SERVERS:
+            self._exchange()
         if not self._done() and tables:
             self._anneal(tables)
         if not self._done():
@@ -143,6 +150,15 @@ class _Search:
         if self.best is not None:
             self._recount()
         return self._result()
+
+    def _exchange(self) -> None:
+        """Exchanges on the true theta, priced by linear programs: few servers, where one of them binds."""
+        problem = self.problem if self.problem.max_changed is not None else replace(self.problem, kept=())
+        space = open_space(problem)
+        left = self.stop.remaining_s()
+        found = local_search(space, self.seed, np.inf if left is None else left)
+        if found is not None:
+            self._offer("exchanged", as_topology(space, found[0], "exchanges of link ends"))
 
     def _anneal(self, tables: dict[str, LinkTable]) -> None:
         """From the seed of least hop total; with a hop limit again, more and more of the weight on all pairs alike."""
