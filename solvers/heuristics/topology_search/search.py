@@ -141,12 +141,18 @@ class _Search:
         direct = one_hop_topology(self.demand, d, problem.links)
         if direct is not None:
             self._offer("one link per demand", direct[1])
+        aside = None
         if not self._done() and n <= EXCHANGE_SERVERS:
+            before = self.best
             self._exchange()
+            if not self._done():  # the polish does better from where it always started
+                aside, self.best = self.best, before
         if not self._done() and tables:
             self._anneal(tables)
         if not self._done():
             self._polish()
+        if aside is not None and (self.best is None or aside[1].theta < self.best[1].theta):
+            self.best = aside
         if self.best is not None:
             self._recount()
         return self._result()

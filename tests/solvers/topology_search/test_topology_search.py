@@ -225,7 +225,7 @@ def test_rules_of_the_problem_are_kept() -> None:
     assert result.topology.multiplicity.max() == 1
     assert _plain_hops(table_of(result.topology).out, np.ones((9, 9)), 9) <= 3 * 72
     _sound(result, problem)
-    with pytest.raises(InfeasibleError, match="hop limit"):
+    with pytest.raises(InfeasibleError, match="within 2 hops"):
         search_topology(_problem(9, 2, max_hops=2), budget=QUICK)
 
 
