@@ -1,7 +1,7 @@
 r"""Which ring orders carry each group's AllReduce, jointly with the routing of all traffic, on a fixed topology.
 
-Decided: what share of the AllReduce of every group runs on which ring order (traffic is mutable: any cyclic order of the
-members is as good as any other; TopoOpt, NSDI'23, section 4), and how the steps of the rings and the model-parallel
+Decided: what share of the AllReduce of every group runs on which ring order (traffic is mutable: any cyclic order of
+the members is as good as any other; TopoOpt, NSDI'23, section 4), and how the steps of the rings and the model-parallel
 traffic flow. A step between members without a direct link is demand like any other and is routed here, so every order
 of the members is allowed. Traffic is aggregated by source, which is exact (see `concurrent_flow`).
 

@@ -1,10 +1,10 @@
 """Ring orders, their shares and all routing on a fixed topology, by column generation over orders, with a proof.
 
-    few orders -> linear program -> shares, flow, link lengths -> shortest ring of every group under them -> ... -> done
+    few orders -> linear program -> shares, flow, link lengths -> shortest ring of every group under them -> ...
 
-Nothing is taken from the solver on trust: shares are normalised, the flow is rebuilt so that it delivers demand and ring
-steps exactly, theta is its largest load, and the bound is the weak duality of `formulations.allreduce_mix`, with the
-shortest ring replaced by the assignment bound where it is not known (`topoopt.verify.ring_mix` does the same anew).
+Nothing is taken from the solver on trust: shares are normalised, the flow is rebuilt so that it delivers demand and
+ring steps exactly, theta is its largest load, and the bound is the weak duality of `formulations.allreduce_mix`, with
+the shortest ring replaced by the assignment bound where it is not known (`topoopt.verify.ring_mix` does this anew).
 """
 
 from __future__ import annotations
@@ -216,8 +216,10 @@ class _Mix:
             total += group.volume * (length if len(members) <= EXACT_SIZE else _assignment(between))
             found = tuple(members[order].tolist())
             if group.volume * length < worth - 1e-9 * max(1.0, abs(worth)) and found not in group.orders:
-                group, added = replace(group, orders=(*group.orders, found)), True
-            groups.append(group)
+                groups.append(replace(group, orders=(*group.orders, found)))
+                added = True
+            else:
+                groups.append(group)
         room = float(lengths @ self.data.capacity)
         if room > 0 and total / room > self.bound:
             self.bound, self.lengths = total / room, lengths

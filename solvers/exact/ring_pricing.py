@@ -1,7 +1,7 @@
 """Short rings through all members of a group under given distances: the pricing step of ring column generation.
 
-Exact by dynamic programming over subsets up to `EXACT_SIZE` members; beyond, nearest neighbour and given orders improved
-by moving segments (which needs no symmetry of the distances).
+Exact by dynamic programming over subsets up to `EXACT_SIZE` members; beyond, nearest neighbour and given orders
+improved by moving segments (which needs no symmetry of the distances).
 """
 
 from __future__ import annotations
