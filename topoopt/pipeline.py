@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers.heuristics.alternate import LoopResult, Progress
 from solvers.heuristics.baselines import FabricSearch, compare_fabrics
+from solvers.heuristics.loop import LoopResult, Progress
 from solvers.methods import METHODS, default_budget, run_method
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem

@@ -130,9 +130,7 @@ def solve_ring_topology(
     scale = bound.value * cluster.link_bytes_per_ms
     data = program_data(cluster, demand, scale, upper=1.0, lower=(1 - INCUMBENT_SLACK) * bound.value / best.theta)
     options = {} if limits.nodes is None else {"mip_max_nodes": limits.nodes}
-    solved = SOLVERS["highs"](
-        build_arrays(data), SolverLimits(time_s=limits.time_s, seed=limits.seed % 2**31), options
-    )
+    solved = SOLVERS["highs"](build_arrays(data), SolverLimits(time_s=limits.time_s, seed=limits.seed % 2**31), options)
     x = solved.x if solved.x is not None else None
     if x is not None:
         found = _completed(cluster, link_counts(data.joint, x))

@@ -1,0 +1,119 @@
+"""Topologies for a demand from the mathematical programs, to stand beside the portfolio of the alternating loop.
+
+`exact`: links, ring orders and routing by branch and bound (`solvers.exact.allreduce_topology`), small clusters only.
+`search`: the ring mix on the topology at hand makes AllReduce a demand like any other; the topology search finds links
+for the sum, on which rings are mixed anew, and so on.
+
+Work is limited in nodes, proposals and programs, never in seconds, so that a seed gives the same topologies everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.exact.allreduce_mix import MixLimits, RingMix, mix_rings
+from solvers.exact.allreduce_topology import RingTopologyLimits, solve_ring_topology
+from solvers.heuristics.topology_search import SearchBudget, search_topology
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster
+from topoopt.core.demand import Demand
+from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.topology import Topology
+
+HOP_PRICE = 1e-3
+ACCURACY = 1e-4
+TURNS = 2
+"""Searches, each on the ring mix of the topology before it."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A line of the table.
+
+    Attributes:
+        summary: for people.
+        most_servers: it is left out on larger clusters.
+        topologies: from cluster, demand, the topology at hand, seed and stop.
+    """
+
+    summary: str
+    most_servers: int
+    topologies: Callable[[Cluster, Demand, Topology, int, Stop], Iterator[Topology]]
+
+
+def mix_of(cluster: Cluster, demand: Demand, topology: Topology, stop: Stop) -> RingMix | None:
+    """Ring mix and routes for this demand; None without traffic, or if the program was not solved."""
+    limits = MixLimits(rounds=30, accuracy=ACCURACY, hop_price=HOP_PRICE)
+    if not demand.model_parallel_bytes.any() and not demand.allreduce_wire_bytes:
+        return None
+    try:
+        return mix_rings(topology, demand, link_bytes_per_ms=cluster.link_bytes_per_ms, limits=limits, stop=stop)
+    except LimitError:
+        return None
+
+
+def exact_topologies(
+    cluster: Cluster, demand: Demand, base: Topology, seed: int, stop: Stop, *, nodes: int = 60
+) -> Iterator[Topology]:
+    """The topology of the joint program."""
+    try:
+        limits = RingTopologyLimits(nodes=nodes, time_s=stop.remaining_s(), seed=seed)
+        yield solve_ring_topology(cluster, demand, limits=limits, known=[base], stop=stop).mix.topology
+    except LimitError:
+        return
+
+
+def searched_topologies(cluster: Cluster, demand: Demand, base: Topology, seed: int, stop: Stop) -> Iterator[Topology]:
+    """Topologies searched for model-parallel traffic and the ring steps of the mix before, `TURNS` times."""
+    n = cluster.servers
+    budget = SearchBudget(proposals=4_000 * n, evaluations=25 * n, accuracy=1e-3)
+    topology = base
+    for turn in range(TURNS):
+        mix = mix_of(cluster, demand, topology, stop)
+        if mix is None or stop.reason() is not None:
+            return
+        total = demand.model_parallel_bytes.copy()
+        for group, rings in zip(demand.allreduce, mix.rings, strict=True):
+            for order, share in rings:
+                for here, there in zip(order, (*order[1:], order[0]), strict=True):
+                    total[here, there] += share * group.wire_bytes_per_member
+        problem = TopologyProblem("job", n, cluster.degree, cluster.links, total / (total.sum() / (n * (n - 1))))
+        try:
+            topology = search_topology(problem, seed=seed * TURNS + turn, budget=budget, stop=stop).topology
+        except InfeasibleError:
+            return
+        yield topology
+
+
+PROGRAMS: Mapping[str, Program] = {
+    "exact": Program("joint program of links, rings and routes", 8, exact_topologies),
+    "search": Program("topology search for all traffic, rings and links in turn", 32, searched_topologies),
+}
+
+
+def program_topologies(
+    names: tuple[str, ...], cluster: Cluster, demand: Demand, base: Topology, *, seed: int, stop: Stop
+) -> list[Topology]:
+    """Topologies of the programs named that take clusters of this size; none without traffic or for one server."""
+    if cluster.servers < 2 or not (demand.model_parallel_bytes.any() or demand.allreduce_wire_bytes):
+        return []
+    found: list[Topology] = []
+    for name in names:
+        program = PROGRAMS[name]
+        if cluster.servers <= program.most_servers and stop.reason() is None:
+            found += program.topologies(cluster, demand, base, seed, stop)
+    seen: set[bytes] = {_key(base)}
+    fresh = []
+    for topology in found:
+        if _key(topology) not in seen:
+            seen.add(_key(topology))
+            fresh.append(topology)
+    return fresh
+
+
+def _key(topology: Topology) -> bytes:
+    return topology.arcs.tobytes() + np.ascontiguousarray(topology.multiplicity).tobytes()
