@@ -40,6 +40,7 @@ from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 
 OPTIMALITY = 1e-6
+SMOOTHING = 0.5
 ALL_ORDERS_SIZE = 4
 """Groups of up to so many members start with every order."""
 
@@ -199,32 +200,46 @@ class _Mix:
         return self._result(reason)
 
     def _round(self) -> bool:
-        """One linear program; whether it was given new orders."""
+        """One linear program; whether it was given new orders.
+
+        Orders are priced at its lengths and at their mean with the best ones so far, which jump about less (Wentges
+        smoothing); any order that prices out at its own lengths is new to it, and any lengths give a bound.
+        """
         x, row_dual = self._solved(self.data)
         self.rounds += 1
         lengths = lengths_of(self.data, row_dual)
         self._offer(x, lengths)
+        worth = row_dual[len(row_dual) - len(self.data.groups) :]
+        best = self.lengths / float(self.lengths @ self.data.capacity)
+        first = self.data
         far = self._distances(lengths)
-        price = row_dual[len(row_dual) - len(self.data.groups) :]
+        for tried in (lengths, SMOOTHING * best + (1.0 - SMOOTHING) * lengths):
+            found = self._priced(tried)
+            groups = []
+            for group, order, price in zip(self.data.groups, found, worth.tolist(), strict=True):
+                length = sum(float(far[step]) for step in group.steps(order))
+                pays = group.volume * length < price - 1e-9 * max(1.0, abs(price))
+                new = pays and order not in group.orders
+                groups.append(replace(group, orders=(*group.orders, order)) if new else group)
+            self.data = replace(self.data, groups=tuple(groups))
+        return any(len(new.orders) > len(old.orders) for new, old in zip(self.data.groups, first.groups, strict=True))
+
+    def _priced(self, lengths: NDArray[np.float64]) -> list[Order]:
+        """A shortest known ring of every group for lengths, whose bound is kept if it is the best."""
+        far = self._distances(lengths)
         total = float((self.data.demand * np.where(self.data.demand > 0, far, 0.0)).sum())
-        groups, added = [], False
-        for group, worth in zip(self.data.groups, price.tolist(), strict=True):
+        found = []
+        for group in self.data.groups:
             members = np.array(sorted(group.members))
             between = far[np.ix_(members, members)]
             starts = [np.searchsorted(members, order) for order in group.orders[-8:]]
             length, order = short_ring(between, starts)
             total += group.volume * (length if len(members) <= EXACT_SIZE else _assignment(between))
-            found = tuple(members[order].tolist())
-            if group.volume * length < worth - 1e-9 * max(1.0, abs(worth)) and found not in group.orders:
-                groups.append(replace(group, orders=(*group.orders, found)))
-                added = True
-            else:
-                groups.append(group)
+            found.append(tuple(members[order].tolist()))
         room = float(lengths @ self.data.capacity)
         if room > 0 and total / room > self.bound:
             self.bound, self.lengths = total / room, lengths
-        self.data = replace(self.data, groups=tuple(groups))
-        return added
+        return found
 
     def _shorten(self) -> None:
         """The last program again with a charge on hops: kept when it costs next to nothing in theta."""
