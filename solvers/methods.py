@@ -38,7 +38,7 @@ METHODS: Mapping[str, Method] = {
 DEFAULT_METHOD = "alternating"
 """What `auto` runs; on small clusters it then asks the programs of `AUTO_PROGRAMS` about the plan found."""
 
-AUTO_PROGRAMS: Mapping[str, int] = {"exact": 6, "search": 16}
+AUTO_PROGRAMS: Mapping[str, int] = {"exact": 8, "search": 16}
 """Programs that are cheap beside the loop, and servers up to which they are. They come after the loop, which is the
 same with them as without, so that they can only gain."""
 

@@ -10,8 +10,7 @@ the shortest ring replaced by the assignment bound where it is not known (`topoo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import permutations
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,9 @@ from formulations.allreduce_mix import (
     total_demand,
 )
 from solvers.backends import SOLVERS
-from solvers.exact.ring_pricing import EXACT_SIZE, arithmetic_orders, short_ring
+from solvers.exact.mix_result import OPTIMALITY, MixLimits, RingMix, Shares
+from solvers.exact.ring_orders import check_groups, ring_groups
+from solvers.exact.ring_pricing import EXACT_SIZE, short_ring
 from solvers.exact.routed import distances
 from solvers.routing.network import network_of
 from solvers.routing.proof import Proof
@@ -39,60 +40,8 @@ from topoopt.core.network_problem import LengthCertificate, SourceFlow
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 
-OPTIMALITY = 1e-6
 SMOOTHING = 0.5
-ALL_ORDERS_SIZE = 4
-"""Groups of up to so many members start with every order."""
-
-Shares = tuple[tuple[Order, float], ...]
-
-
-@dataclass(frozen=True)
-class MixLimits:
-    """How far to go.
-
-    Attributes:
-        rounds: linear programs solved at most.
-        accuracy: relative gap at which to stop.
-        hop_price: charge on hops in the last program, so that of equally loaded routings a short one is taken.
-    """
-
-    rounds: int = 200
-    accuracy: float = OPTIMALITY
-    hop_price: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class RingMix:
-    """Rings and routing of all traffic.
-
-    Attributes:
-        topology: given.
-        rings: (order, share) of every group of the demand, shares above 0 that sum to 1.
-        flow: bytes by source and arc, model-parallel traffic and ring steps together.
-        theta: ms the busiest link carries traffic, recomputed from `flow`.
-        bound: lower bound on theta over all ring orders and routings on this topology, from `certificate`.
-        certificate: arc lengths.
-        status: OPTIMAL when theta meets the bound to `OPTIMALITY`.
-        stopped_by: GAP when the accuracy asked for is proven, BUDGET, TIME or INTERRUPTED before; CONVERGED when no
-            cheaper order was found and the rest of the gap is that of the assignment bound.
-        rounds: linear programs solved.
-    """
-
-    topology: Topology
-    rings: tuple[Shares, ...]
-    flow: SourceFlow
-    theta: float
-    bound: float
-    certificate: LengthCertificate
-    status: Status
-    stopped_by: StopReason
-    rounds: int
-
-    @property
-    def gap(self) -> float:
-        """(theta - bound) / theta."""
-        return max(0.0, (self.theta - self.bound) / self.theta) if self.theta > 0 else 0.0
+"""Weight of the best lengths so far in the second pricing."""
 
 
 def mix_rings(
@@ -121,34 +70,6 @@ def mix_rings(
     return _Mix(topology, demand, link_bytes_per_ms, limits or MixLimits(), known, stop or Stop()).run()
 
 
-def ring_groups(demand: Demand, scale: float, known: Sequence[Sequence[Order]] | None = None) -> tuple[RingGroup, ...]:
-    """Groups of a demand with volumes divided by `scale` and orders to begin with: all of small groups, else coprime
-    steps and those `known`."""
-    groups = []
-    for number, group in enumerate(demand.allreduce):
-        orders = [normal(order) for order in (known[number] if known is not None else ())]
-        members = sorted(group.members)
-        if len(members) <= ALL_ORDERS_SIZE:
-            orders += every_order(members)
-        else:
-            orders += [normal([members[i] for i in order]) for order in arithmetic_orders(len(members))]
-        volume = group.wire_bytes_per_member / scale
-        groups.append(RingGroup(tuple(group.members), volume, tuple(dict.fromkeys(orders))))
-    return tuple(groups)
-
-
-def every_order(members: Sequence[int]) -> list[Order]:
-    """All cyclic orders of a group, each once: (k - 1)! of them."""
-    first, *rest = sorted(members)
-    return [(first, *order) for order in permutations(rest)]
-
-
-def normal(order: Sequence[int]) -> Order:
-    """The rotation that begins with the smallest member."""
-    at = list(order).index(min(order))
-    return (*order[at:], *order[:at])
-
-
 class _Mix:
     def __init__(
         self,
@@ -159,7 +80,7 @@ class _Mix:
         known: Sequence[Sequence[Order]] | None,
         stop: Stop,
     ) -> None:
-        _check(topology, demand, known)
+        check_groups(topology.servers, demand, known)
         self.topology, self.demand, self.limits, self.stop = topology, demand, limits, stop
         self.rate = link_bytes_per_ms
         n = topology.servers
@@ -303,20 +224,3 @@ def _assignment(distance: NDArray[np.float64]) -> float:
 
 def _even(group: RingGroup) -> NDArray[np.float64]:
     return np.full(len(group.orders), 1.0 / len(group.orders))
-
-
-def _check(topology: Topology, demand: Demand, known: Sequence[Sequence[Order]] | None) -> None:
-    n = topology.servers
-    problems = []
-    if demand.servers != n:
-        problems.append(Problem("demand is for another cluster", value=f"{demand.servers} servers", allowed=str(n)))
-    for number, group in enumerate(demand.allreduce):
-        where, members = f"allreduce[{number}]", group.members
-        if len(set(members)) < max(len(members), 2) or not all(0 <= server < n for server in members):
-            problems.append(Problem("not two or more different servers", path=where, value=str(members)))
-        if not (np.isfinite(group.payload_bytes) and group.payload_bytes >= 0):
-            problems.append(Problem("payload must be finite and not negative", path=where))
-        if known is not None and any(sorted(order) != sorted(members) for order in known[number]):
-            problems.append(Problem("an order does not visit every member once", path=where))
-    if problems:
-        raise InputError(problems)

@@ -18,8 +18,10 @@ from formulations.allreduce_topology import AllReduceTopology, build_arrays, gro
 from formulations.joint_topology import JointTopology, find_symmetry
 from formulations.joint_topology_arrays import link_counts
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.exact.allreduce_mix import OPTIMALITY, MixLimits, RingMix, every_order, mix_rings
+from solvers.exact.allreduce_mix import mix_rings
 from solvers.exact.bounds import layer_sizes, total_distance
+from solvers.exact.mix_result import OPTIMALITY, MixLimits, RingMix
+from solvers.exact.ring_orders import every_order
 from solvers.heuristics.topology.assemble import assemble
 from solvers.heuristics.topology.candidates import candidate_topologies
 from solvers.heuristics.topology_search.link_counts import filled

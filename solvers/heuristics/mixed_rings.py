@@ -1,4 +1,4 @@
-"""From a mix of ring orders with its flow (`solvers.exact.allreduce_mix`) to rings and routes a plan can hold.
+"""From a mix of ring orders with its flow (`solvers.exact.mix_result`) to rings and routes a plan can hold.
 
 The flow of every source is taken apart into paths. A pair's model-parallel bytes split over its paths in proportion;
 a ring order becomes several rings of the same order, over paths matched by cumulative share, so that together they put
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.exact.allreduce_mix import RingMix
+from solvers.exact.mix_result import RingMix
 from topoopt.core.demand import Demand
 from topoopt.core.routing import GroupRings, PathTable, Ring
 

@@ -1,8 +1,8 @@
 """Topologies for a demand from the mathematical programs, to stand beside the portfolio of the alternating loop.
 
 `exact`: links, ring orders and routing by branch and bound (`solvers.exact.allreduce_topology`), small clusters only.
-`search`: the ring mix on the topology at hand makes AllReduce a demand like any other; the topology search finds links
-for the sum, on which rings are mixed anew, and so on.
+`search`: a ring mix makes AllReduce a demand like any other; the topology search finds links for the sum, on which
+rings are mixed anew, and so on.
 
 Work is limited in nodes, proposals and programs, never in seconds, so that a seed gives the same topologies everywhere.
 """
@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from solvers.exact.allreduce_mix import MixLimits, RingMix, mix_rings
-from solvers.exact.allreduce_topology import RingTopologyLimits, solve_ring_topology
+from solvers.exact.allreduce_mix import mix_rings
+from solvers.exact.allreduce_topology import RingTopologyLimits, ring_topology_bound, solve_ring_topology
+from solvers.exact.mix_result import MixLimits, RingMix, Shares
+from solvers.exact.ring_pricing import arithmetic_orders
 from solvers.heuristics.topology_search import SearchBudget, search_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
@@ -27,7 +30,10 @@ from topoopt.core.topology import Topology
 HOP_PRICE = 1e-3
 ACCURACY = 1e-4
 TURNS = 2
-"""Searches, each on the ring mix of the topology before it."""
+"""Searches from each first mix, each for the ring mix on the topology before it."""
+
+WORTH = 0.01
+"""Relative room below the busiest link that makes a topology search worth its time."""
 
 
 @dataclass(frozen=True)
@@ -68,25 +74,52 @@ def exact_topologies(
 
 
 def searched_topologies(cluster: Cluster, demand: Demand, base: Topology, seed: int, stop: Stop) -> Iterator[Topology]:
-    """Topologies searched for model-parallel traffic and the ring steps of the mix before, `TURNS` times."""
+    """Topologies searched for model-parallel traffic and the ring steps of a mix, mixed anew and searched again.
+
+    Begins with evenly shared arithmetic orders, as many as there are interfaces, and with the mix on the topology at
+    hand. Nothing is searched where that mix is within `WORTH` of the bound over all topologies.
+    """
+    mix = mix_of(cluster, demand, base, stop)
+    if mix is None or mix.theta <= (1.0 + WORTH) * ring_topology_bound(cluster, demand).value:
+        return
     n = cluster.servers
     budget = SearchBudget(proposals=4_000 * n, evaluations=25 * n, accuracy=1e-3)
-    topology = base
-    for turn in range(TURNS):
-        mix = mix_of(cluster, demand, topology, stop)
-        if mix is None or stop.reason() is not None:
-            return
-        total = demand.model_parallel_bytes.copy()
-        for group, rings in zip(demand.allreduce, mix.rings, strict=True):
-            for order, share in rings:
-                for here, there in zip(order, (*order[1:], order[0]), strict=True):
-                    total[here, there] += share * group.wire_bytes_per_member
-        problem = TopologyProblem("job", n, cluster.degree, cluster.links, total / (total.sum() / (n * (n - 1))))
-        try:
-            topology = search_topology(problem, seed=seed * TURNS + turn, budget=budget, stop=stop).topology
-        except InfeasibleError:
-            return
-        yield topology
+    for first in (_arithmetic_rings(cluster, demand), mix.rings):
+        rings = first
+        for turn in range(TURNS):
+            total = _with_rings(demand, rings)
+            problem = TopologyProblem("job", n, cluster.degree, cluster.links, total / (total.sum() / (n * (n - 1))))
+            try:
+                found = search_topology(problem, seed=seed * TURNS + turn, budget=budget, stop=stop).topology
+            except InfeasibleError:
+                break
+            yield found
+            again = mix_of(cluster, demand, found, stop)
+            if again is None or stop.reason() is not None:
+                return
+            rings = again.rings
+
+
+def _arithmetic_rings(cluster: Cluster, demand: Demand) -> tuple[Shares, ...]:
+    """For each group coprime steps round its members, each both ways, evenly shared (TotientPerms)."""
+    mixes = []
+    for group in demand.allreduce:
+        members = sorted(group.members)
+        orders = arithmetic_orders(len(members))
+        forth = orders[: max(1, min(cluster.degree // 2, (len(orders) + 1) // 2))]
+        both = dict.fromkeys((*forth, *((order[0], *reversed(order[1:])) for order in forth)))
+        mixes.append(tuple((tuple(members[i] for i in order), 1.0 / len(both)) for order in both))
+    return tuple(mixes)
+
+
+def _with_rings(demand: Demand, rings: tuple[Shares, ...]) -> NDArray[np.float64]:
+    """float64[n, n]: model-parallel bytes and ring steps."""
+    total = demand.model_parallel_bytes.copy()
+    for group, shares in zip(demand.allreduce, rings, strict=True):
+        for order, share in shares:
+            for here, there in zip(order, (*order[1:], order[0]), strict=True):
+                total[here, there] += share * group.wire_bytes_per_member
+    return total
 
 
 PROGRAMS: Mapping[str, Program] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.exact.allreduce_mix import RingMix
+from solvers.exact.mix_result import RingMix
 from solvers.heuristics.mixed_rings import mixed_rings, mixed_routes, paths_of_flow
 from solvers.heuristics.topology import balanced_routes, group_rings, split_routes_lp
 from topoopt.core.cluster import Cluster
