@@ -15,7 +15,7 @@ from topoopt.core.workload import Workload
 
 @dataclass(frozen=True)
 class Method:
-    """Which halves of the alternating loop are searched, and which mathematical programs every topology step asks."""
+    """Which halves of the alternating loop are searched, and which mathematical programs are asked."""
 
     summary: str
     search_strategy: bool
@@ -39,8 +39,10 @@ DEFAULT_METHOD = "alternating"
 """What `auto` runs; on small clusters it then asks the programs of `AUTO_PROGRAMS` about the plan found."""
 
 AUTO_PROGRAMS: Mapping[str, int] = {"exact": 8, "search": 16}
-"""Programs that are cheap beside the loop, and servers up to which they are. They come after the loop, which is the
-same with them as without, so that they can only gain."""
+"""Programs, and servers up to which they are cheap beside the loop."""
+
+FINALISTS = 4
+"""Candidates the programs are asked about when a method names them."""
 
 TASKS_PER_BUDGET = 150_000_000
 """Default budget: about this many tasks are simulated in all (tens of seconds on one core)."""
@@ -84,7 +86,7 @@ def run_method(
         search_strategy=method.search_strategy,
         search_topology=method.search_topology,
         programs=programs,
-        programs_inside=bool(method.programs),
+        finalists=FINALISTS if method.programs else 1,
     )
     result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress).run()
     too_large = [each for each in method.programs if cluster.servers > PROGRAMS[each].most_servers]

@@ -73,11 +73,13 @@ class Alternation:
         best = self._best(*pool)
         reason: StopReason | None = self.stop.reason()
         spent = StopReason.CONVERGED
+        finalists = list(pool)
         if self.settings.search_strategy and reason is None:
             explore = self.settings.budget // 2 // len(pool)
             for index, candidate in enumerate(pool):
-                found = self._anneal(candidate, explore, index, "explore")
-                best = self._best(best, self._topology_step(found))
+                found = self._topology_step(self._anneal(candidate, explore, index, "explore"))
+                finalists.append(found)
+                best = self._best(best, found)
             share = self.settings.budget // 10
             stale = 0
             while stale < PATIENCE and self.stop.reason() is None:
@@ -91,10 +93,13 @@ class Alternation:
                 gain = best.iteration_time_ms - found.iteration_time_ms
                 stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
                 best = self._best(best, found)
-            best = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
-        if not self.settings.programs_inside:
-            best = self._program_step(best)
-        best = self.topology.best_routes(best)
+            polished = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
+            best = self._best(best, polished)
+        found = self._program_steps(best, finalists)
+        # Routes help either: what the programs found must not stand in the way of a better plan without them.
+        best = self._best(
+            self.topology.best_routes(best), *([] if found is best else [self.topology.best_routes(found)])
+        )
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
         return LoopResult(
@@ -125,8 +130,7 @@ class Alternation:
             if self.stop.reason() is not None:
                 break
         pool.sort(key=lambda candidate: candidate.iteration_time_ms)
-        pool = pool[: self.settings.beam]
-        return initial, [self.topology.by_programs(each) for each in pool] if self.settings.programs_inside else pool
+        return initial, pool[: self.settings.beam]
 
     def _topology_step(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy found: keep the topology unless another is better."""
@@ -134,16 +138,29 @@ class Alternation:
         self._note("topology", best)
         return best
 
-    def _program_step(self, best: Candidate) -> Candidate:
-        """Topologies of the mathematical programs for the plan found, and the proposals left for the better one."""
-        found = self.topology.by_programs(best)
-        if found.iteration_time_ms >= best.iteration_time_ms:
+    def _program_steps(self, reached: Candidate, others: list[Candidate]) -> Candidate:
+        """Topologies of the mathematical programs for the best candidates; strategy and programs in turn while the time
+        falls and proposals are left."""
+        best = reached
+        if not self.settings.programs:
             return best
-        self._note("programs", found)
-        left = min(self.settings.budget - self.log.proposals, self.settings.budget // 4)
-        if left <= 0 or not self.settings.search_strategy:
-            return found
-        return self._best(found, self._anneal(found, left, 300, "polish", start=0.003, by_rounds=True))
+        distinct: dict[Strategy, Candidate] = {}
+        for each in (reached, *sorted(others, key=lambda each: each.iteration_time_ms)):
+            distinct.setdefault(each.strategy, each)
+        for candidate in list(distinct.values())[: self.settings.finalists]:
+            best = self._best(best, self.topology.by_programs(candidate))
+        gain = best.iteration_time_ms < reached.iteration_time_ms
+        while gain and self.settings.search_strategy and self.stop.reason() is None:
+            self._note("programs", best)
+            left = min(self.settings.budget - self.log.proposals, self.settings.budget // 16)
+            if left <= 0:
+                break
+            self.log.turns += 1
+            annealed = self._anneal(best, left, 300 + self.log.turns, "polish", start=0.003, by_rounds=True)
+            found = self._best(best, self.topology.by_programs(annealed))
+            gain = found.iteration_time_ms < best.iteration_time_ms
+            best = found
+        return best
 
     def _anneal(
         self,

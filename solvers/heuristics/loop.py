@@ -34,8 +34,9 @@ class LoopSettings:
         topologies: candidate topologies looked at per strategy.
         beam: (start, topology) pairs that are annealed.
         search_strategy, search_topology: switch one half of the loop off.
-        programs: names of PROGRAMS (`solvers.heuristics.program_topologies`) that add topologies and ring mixes.
-        programs_inside: in every topology step; else once, for the plan the loop has found, which can only gain.
+        programs: names of PROGRAMS (`solvers.heuristics.program_topologies`) that add topologies and ring mixes, after
+            the loop, which is the same with them as without, so that they can only gain.
+        finalists: candidates they are asked about, the best of the loop first.
     """
 
     budget: int
@@ -44,7 +45,7 @@ class LoopSettings:
     search_strategy: bool = True
     search_topology: bool = True
     programs: tuple[str, ...] = ()
-    programs_inside: bool = False
+    finalists: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ Work is limited in nodes, proposals and programs, never in seconds, so that a se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,47 @@ ACCURACY = 1e-4
 TURNS = 2
 """Searches from each first mix, each for the ring mix on the topology before it."""
 
-WORTH = 0.01
+WORTH = 0.02
 """Relative room below the busiest link that makes a topology search worth its time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What topologies are wanted for; ring mixes are worked out once per topology.
+
+    Attributes:
+        cluster, demand: links for this traffic.
+        seed: of the searches and the solver.
+        stop: looked at between steps.
+    """
+
+    cluster: Cluster
+    demand: Demand
+    seed: int
+    stop: Stop
+    mixes: dict[bytes, RingMix | None] = field(default_factory=dict)
+
+    @property
+    def traffic(self) -> bool:
+        """Whether there is any."""
+        return bool(self.demand.model_parallel_bytes.any()) or self.demand.allreduce_wire_bytes > 0
+
+    def mix(self, topology: Topology) -> RingMix | None:
+        """Ring mix and routes of the demand on a topology; None without traffic, or if it was not solved."""
+        key = key_of(topology)
+        if key not in self.mixes:
+            limits = MixLimits(rounds=30, accuracy=ACCURACY, hop_price=HOP_PRICE)
+            rate = self.cluster.link_bytes_per_ms
+            try:
+                solved = (
+                    mix_rings(topology, self.demand, link_bytes_per_ms=rate, limits=limits, stop=self.stop)
+                    if self.traffic
+                    else None
+                )
+            except LimitError:
+                solved = None
+            self.mixes[key] = solved
+        return self.mixes[key]
 
 
 @dataclass(frozen=True)
@@ -43,43 +82,33 @@ class Program:
     Attributes:
         summary: for people.
         most_servers: it is left out on larger clusters.
-        topologies: from cluster, demand, the topology at hand, seed and stop.
+        topologies: from the question and the topology at hand.
     """
 
     summary: str
     most_servers: int
-    topologies: Callable[[Cluster, Demand, Topology, int, Stop], Iterator[Topology]]
+    topologies: Callable[[Question, Topology], Iterator[Topology]]
 
 
-def mix_of(cluster: Cluster, demand: Demand, topology: Topology, stop: Stop) -> RingMix | None:
-    """Ring mix and routes for this demand; None without traffic, or if the program was not solved."""
-    limits = MixLimits(rounds=30, accuracy=ACCURACY, hop_price=HOP_PRICE)
-    if not demand.model_parallel_bytes.any() and not demand.allreduce_wire_bytes:
-        return None
-    try:
-        return mix_rings(topology, demand, link_bytes_per_ms=cluster.link_bytes_per_ms, limits=limits, stop=stop)
-    except LimitError:
-        return None
-
-
-def exact_topologies(
-    cluster: Cluster, demand: Demand, base: Topology, seed: int, stop: Stop, *, nodes: int = 60
-) -> Iterator[Topology]:
+def exact_topologies(question: Question, base: Topology, *, nodes: int = 60) -> Iterator[Topology]:
     """The topology of the joint program."""
+    limits = RingTopologyLimits(nodes=nodes, time_s=question.stop.remaining_s(), seed=question.seed)
     try:
-        limits = RingTopologyLimits(nodes=nodes, time_s=stop.remaining_s(), seed=seed)
-        yield solve_ring_topology(cluster, demand, limits=limits, known=[base], stop=stop).mix.topology
+        yield solve_ring_topology(
+            question.cluster, question.demand, limits=limits, known=[base], stop=question.stop
+        ).mix.topology
     except LimitError:
         return
 
 
-def searched_topologies(cluster: Cluster, demand: Demand, base: Topology, seed: int, stop: Stop) -> Iterator[Topology]:
+def searched_topologies(question: Question, base: Topology) -> Iterator[Topology]:
     """Topologies searched for model-parallel traffic and the ring steps of a mix, mixed anew and searched again.
 
     Begins with evenly shared arithmetic orders, as many as there are interfaces, and with the mix on the topology at
     hand. Nothing is searched where that mix is within `WORTH` of the bound over all topologies.
     """
-    mix = mix_of(cluster, demand, base, stop)
+    cluster, demand, seed, stop = question.cluster, question.demand, question.seed, question.stop
+    mix = question.mix(base)
     if mix is None or mix.theta <= (1.0 + WORTH) * ring_topology_bound(cluster, demand).value:
         return
     n = cluster.servers
@@ -94,7 +123,7 @@ def searched_topologies(cluster: Cluster, demand: Demand, base: Topology, seed: 
             except InfeasibleError:
                 break
             yield found
-            again = mix_of(cluster, demand, found, stop)
+            again = question.mix(found)
             if again is None or stop.reason() is not None:
                 return
             rings = again.rings
@@ -128,25 +157,23 @@ PROGRAMS: Mapping[str, Program] = {
 }
 
 
-def program_topologies(
-    names: tuple[str, ...], cluster: Cluster, demand: Demand, base: Topology, *, seed: int, stop: Stop
-) -> list[Topology]:
+def program_topologies(names: tuple[str, ...], question: Question, base: Topology) -> list[Topology]:
     """Topologies of the programs named that take clusters of this size; none without traffic or for one server."""
-    if cluster.servers < 2 or not (demand.model_parallel_bytes.any() or demand.allreduce_wire_bytes):
+    servers = question.cluster.servers
+    if servers < 2 or not question.traffic:
         return []
-    found: list[Topology] = []
-    for name in names:
-        program = PROGRAMS[name]
-        if cluster.servers <= program.most_servers and stop.reason() is None:
-            found += program.topologies(cluster, demand, base, seed, stop)
-    seen: set[bytes] = {_key(base)}
+    seen = {key_of(base)}
     fresh = []
-    for topology in found:
-        if _key(topology) not in seen:
-            seen.add(_key(topology))
-            fresh.append(topology)
+    for name in names:
+        if servers > PROGRAMS[name].most_servers or question.stop.reason() is not None:
+            continue
+        for topology in PROGRAMS[name].topologies(question, base):
+            if key_of(topology) not in seen:
+                seen.add(key_of(topology))
+                fresh.append(topology)
     return fresh
 
 
-def _key(topology: Topology) -> bytes:
+def key_of(topology: Topology) -> bytes:
+    """One name for topologies of the same links."""
     return topology.arcs.tobytes() + np.ascontiguousarray(topology.multiplicity).tobytes()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from solvers.heuristics.loop import Candidate, LoopSettings
-from solvers.heuristics.program_topologies import mix_of, program_topologies
+from solvers.heuristics.program_topologies import Question, program_topologies
 from solvers.heuristics.realise import LP_SERVERS, Realisation, demand_routed, mix_realised, realise
 from solvers.heuristics.topology import candidate_topologies
 from solvers.stop import Stop
@@ -17,7 +17,6 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
-from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.evaluate import simulate
@@ -33,7 +32,7 @@ class TopologyStep:
     def __init__(self, cluster: Cluster, workload: Workload, settings: LoopSettings, *, seed: int, stop: Stop) -> None:
         self.cluster, self.workload, self.settings = cluster, workload, settings
         self.seed, self.stop = seed, stop
-        self._programs_known: dict[bytes, list[Topology]] = {}
+        self._questions: dict[bytes, Question] = {}
 
     def portfolio(self, origin: str, strategy: Strategy, *, limit: int) -> list[Candidate]:
         """The portfolio's topologies for a strategy's demand, best first: ranked by `hop`, the best by `rounds`."""
@@ -60,8 +59,7 @@ class TopologyStep:
         if not self.settings.search_topology or self.stop.reason() is not None:
             return candidate
         others = self.portfolio(candidate.origin, candidate.strategy, limit=self.settings.topologies)
-        best = min([candidate, *others], key=lambda each: each.iteration_time_ms)
-        return self.by_programs(best) if self.settings.programs_inside else best
+        return min([candidate, *others], key=lambda each: each.iteration_time_ms)
 
     def by_programs(self, candidate: Candidate) -> Candidate:
         """Topologies of the mathematical programs, each with its own rings and routes and with mixed ones."""
@@ -72,9 +70,10 @@ class TopologyStep:
         demand = demand_of(graph)
         groups = [group.members for group in demand.allreduce]
         best = candidate
-        for topology in self._program_topologies(demand, candidate.realisation.topology):
+        question = self._question(demand)
+        for topology in program_topologies(settings.programs, question, candidate.realisation.topology):
             plain = realise(self.cluster, topology, groups)
-            for realisation in (plain, *self._mixed(plain, demand)):
+            for realisation in (plain, *self._mixed(plain, question)):
                 best = self._better(best, graph, realisation)
         return best
 
@@ -87,7 +86,7 @@ class TopologyStep:
         for realisation in demand_routed(self.cluster, base, demand.model_parallel_bytes, seed=self.seed):
             best = self._better(best, graph, realisation)
         if self.settings.programs and self.stop.reason() is None:
-            for realisation in self._mixed(base, demand):
+            for realisation in self._mixed(base, self._question(demand)):
                 best = self._better(best, graph, realisation)
         return best
 
@@ -95,22 +94,17 @@ class TopologyStep:
         """Task graph of one iteration."""
         return build_task_graph(self.cluster, self.workload, strategy)
 
-    def _program_topologies(self, demand: Demand, base: Topology) -> list[Topology]:
+    def _question(self, demand: Demand) -> Question:
+        """The question of a demand, with the ring mixes already known for it."""
         payloads = [(group.members, group.payload_bytes) for group in demand.allreduce]
-        key = demand.model_parallel_bytes.tobytes() + repr(payloads).encode() + base.arcs.tobytes()
-        key += base.multiplicity.tobytes()
-        if key not in self._programs_known:
-            self._programs_known[key] = program_topologies(
-                self.settings.programs, self.cluster, demand, base, seed=self.seed, stop=self.stop
-            )
-        return self._programs_known[key]
+        key = demand.model_parallel_bytes.tobytes() + repr(payloads).encode()
+        return self._questions.setdefault(key, Question(self.cluster, demand, self.seed, self.stop))
 
-    def _mixed(self, base: Realisation, demand: Demand) -> Iterator[Realisation]:
+    def _mixed(self, base: Realisation, question: Question) -> Iterator[Realisation]:
         """The same topology with the rings and routes of the ring mix."""
-        if self.cluster.servers <= LP_SERVERS:
-            mix = mix_of(self.cluster, demand, base.topology, self.stop)
-            if mix is not None:
-                yield from mix_realised(self.cluster, base, demand, mix)
+        mix = question.mix(base.topology) if self.cluster.servers <= LP_SERVERS else None
+        if mix is not None:
+            yield from mix_realised(self.cluster, base, question.demand, mix)
 
     def _better(self, best: Candidate, graph: TaskGraph, realisation: Realisation) -> Candidate:
         time_ms = simulate(graph, realisation.network).iteration_time_ms

@@ -86,7 +86,7 @@ def by_hand(counts: NDArray[np.int64], demand: Demand) -> float:
     [(3, ONE_WAY, (1,)), (5, ONE_WAY, (1, 2)), (7, ONE_WAY, (1, 2, 3)), (13, BOTH, (1, 5)), (16, BOTH, (1, 5))],
 )
 def test_edge_disjoint_rings_share_the_load(n: int, links: LinkDirection, distances: tuple[int, ...]) -> None:
-    """Every distance is coprime to n, so the d Hamiltonian cycles share the AllReduce: theta = 2 (n-1)/n * bytes / d."""
+    """All distances are coprime to n: d Hamiltonian cycles share the AllReduce, theta = 2 (n-1)/n * bytes / d."""
     degree = len(distances) * (2 if links is BOTH else 1)
     topology = circulant_topology(n, degree, links, distances)
     result = mix_rings(topology, whole(n, 100.0))
