@@ -30,15 +30,19 @@ Size: n m + 1 + |ORDERS| columns, n (n - 1) + m + |GROUPS| rows. Restricted to o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, hstack, vstack
 
 from formulations.arrays import LpArrays
-from formulations.concurrent_flow import ConcurrentFlow
+from formulations.concurrent_flow import ConcurrentFlow, data_of
 from formulations.concurrent_flow import build_arrays as build_flow
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network_problem import RoutingProblem
 
 Order = tuple[int, ...]
 
@@ -133,6 +137,28 @@ def build_arrays(data: AllReduceMix) -> LpArrays:
             *(f"mix_{g}" for g in range(len(data.groups))),
         ),
     )
+
+
+def whole_group(servers: int, volume: float, orders: int) -> RingGroup:
+    """The group of all servers, on the first few orders of coprime steps (TotientPerms), at most `orders` of them."""
+    steps = [q for q in range(1, max(servers, 2)) if gcd(q, servers) == 1][:orders]
+    return RingGroup(
+        tuple(range(servers)), volume, tuple(tuple(q * i % servers for i in range(servers)) for q in steps)
+    )
+
+
+def from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance with an AllReduce of all servers besides its demand.
+
+    Raises:
+        InputError: a hop limit, which these columns cannot state.
+    """
+    if problem.max_hops is not None:
+        text = "this formulation knows no hop limit"
+        raise InputError([Problem(text, path="max_hops", value=str(problem.max_hops), allowed="none")])
+    flow = data_of(problem, hop_price=0.0)
+    group = whole_group(len(flow.demand), options["volume"], int(options["orders"]))
+    return build_arrays(AllReduceMix(flow.tail, flow.head, flow.capacity, flow.demand, (group,), options["hop_price"]))
 
 
 def shares_of(data: AllReduceMix, x: NDArray[np.float64], *, drop_below: float = 1e-9) -> list[NDArray[np.float64]]:

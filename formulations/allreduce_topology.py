@@ -13,7 +13,8 @@ Variables   y[g, r] >= 0, lambda times the share of order r;  for groups without
     (5') deliver    sum_i f[s, i, v] - sum_j f[s, v, j]
                         - sum_{g, r: next_r(s) = v} V[g] y[g, r] - sum_g V[g] z[g, s, v] = lambda D[s, v]
     (18) mix        sum_{r in ORDERS[g]} y[g, r] = lambda                           for every group with orders
-    (19) next       sum_j z[g, i, j] = lambda;  (20) previous  sum_i z[g, i, j] = lambda      for groups without
+    (19) next_member      sum_j z[g, i, j] = lambda                                 for groups without, each i
+    (20) previous_member  sum_i z[g, i, j] = lambda                                 for groups without, each j
     (21) no_pair    z[g, i, j] + z[g, j, i] <= lambda                               i < j, three or more members
 
 With every order of every group, (18) is exact. (19) to (21) hold for every mix of rings (an order visits each member
@@ -30,15 +31,21 @@ Size: that of `joint_topology` with all members as sources, and |ORDERS| columns
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import permutations
 
 import numpy as np
 
 from formulations.allreduce_mix import RingGroup
 from formulations.arrays import LpArrays
-from formulations.joint_topology import JointTopology, Matrix
+from formulations.joint_topology import JointTopology, Matrix, Symmetry, data_of, find_symmetry
 from formulations.joint_topology_arrays import joint_rows
 from formulations.rows import Term
+from topoopt.core.network_problem import TopologyProblem
+
+ALL_ORDERS_SIZE = 6
+"""Groups of up to so many servers are given every order: 120 of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +93,8 @@ def build_arrays(data: AllReduceTopology) -> LpArrays:
         for i in members:
             after = [(rows.at("z", g, i, j), 1.0) for j in members if j != i]
             before = [(rows.at("z", g, j, i), 1.0) for j in members if j != i]
-            rows.row(f"next_{g}_{i}", 0, 0, [*after, (load, -1.0)])
-            rows.row(f"previous_{g}_{i}", 0, 0, [*before, (load, -1.0)])
+            rows.row(f"next_member_{g}_{i}", 0, 0, [*after, (load, -1.0)])
+            rows.row(f"previous_member_{g}_{i}", 0, 0, [*before, (load, -1.0)])
         if len(members) > 2:
             for i, j in pairs:
                 if i < j:
@@ -96,3 +103,22 @@ def build_arrays(data: AllReduceTopology) -> LpArrays:
     for (s, v), terms in sent.items():
         rows.extend(f"deliver_{s}_{v}", terms)
     return rows.program({("lambda",): -1.0})
+
+
+def from_topology(problem: TopologyProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance with an AllReduce of all servers besides its demand; every order up to
+    `ALL_ORDERS_SIZE` servers, the relaxation beyond; option `symmetry`: 1 with the rules that break symmetry."""
+    n, volume = problem.servers, options["volume"]
+    orders = tuple((0, *rest) for rest in permutations(range(1, n))) if n <= ALL_ORDERS_SIZE else ()
+    group = RingGroup(tuple(range(n)), volume, orders)
+    joint = data_of(problem, symmetry=False)
+    busiest = problem.degree / joint.upper + volume
+    symmetry = find_symmetry(joint.demand, joint.allowed, joint.kept, group_tables(n, (group,)))
+    joint = replace(
+        joint,
+        lower=(1 - 1e-6) / (float(joint.demand.sum()) + n * volume),
+        upper=problem.degree / busiest,
+        symmetry=symmetry if options["symmetry"] else Symmetry(),
+        senders=tuple(range(n)),
+    )
+    return build_arrays(AllReduceTopology(joint, (group,)))

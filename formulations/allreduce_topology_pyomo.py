@@ -14,27 +14,28 @@ def build_pyomo(data: AllReduceTopology) -> Any:
     """The program as a Pyomo ConcreteModel; names are those of the module text."""
     joint, groups = data.joint, data.groups
     servers = range(joint.servers)
-    chosen = [(g, r) for g, group in enumerate(groups) for r in range(len(group.orders))]
+    orders = {(g, *order): (group, order) for g, group in enumerate(groups) for order in group.orders}
     relaxed = [g for g, group in enumerate(groups) if not group.orders]
     pairs = [(g, i, j) for g in relaxed for i in groups[g].members for j in groups[g].members if i != j]
-    steps = {(g, r): set(groups[g].steps(groups[g].orders[r])) for g, r in chosen}
 
     model = build_joint(joint)
-    model.y = pyo.Var(chosen, bounds=(0, None))
-    model.z = pyo.Var(pairs, bounds=(0, None))
+    model.ORDERS = pyo.Set(initialize=list(orders), dimen=None)
+    model.PAIRS = pyo.Set(initialize=pairs, dimen=3)
+    model.y = pyo.Var(model.ORDERS, bounds=(0, None))
+    model.z = pyo.Var(model.PAIRS, bounds=(0, None))
     model.del_component(model.deliver)
 
     @model.Constraint([(s, v) for s in joint.sources for v in servers if v != s])  # type: ignore[untyped-decorator]
     def deliver(m: Any, s: int, v: int) -> Any:
         enters = sum(m.f[s, i, v] for i in servers if joint.allowed[i, v])
         leaves = sum(m.f[s, v, j] for j in servers if joint.allowed[v, j] and j != s)
-        rings = sum(groups[g].volume * m.y[g, r] for g, r in chosen if (s, v) in steps[g, r])
+        rings = sum(group.volume * m.y[key] for key, (group, order) in orders.items() if (s, v) in group.steps(order))
         rings += sum(groups[g].volume * m.z[g, i, j] for g, i, j in pairs if (i, j) == (s, v))
         return enters - leaves - rings == float(joint.demand[s, v]) * m.throughput
 
     @model.Constraint([g for g, group in enumerate(groups) if group.orders])  # type: ignore[untyped-decorator]
     def mix(m: Any, g: int) -> Any:
-        return sum(m.y[g, r] for r in range(len(groups[g].orders))) == m.throughput
+        return sum(m.y[key] for key in orders if key[0] == g) == m.throughput
 
     places = [(g, i) for g in relaxed for i in groups[g].members]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.allreduce_mix import RingGroup
-from formulations.allreduce_topology import AllReduceTopology, build_arrays, group_tables
+from formulations.allreduce_topology import ALL_ORDERS_SIZE, AllReduceTopology, build_arrays, group_tables
 from formulations.joint_topology import JointTopology, find_symmetry
 from formulations.joint_topology_arrays import link_counts
 from solvers.backends import SOLVERS, SolverLimits
@@ -33,7 +33,6 @@ from topoopt.core.solution import Bound
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 
-ALL_ORDERS_SIZE = 6
 BY_SOLVER = "HiGHS branch and bound, not certified"
 INCUMBENT_SLACK = 1e-6
 
