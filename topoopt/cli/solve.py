@@ -22,7 +22,8 @@ def solve(
         str | None,
         typer.Option(
             help="auto, alternating, fixed-topology, data-parallel, topology-search or exact-topology; "
-            "for kind routing auto, simplex, ipx, pdlp, ...; for kind topology auto, exact, milp, enumerate, circulant, portfolio, totient, ..."
+            "for kind routing auto, simplex, ipx, pdlp, ...; "
+            "for kind topology auto, exact, milp, enumerate, circulant, portfolio, totient, ..."
         ),
     ] = None,
     as_json: Annotated[bool, JsonOption] = False,
