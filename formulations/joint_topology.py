@@ -55,6 +55,7 @@ Size: 1 + |ARCS| + |SOURCES| (|ARCS| - n + 1) columns, n|SOURCES| + |ARCS| rows 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,6 +97,7 @@ class JointTopology:
         distance: float64[n], F by source; None: no cuts (12), (13).
         total_distance: F.
         symmetry: rules to add.
+        senders: servers that are sources whether they have demand or not (for `allreduce_topology`).
     """
 
     servers: int
@@ -112,6 +114,7 @@ class JointTopology:
     distance: Matrix | None = None
     total_distance: float = 0.0
     symmetry: Symmetry = field(default_factory=Symmetry)
+    senders: tuple[int, ...] = ()
 
     @property
     def arcs(self) -> list[tuple[int, int]]:
@@ -121,7 +124,7 @@ class JointTopology:
     @property
     def sources(self) -> list[int]:
         """SOURCES in order."""
-        return [int(s) for s in np.flatnonzero(self.demand.sum(axis=1) > 0)]
+        return sorted({*np.flatnonzero(self.demand.sum(axis=1) > 0).tolist(), *self.senders})
 
     @property
     def kept_links(self) -> list[tuple[int, int]]:
@@ -191,10 +194,15 @@ def data_of(problem: TopologyProblem, *, symmetry: bool = True) -> JointTopology
     )
 
 
-def find_symmetry(demand: Matrix, allowed: NDArray[np.bool_], kept: NDArray[np.int64] | None) -> Symmetry:
-    """Rules that hold for this demand, these forbidden arcs and this network as it stands (proof: module text)."""
+def find_symmetry(
+    demand: Matrix, allowed: NDArray[np.bool_], kept: NDArray[np.int64] | None, more: Sequence[Matrix] = ()
+) -> Symmetry:
+    """Rules that hold for this demand, these forbidden arcs and this network as it stands (proof: module text).
+
+    `more` tables must stay as they are under the renamings, too; a positive entry joins two servers as demand does.
+    """
     n = len(demand)
-    tables = [demand, allowed.astype(np.float64)] + ([] if kept is None else [kept.astype(np.float64)])
+    tables = [demand, allowed.astype(np.float64), *more] + ([] if kept is None else [kept.astype(np.float64)])
     classes: list[list[int]] = []
     for v in range(n):
         home = next((c for c in classes if _swappable(tables, c[0], v)), None)
@@ -203,7 +211,7 @@ def find_symmetry(demand: Matrix, allowed: NDArray[np.bool_], kept: NDArray[np.i
         else:
             home.append(v)
     if len(classes) == 1:
-        return Symmetry(bfs=n > 2 and bool(demand.sum() > 0))
+        return Symmetry(bfs=n > 2 and any(bool(table.sum() > 0) for table in (demand, *more)))
     fixed = [c[0] for c in classes if len(c) == 1]
     larger = [tuple(c) for c in classes if len(c) > 1]
     if fixed:

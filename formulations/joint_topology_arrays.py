@@ -2,74 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 
 from formulations.arrays import LpArrays
 from formulations.joint_topology import JointTopology, data_of, obeying
+from formulations.rows import Rows, Term
 from topoopt.core.network_problem import TopologyProblem
-
-Term = tuple[int, float]
-
-
-class _Rows:
-    """Columns and rows collected one by one."""
-
-    def __init__(self) -> None:
-        self.columns: dict[tuple[object, ...], int] = {}
-        self.lower: list[float] = []
-        self.upper: list[float] = []
-        self.integer: list[bool] = []
-        self.row_names: list[str] = []
-        self.row_lower: list[float] = []
-        self.row_upper: list[float] = []
-        self.entries: list[tuple[int, int, float]] = []
-
-    def column(self, *key: object, lower: float = 0.0, upper: float = np.inf, integer: bool = False) -> None:
-        self.columns[key] = len(self.lower)
-        self.lower.append(lower)
-        self.upper.append(upper)
-        self.integer.append(integer)
-
-    def at(self, *key: object) -> int:
-        return self.columns[key]
-
-    def row(self, name: str, lower: float, upper: float, terms: Iterable[Term]) -> None:
-        number = len(self.row_names)
-        self.row_names.append(name)
-        self.row_lower.append(lower)
-        self.row_upper.append(upper)
-        self.entries += [(number, column, value) for column, value in terms if value != 0.0]
-
-    def program(self) -> LpArrays:
-        row, column, value = zip(*self.entries, strict=True)
-        shape = (len(self.row_names), len(self.lower))
-        matrix = csc_array((np.array(value), (np.array(row), np.array(column))), shape=shape)
-        matrix.sum_duplicates()
-        cost = np.zeros(len(self.lower))
-        cost[self.at("lambda")] = -1.0
-        return LpArrays(
-            cost=cost,
-            lower=np.array(self.lower),
-            upper=np.array(self.upper),
-            row_lower=np.array(self.row_lower),
-            row_upper=np.array(self.row_upper),
-            start=matrix.indptr.astype(np.int64),
-            index=matrix.indices.astype(np.int64),
-            value=np.asarray(matrix.data, dtype=np.float64),
-            integer=np.array(self.integer),
-            column_names=tuple("_".join(map(str, key)) for key in self.columns),
-            row_names=tuple(self.row_names),
-        )
 
 
 def build_arrays(data: JointTopology) -> LpArrays:
     """The program as a minimisation of -lambda; columns: lambda, x by ARCS, f by source and arc, options."""
-    rows = _Rows()
+    return joint_rows(data).program({("lambda",): -1.0})
+
+
+def joint_rows(data: JointTopology) -> Rows:
+    """Columns and rows of the program, to which other families may be added."""
+    rows = Rows()
     rows.column("lambda", lower=data.lower, upper=data.upper)
     for i, j in data.arcs:
         rows.column("x", i, j, upper=float(data.most_links), integer=True)
@@ -86,7 +38,7 @@ def build_arrays(data: JointTopology) -> LpArrays:
     if data.distance is not None:
         _distances(rows, data, data.distance)
     _symmetry(rows, data)
-    return rows.program()
+    return rows
 
 
 def from_topology(problem: TopologyProblem, options: Mapping[str, float]) -> LpArrays:
@@ -108,7 +60,7 @@ def start_values(data: JointTopology, counts: NDArray[np.int64]) -> tuple[NDArra
     return np.arange(1, 1 + len(named), dtype=np.int32), named.astype(np.float64)
 
 
-def _degrees(rows: _Rows, data: JointTopology) -> None:
+def _degrees(rows: Rows, data: JointTopology) -> None:
     every = range(data.servers)
     for i in every:
         rows.row(f"out_degree_{i}", 0, data.degree, [(rows.at("x", i, j), 1) for j in every if data.allowed[i, j]])
@@ -121,7 +73,7 @@ def _degrees(rows: _Rows, data: JointTopology) -> None:
         rows.row(f"in_degree_{j}", 0, data.degree, [(rows.at("x", i, j), 1) for i in every if data.allowed[i, j]])
 
 
-def _flows(rows: _Rows, data: JointTopology) -> None:
+def _flows(rows: Rows, data: JointTopology) -> None:
     load = rows.at("lambda")
     for i, j in data.arcs:
         used = [(rows.at("f", s, i, j), 1.0) for s in data.sources if s != j]
@@ -135,7 +87,7 @@ def _flows(rows: _Rows, data: JointTopology) -> None:
             rows.row(f"deliver_{s}_{v}", 0, 0, [*enters, *leaves, (load, -float(data.demand[s, v]))])
 
 
-def _kept(rows: _Rows, data: JointTopology) -> None:
+def _kept(rows: Rows, data: JointTopology) -> None:
     assert data.kept is not None
     for i, j in data.kept_links:
         rows.column("z", i, j, upper=float(data.kept[i, j]))
@@ -145,7 +97,7 @@ def _kept(rows: _Rows, data: JointTopology) -> None:
     rows.row("changed", data.kept_needed, np.inf, [(rows.at("z", i, j), 1) for i, j in data.kept_links])
 
 
-def _hops(rows: _Rows, data: JointTopology, hops: int) -> None:
+def _hops(rows: Rows, data: JointTopology, hops: int) -> None:
     n = data.servers
     pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
     for i, j in pairs:
@@ -170,7 +122,7 @@ def _hops(rows: _Rows, data: JointTopology, hops: int) -> None:
             rows.row(f"walk_{q}_{i}_{j}", -np.inf, 0, ends + walks)
 
 
-def _distances(rows: _Rows, data: JointTopology, distance: NDArray[np.float64]) -> None:
+def _distances(rows: Rows, data: JointTopology, distance: NDArray[np.float64]) -> None:
     load = rows.at("lambda")
     every: list[Term] = []
     for s in data.sources:
@@ -180,7 +132,7 @@ def _distances(rows: _Rows, data: JointTopology, distance: NDArray[np.float64]) 
     rows.row("distance", 0, np.inf, [*every, (load, -data.total_distance)])
 
 
-def _symmetry(rows: _Rows, data: JointTopology) -> None:
+def _symmetry(rows: Rows, data: JointTopology) -> None:
     n = data.servers
     x = {(i, j): rows.at("x", i, j) for i, j in data.arcs}
     for r, members in data.symmetry.orders:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from formulations import (
+    allreduce_mix,
+    allreduce_topology,
     circulant_flow,
     concurrent_flow,
     concurrent_flow_hops,
@@ -48,7 +50,27 @@ class Formulation:
     options: Mapping[str, Option] = field(default_factory=dict)
 
 
+VOLUME = Option(
+    "what each server sends to the next in an AllReduce of all, in demand units", 1.0, most=1e12, whole=False
+)
+
 FORMULATIONS: Mapping[str, Formulation] = {
+    "allreduce_mix": Formulation(
+        "ring orders of an AllReduce and all routing on a fixed topology, least largest link load",
+        ("routing",),
+        allreduce_mix.from_routing,
+        {
+            "volume": VOLUME,
+            "orders": Option("ring orders, by coprime steps", 4, least=1, most=1000),
+            "hop_price": Option("charge on hops, relative to all traffic", 0.0, most=1e9, whole=False),
+        },
+    ),
+    "allreduce_topology": Formulation(
+        "links, ring orders of an AllReduce and all routing together (mixed-integer); a relaxation above 6 servers",
+        ("topology",),
+        allreduce_topology.from_topology,
+        {"volume": VOLUME, "symmetry": Option("1: rules that break symmetry", 1, most=1)},
+    ),
     "circulant_flow": Formulation(
         "routing on a circulant, one load per class of arcs; routings for a grid of lengths (an upper bound)",
         ("routing",),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers.heuristics.alternate import LoopResult, Progress
 from solvers.heuristics.baselines import FabricSearch, compare_fabrics
+from solvers.heuristics.loop import LoopResult, Progress
 from solvers.methods import METHODS, default_budget, run_method
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem
@@ -21,7 +21,7 @@ from topoopt.simulate.evaluate import evaluate
 from topoopt.simulate.fabrics import FabricOptions, direct_connect_network
 from topoopt.simulate.hops import diameter_and_mean_hops
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify import best_bound, check_solution
+from topoopt.verify import check_solution, instance_bounds
 
 OPTIMAL_RELATIVE = 1e-9
 """A checked value this close to its bound is optimal."""
@@ -69,8 +69,9 @@ def solve(
         )
         others = _baselines(instance, result.plan, proposals // 20, search.seed, stop) if baselines else ()
         # Still inside: Ctrl-C after the search must not lose the plan.
-        solution = _assemble(replace(instance, search=search), result, others)
-        solution = _checked(instance, solution)
+        bounds = instance_bounds(instance.cluster, instance.workload)
+        solution = _assemble(replace(instance, search=search), result, others, bounds)
+        solution = _checked(instance, solution, bounds)
     return replace(solution, stopped_by=StopReason.INTERRUPTED) if stop.interrupted.is_set() else solution
 
 
@@ -99,9 +100,9 @@ def _line_of(source: str, path: tuple[str, ...]) -> int | None:
         return None
 
 
-def _checked(instance: CoOptimisation, solution: Solution) -> Solution:
+def _checked(instance: CoOptimisation, solution: Solution, bounds: tuple[Bound, ...]) -> Solution:
     """The solution with the verdict of the checker; one that is rejected is no plan."""
-    violations = check_solution(instance, solution)
+    violations = check_solution(instance, solution, bounds)
     messages = tuple(f"{violation.code}: {violation.message}" for violation in violations)
     if messages:
         return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
@@ -125,10 +126,12 @@ def _baselines(instance: CoOptimisation, plan: Plan, proposals: int, seed: int, 
     return compare_fabrics(instance.cluster, instance.workload, [plan.strategy], search, stop)
 
 
-def _assemble(instance: CoOptimisation, result: LoopResult, baselines: tuple[Baseline, ...]) -> Solution:
+def _assemble(
+    instance: CoOptimisation, result: LoopResult, baselines: tuple[Baseline, ...], bounds: tuple[Bound, ...]
+) -> Solution:
     cluster, workload, plan = instance.cluster, instance.workload, result.plan
     evaluation = evaluate_plan(instance, plan)
-    bound: Bound = best_bound(cluster, workload)
+    bound = max(bounds, key=lambda each: each.value)
     diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
     optimal = objective.value <= bound.value * (1 + OPTIMAL_RELATIVE)

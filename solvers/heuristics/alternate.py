@@ -10,33 +10,25 @@ always the ones that were simulated together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 
-from solvers.heuristics.realise import Realisation, demand_routed, realise, routes_of_pairs
+from solvers.heuristics.loop import Candidate, LoopLog, LoopResult, LoopSettings, Progress
+from solvers.heuristics.realise import Realisation, realise, routes_of_pairs, with_rings_for
 from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
 from solvers.heuristics.strategy.anneal_kernel import quick_bounds
 from solvers.heuristics.strategy.moves import graph_shape
 from solvers.heuristics.strategy.starts import Start, data_parallel, starting_strategies
-from solvers.heuristics.topology import candidate_topologies
+from solvers.heuristics.topology_step import TopologyStep
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.plan import Plan
-from topoopt.core.solution import ConvergencePoint
 from topoopt.core.status import StopReason
 from topoopt.core.strategy import Strategy, strided_groups
-from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
-from topoopt.simulate.evaluate import simulate
 from topoopt.simulate.events import network_arrays
-from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
-
-Progress = Callable[[str, int, float], None]
-"""Called with (phase, proposals made since the last call, best iteration time so far in ms)."""
+from topoopt.simulate.lower import strategy_arrays, workload_arrays
 
 IMPROVEMENT = 5e-4
 """Relative gain below which a turn of the loop counts as no improvement."""
@@ -46,64 +38,6 @@ PATIENCE = 3
 
 HEAT = (0.008, 0.03, 0.1)
 """Starting temperature of the strategy search of a turn, by the number of turns without improvement before it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A strategy simulated on a realised topology by `rounds`."""
-
-    origin: str
-    strategy: Strategy
-    realisation: Realisation
-    iteration_time_ms: float
-
-
-@dataclass(frozen=True)
-class LoopSettings:
-    """Shares of the work.
-
-    Attributes:
-        budget: strategy proposals in all.
-        topologies: candidate topologies looked at per strategy.
-        beam: (start, topology) pairs that are annealed.
-        search_strategy, search_topology: switch one half of the loop off.
-    """
-
-    budget: int
-    topologies: int
-    beam: int = 3
-    search_strategy: bool = True
-    search_topology: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class LoopResult:
-    """Best plan, the time of the first one (data parallel on TotientPerms), and how it went."""
-
-    plan: Plan
-    iteration_time_ms: float
-    initial_ms: float
-    convergence: tuple[ConvergencePoint, ...]
-    stopped_by: StopReason
-    proposals: int
-    notes: tuple[str, ...]
-
-
-@dataclass
-class _Log:
-    progress: Progress | None
-    proposals: int = 0
-    turns: int = 0
-    best_ms: float = float("inf")
-    points: list[ConvergencePoint] = field(default_factory=list)
-
-    def step(self, phase: str, proposals: int, best_ms: float) -> None:
-        self.proposals += proposals
-        if best_ms < self.best_ms:
-            self.best_ms = best_ms
-            self.points.append(ConvergencePoint(self.proposals, phase, best_ms))
-        if self.progress is not None:
-            self.progress(phase, proposals, self.best_ms)
 
 
 class Alternation:
@@ -125,7 +59,8 @@ class Alternation:
         self.shape = graph_shape(workload)
         self.capacity = memory_capacity(cluster)
         self.groups = strided_groups(cluster.servers)
-        self.log = _Log(progress)
+        self.log = LoopLog(progress)
+        self.topology = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
 
     def run(self) -> LoopResult:
         """Alternate until converged, out of budget, or stopped.
@@ -138,11 +73,13 @@ class Alternation:
         best = self._best(*pool)
         reason: StopReason | None = self.stop.reason()
         spent = StopReason.CONVERGED
+        finalists = list(pool)
         if self.settings.search_strategy and reason is None:
             explore = self.settings.budget // 2 // len(pool)
             for index, candidate in enumerate(pool):
-                found = self._anneal(candidate, explore, index, "explore")
-                best = self._best(best, self._topology_step(found))
+                found = self._topology_step(self._anneal(candidate, explore, index, "explore"))
+                finalists.append(found)
+                best = self._best(best, found)
             share = self.settings.budget // 10
             stale = 0
             while stale < PATIENCE and self.stop.reason() is None:
@@ -156,8 +93,13 @@ class Alternation:
                 gain = best.iteration_time_ms - found.iteration_time_ms
                 stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
                 best = self._best(best, found)
-            best = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
-        best = self._best_routes(best)
+            polished = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
+            best = self._best(best, polished)
+        found = self._program_steps(best, finalists)
+        # Routes help either: what the programs found must not stand in the way of a better plan without them.
+        best = self._best(
+            self.topology.best_routes(best), *([] if found is best else [self.topology.best_routes(found)])
+        )
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
         return LoopResult(
@@ -175,14 +117,14 @@ class Alternation:
         n = self.cluster.servers
         starts: list[Start] = list(starting_strategies(self.cluster, self.workload))
         first = Start("data parallel", data_parallel(n, self.workload))
-        initial = self._topologies(first, limit=1)[0]
+        initial = self.topology.portfolio(first.name, first.strategy, limit=1)[0]
         self.log.step("start", 0, initial.iteration_time_ms if self._overflow(initial.strategy) == 0 else np.inf)
         feasible = [start for start in starts if self._overflow(start.strategy) == 0]
         if not self.settings.search_strategy:
             starts, feasible = starts[:1], feasible[:1]
         pool = []
         for start in feasible or sorted(starts, key=lambda start: self._overflow(start.strategy))[:1]:
-            pool.append(self._topologies(start, limit=self.settings.topologies)[0])
+            pool.append(self.topology.portfolio(start.name, start.strategy, limit=self.settings.topologies)[0])
             if self._overflow(start.strategy) == 0:
                 self.log.step("start", 0, pool[-1].iteration_time_ms)
             if self.stop.reason() is not None:
@@ -190,33 +132,34 @@ class Alternation:
         pool.sort(key=lambda candidate: candidate.iteration_time_ms)
         return initial, pool[: self.settings.beam]
 
-    def _topologies(self, start: Start, *, limit: int) -> list[Candidate]:
-        """Candidate topologies for the demand of a strategy, best first: ranked by `hop`, the best five by `rounds`."""
-        graph = self._graph(start.strategy)
-        demand = demand_of(graph)
-        limit = limit if self.settings.search_topology else 1
-        groups = [group.members for group in demand.allreduce]
-        ranked: list[tuple[float, int, Realisation]] = []
-        for topology in candidate_topologies(self.cluster, demand, limit=limit, seed=self.seed):
-            realisation = realise(self.cluster, topology, groups)
-            time_ms = simulate(graph, realisation.network, "hop").iteration_time_ms if limit > 1 else 0.0
-            ranked.append((time_ms, len(ranked), realisation))
-            if self.stop.reason() is not None:
-                break
-        ranked.sort(key=lambda entry: entry[:2])
-        candidates = [
-            Candidate(start.name, start.strategy, each, simulate(graph, each.network).iteration_time_ms)
-            for _, _, each in ranked[:5]
-        ]
-        return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
-
     def _topology_step(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy found: keep the topology unless another is better."""
-        if not self.settings.search_topology or self.stop.reason() is not None:
-            return candidate
-        others = self._topologies(Start(candidate.origin, candidate.strategy), limit=self.settings.topologies)
-        best = min([candidate, *others], key=lambda each: each.iteration_time_ms)
+        best = self.topology.improved(candidate)
         self._note("topology", best)
+        return best
+
+    def _program_steps(self, reached: Candidate, others: list[Candidate]) -> Candidate:
+        """Topologies of the mathematical programs for the best candidates; strategy and programs in turn while the time
+        falls and proposals are left."""
+        best = reached
+        if not self.settings.programs:
+            return best
+        distinct: dict[Strategy, Candidate] = {}
+        for each in (reached, *sorted(others, key=lambda each: each.iteration_time_ms)):
+            distinct.setdefault(each.strategy, each)
+        for candidate in list(distinct.values())[: self.settings.finalists]:
+            best = self._best(best, self.topology.by_programs(candidate))
+        gain = best.iteration_time_ms < reached.iteration_time_ms
+        while gain and self.settings.search_strategy and self.stop.reason() is None:
+            self._note("programs", best)
+            left = min(self.settings.budget - self.log.proposals, self.settings.budget // 16)
+            if left <= 0:
+                break
+            self.log.turns += 1
+            annealed = self._anneal(best, left, 300 + self.log.turns, "polish", start=0.003, by_rounds=True)
+            found = self._best(best, self.topology.by_programs(annealed))
+            gain = found.iteration_time_ms < best.iteration_time_ms
+            best = found
         return best
 
     def _anneal(
@@ -248,21 +191,9 @@ class Alternation:
         self._note(phase, found)
         return found
 
-    def _best_routes(self, candidate: Candidate) -> Candidate:
-        """Routes balanced for the very demand of the final strategy, where they are better."""
-        graph = self._graph(candidate.strategy)
-        best = candidate
-        for realisation in demand_routed(
-            self.cluster, candidate.realisation, demand_of(graph).model_parallel_bytes, seed=self.seed
-        ):
-            time_ms = simulate(graph, realisation.network).iteration_time_ms
-            if time_ms < best.iteration_time_ms:
-                best = replace(candidate, realisation=realisation, iteration_time_ms=time_ms)
-        return best
-
     def _plan(self, candidate: Candidate) -> Plan:
         """The plan: rings of the groups in use and routes of the pairs with demand, no more."""
-        demand = demand_of(self._graph(candidate.strategy))
+        demand = demand_of(self.topology.graph(candidate.strategy))
         used = {group.members for group in demand.allreduce}
         rings = tuple(group for group in candidate.realisation.rings if group.members in used)
         routes = routes_of_pairs(candidate.realisation.routes, demand.model_parallel_bytes > 0)
@@ -270,10 +201,9 @@ class Alternation:
 
     def _full(self, realisation: Realisation) -> Realisation:
         """The same topology and routes with rings for all cosets, as the search needs."""
+        if realisation.tailored:
+            return with_rings_for(self.cluster, realisation, self.groups, seed=self.seed)
         return realise(self.cluster, realisation.topology, self.groups, seed=self.seed)
-
-    def _graph(self, strategy: Strategy) -> TaskGraph:
-        return build_task_graph(self.cluster, self.workload, strategy)
 
     def _overflow(self, strategy: Strategy) -> float:
         return float(quick_bounds(self.arrays, *strategy_arrays(strategy), self.capacity)[1])

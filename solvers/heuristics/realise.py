@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.exact.mix_result import RingMix
+from solvers.heuristics.mixed_rings import mixed_rings, mixed_routes, paths_of_flow
 from solvers.heuristics.topology import balanced_routes, group_rings, split_routes_lp
 from topoopt.core.cluster import Cluster
+from topoopt.core.demand import Demand
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
@@ -21,12 +24,19 @@ LP_SERVERS = 32
 
 @dataclass(frozen=True, eq=False)
 class Realisation:
-    """A topology with routes for all pairs and rings for some groups."""
+    """A topology with routes for all pairs and rings for some groups.
+
+    Attributes:
+        topology, routes, rings: as in a plan.
+        network: made of them.
+        tailored: rings or routes were made for one demand.
+    """
 
     topology: Topology
     routes: PathTable
     rings: tuple[GroupRings, ...]
     network: Network
+    tailored: bool = False
 
 
 def realise(cluster: Cluster, topology: Topology, groups: Sequence[tuple[int, ...]], *, seed: int = 0) -> Realisation:
@@ -53,6 +63,39 @@ def demand_routed(
         yield _assembled(cluster, base.topology, routes, base.rings)
     if base.topology.servers <= LP_SERVERS:
         yield _assembled(cluster, base.topology, split_routes_lp(base.topology, weights, seed=seed), base.rings)
+
+
+def mix_realised(cluster: Cluster, base: Realisation, demand: Demand, mix: RingMix) -> Iterator[Realisation]:
+    """The same topology with what a ring mix says: rings and routes, rings alone, routes alone.
+
+    Args:
+        cluster: rates and latencies.
+        base: on the topology of the mix, with rings of all groups of the demand.
+        demand: that was mixed.
+        mix: orders, shares and flow.
+    """
+    paths = paths_of_flow(mix)
+    known = mixed_rings(mix, demand, paths)
+    rings = tuple(known.get(group.members, group) for group in base.rings)
+    served = demand.model_parallel_bytes > 0
+    routes = mixed_routes(base.routes, {pair: path for pair, path in paths.items() if served[pair]})
+    choices = [(routes, rings), (base.routes, rings)] if demand.allreduce else []
+    choices += [(routes, base.rings)] if served.any() else []
+    for chosen_routes, chosen_rings in choices:
+        yield replace(_assembled(cluster, base.topology, chosen_routes, chosen_rings), tailored=True)
+
+
+def with_rings_for(
+    cluster: Cluster, base: Realisation, groups: Sequence[tuple[int, ...]], *, seed: int = 0
+) -> Realisation:
+    """The same topology, routes and rings, and rings for the other groups as well."""
+    known = {group.members: group for group in base.rings}
+    missing = [group for group in groups if group not in known]
+    made = group_rings(base.topology, missing, max_rings=max(2, base.topology.degree), seed=seed)
+    known |= {group.members: group for group in made}
+    return replace(
+        _assembled(cluster, base.topology, base.routes, tuple(known[group] for group in groups)), tailored=True
+    )
 
 
 def _assembled(cluster: Cluster, topology: Topology, routes: PathTable, rings: tuple[GroupRings, ...]) -> Realisation:

@@ -95,7 +95,9 @@ def test_small_time_limit_ends_an_endless_search(tmp_path: Path) -> None:
     assert result.json["iteration_time_ms"] <= result.json["initial_ms"]
 
 
-@pytest.mark.parametrize("method", ["auto", "alternating", "fixed-topology", "data-parallel"])
+@pytest.mark.parametrize(
+    "method", ["auto", "alternating", "fixed-topology", "data-parallel", "topology-search", "exact-topology"]
+)
 def test_every_method_gives_a_checked_plan(tmp_path: Path, method: str) -> None:
     """Each method of the table works from the command line."""
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--method", method, "--json")
@@ -114,7 +116,7 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]
     problem = result.json["problems"][0]
     assert (problem["file"], problem["line"]) == (str(instance), line)
-    assert problem["allowed"] == "auto, alternating, fixed-topology, data-parallel"
+    assert problem["allowed"] == "auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology"
     assert run("validate", instance).code == 2
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--method", "magic", "--json")
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]
@@ -235,7 +237,7 @@ def test_no_plan_within_the_limit(tmp_path: Path) -> None:
 def test_plan_the_checker_rejects_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 6, status unknown, one JSON object with the violations."""
     rejected = [Violation("route", "made up")]
-    monkeypatch.setattr("topoopt.pipeline.check_solution", lambda instance, solution: rejected)
+    monkeypatch.setattr("topoopt.pipeline.check_solution", lambda instance, solution, bounds: rejected)
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--json")
     assert result.code == 6
     assert (result.json["status"], result.json["stopped_by"]) == ("unknown", "error")

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 
 from formulations import (
+    allreduce_mix,
+    allreduce_mix_pyomo,
+    allreduce_topology,
+    allreduce_topology_pyomo,
     circulant_flow,
     concurrent_flow,
     concurrent_flow_hops,
@@ -17,6 +21,8 @@ from formulations import (
     joint_topology_pyomo,
     path_split,
 )
+from formulations.allreduce_mix import AllReduceMix, RingGroup
+from formulations.allreduce_topology import AllReduceTopology
 from formulations.arrays import LpArrays, with_names
 from formulations.concurrent_flow import ConcurrentFlow
 from formulations.hop_lp import HopLp
@@ -75,6 +81,22 @@ KEPT = joint(kept=np.array([[0, 2, 0], [0, 0, 1], [0, 0, 0]]), max_changed=1)
 CUTS = joint(distance=np.array([4.0, 0.0, 0.0]), total_distance=5.0)
 
 
+BOTH_WAYS = ((0, 1, 2), (0, 2, 1))
+MIX = AllReduceMix(
+    RING.tail,
+    RING.head,
+    RING.capacity,
+    RING.demand,
+    (RingGroup((0, 1, 2), 2.0, BOTH_WAYS), RingGroup((0, 2), 3.0, ((0, 2),))),
+)
+"""The ring with an AllReduce of all (2 from each to the next, either way round) and one of 0 and 2 (3 each way)."""
+
+MIXED_LINKS = AllReduceTopology(
+    joint(senders=(0, 1, 2)), (RingGroup((0, 1, 2), 2.0, BOTH_WAYS), RingGroup((0, 1, 2), 3.0, ()))
+)
+"""Every server sends: an AllReduce of all with both orders (2 each), and one with orders relaxed (3 each)."""
+
+
 def _flow() -> LpArrays:
     return with_names(concurrent_flow.build_arrays(RING), *concurrent_flow.names_of(RING))
 
@@ -100,6 +122,14 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),
     "path_split": (_split, lambda: path_split.build_pyomo(SPLIT)),
     "circulant_flow": (_circulant, lambda: circulant_flow.build_pyomo(LOAD, CAPACITY, CLASSES)),
+    "allreduce_mix": (
+        lambda: allreduce_mix.build_arrays(MIX),
+        lambda: allreduce_mix_pyomo.build_pyomo(MIX),
+    ),
+    "allreduce_topology": (
+        lambda: allreduce_topology.build_arrays(MIXED_LINKS),
+        lambda: allreduce_topology_pyomo.build_pyomo(MIXED_LINKS),
+    ),
     "hop_lp": (_hop_lp, lambda: hop_lp_pyomo.build_pyomo(HOP)),
     **{
         f"joint_topology{option}": (

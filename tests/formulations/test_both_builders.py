@@ -27,6 +27,9 @@ HELPERS = {
     "hop_lp_pyomo",  # builders of a formulation whose algebra has its own module
     "joint_topology_arrays",
     "joint_topology_pyomo",
+    "rows",  # collects programs row by row
+    "allreduce_mix_pyomo",
+    "allreduce_topology_pyomo",
 }
 RENAMED = {"throughput": "lambda", "kept_link": "kept"}
 """Names that Pyomo or Python has taken."""

@@ -21,7 +21,8 @@ def solve(
     method: Annotated[
         str | None,
         typer.Option(
-            help="auto, alternating, fixed-topology or data-parallel; for kind routing auto, simplex, ipx, pdlp, ...; "
+            help="auto, alternating, fixed-topology, data-parallel, topology-search or exact-topology; "
+            "for kind routing auto, simplex, ipx, pdlp, ...; "
             "for kind topology auto, exact, milp, enumerate, circulant, portfolio, totient, ..."
         ),
     ] = None,

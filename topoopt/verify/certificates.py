@@ -60,7 +60,7 @@ def exact_theta_bound(topology: Topology, demand: NDArray[np.float64], lengths: 
         InputError: lengths or demand that do not fit the topology.
         InfeasibleError: demand between servers that no path joins.
     """
-    scaled, distance = _distances(topology, demand, lengths)
+    scaled, distance = integer_distances(topology, demand, lengths)
     total = Fraction(0)
     for i, j in np.argwhere(demand > 0):
         total += Fraction(float(demand[i, j])) * int(distance[i, j])
@@ -80,7 +80,7 @@ def certified_theta_bound(topology: Topology, demand: NDArray[np.float64], lengt
     if topology.servers <= _EXACT_SERVERS:
         exact = exact_theta_bound(topology, demand, lengths)
         return Bound(_rounded_down(exact), "link lengths, exact rational arithmetic")
-    scaled, distance = _distances(topology, demand, lengths)
+    scaled, distance = integer_distances(topology, demand, lengths)
     total = float(np.sum(np.where(demand > 0, demand * distance, 0.0)))
     price = sum(int(c) * int(length) for c, length in zip(topology.multiplicity, scaled, strict=True))
     n = topology.servers
@@ -178,10 +178,10 @@ def certificate_from_document(document: Mapping[str, Any]) -> LengthCertificate:
     return LengthCertificate(np.array(lengths, dtype=np.float64))
 
 
-def _distances(
+def integer_distances(
     topology: Topology, demand: NDArray[np.float64], lengths: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Integer lengths, and all-pairs distances by Floyd and Warshall, exact."""
+    """Integer lengths, and all-pairs distances by Floyd and Warshall, exact; demand must be joined by paths."""
     n, arcs = topology.servers, topology.arcs
     if lengths.shape != (len(arcs),):
         raise InputError(f"certificate: {len(arcs)} arcs, but lengths of shape {lengths.shape}")

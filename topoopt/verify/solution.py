@@ -23,11 +23,13 @@ SIMULATED_RELATIVE = 1e-6
 """Rounding forgiven in sums a simulator makes over many events."""
 
 
-def check_solution(instance: CoOptimisation, solution: Solution) -> tuple[Violation, ...]:
+def check_solution(
+    instance: CoOptimisation, solution: Solution, bounds: tuple[Bound, ...] | None = None
+) -> tuple[Violation, ...]:
     """All laws the plan breaks, all figures of the solution that are wrong, and every bound it beats.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution
-    itself is not looked at.
+    itself is not looked at. `bounds` saves working out `instance_bounds` of this instance again.
     """
     findings = Findings()
     cluster, workload = instance.cluster, instance.workload
@@ -47,7 +49,7 @@ def check_solution(instance: CoOptimisation, solution: Solution) -> tuple[Violat
         findings.guard("demand", "the demand", lambda: _check_demand(findings, solution, figures, traffic))
         findings.guard("distance", "the distances", lambda: _check_distances(findings, solution, figures))
         findings.guard("link-bytes", "the link loads", lambda: _check_links(findings, instance, solution, figures))
-    bounds = instance_bounds(cluster, workload)
+    bounds = instance_bounds(cluster, workload) if bounds is None else bounds
     tighter = bounds
     if seen.parts is not None and seen.traffic is not None:
         tighter += bounds_of(cluster, workload, seen.parts, seen.traffic, seen.links if sound else None)

@@ -116,3 +116,63 @@ def route_kernel(
             path_arc[p] = a
             load[a] += amount[k]
             v = tail[a]
+
+
+@kernel
+def plain_trees_kernel(
+    ptr: NDArray[np.int64], head: NDArray[np.int64], via: NDArray[np.int64], order: NDArray[np.int64]
+) -> None:  # pragma: no cover - compiled
+    """Breadth-first trees: via[s, v] = last arc of the first shortest path from s to v, -1 at s; order[s] = servers as
+    they are found."""
+    n = len(ptr) - 1
+    for s in range(n):
+        via[s, :] = -1
+        order[s, 0] = s
+        first = 0
+        last = 1
+        while first < last:
+            u = order[s, first]
+            first += 1
+            for a in range(ptr[u], ptr[u + 1]):
+                v = head[a]
+                if v != s and via[s, v] < 0:
+                    via[s, v] = a
+                    order[s, last] = v
+                    last += 1
+
+
+@kernel
+def tree_loads_kernel(
+    tail: NDArray[np.int64],
+    via: NDArray[np.int64],
+    order: NDArray[np.int64],
+    amount: NDArray[np.float64],
+    load: NDArray[np.float64],
+) -> None:  # pragma: no cover - compiled
+    """Add to load[a] what all sources send over their trees: amount[s, v] from s to each v."""
+    n = len(order)
+    below = np.empty(n)
+    for s in range(n):
+        below[:] = amount[s]
+        for k in range(n - 1, 0, -1):
+            v = order[s, k]
+            load[via[s, v]] += below[v]
+            below[tail[via[s, v]]] += below[v]
+
+
+@kernel
+def tree_paths_kernel(
+    order: NDArray[np.int64],
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    tail: NDArray[np.int64],
+    via: NDArray[np.int64],
+    path_ptr: NDArray[np.int64],
+    path_arc: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Arcs of the tree path of every demand of `order`, laid out as by `route_kernel`."""
+    for k in order:
+        v = target[k]
+        for p in range(path_ptr[k + 1] - 1, path_ptr[k] - 1, -1):
+            path_arc[p] = via[source[k], v]
+            v = tail[path_arc[p]]

@@ -7,8 +7,13 @@ from numpy.typing import NDArray
 
 from solvers.heuristics.topology.assemble import common_offsets
 from solvers.heuristics.topology.coin_routes import circulant_routes
-from solvers.heuristics.topology.graph import arc_graph
-from solvers.heuristics.topology.route_kernels import route_kernel
+from solvers.heuristics.topology.graph import ArcGraph, arc_graph
+from solvers.heuristics.topology.route_kernels import (
+    plain_trees_kernel,
+    route_kernel,
+    tree_loads_kernel,
+    tree_paths_kernel,
+)
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
@@ -17,6 +22,7 @@ PASSES_SMALL = 5
 PASSES_LARGE = 1
 LARGE_PAIRS = 100_000
 SMALL_SERVERS = 64
+ROUNDING = 1e-12
 
 
 def balanced_routes(
@@ -27,7 +33,9 @@ def balanced_routes(
     On a circulant whose traffic depends on the displacement only, `circulant_routes` answers in one table (up to 64
     servers it must stand comparison with the general method). Otherwise each pair's traffic, in `paths_per_pair` equal
     parcels, heaviest first, goes over the shortest path that is least loaded; then every parcel is taken out and put
-    back a few times and the best state is kept.
+    back a few times and the best state is kept. Should breadth-first shortest paths load the worst link less (local
+    search can end above them), the same is done from those, so the result is never worse than they are (but for the one
+    table of larger circulants).
 
     Args:
         topology: connected.
@@ -53,10 +61,12 @@ def balanced_routes(
             )
             if n > SMALL_SERVERS:
                 return alike
+            peak = float(link_loads(topology, alike, amount).max())
+            plain = _plain_peak(arc_graph(topology), amount)
             # Routes that differ between sources can balance what whole paths per displacement cannot.
             free = _spread(topology, amount, paths_per_pair, seed)
-            gain = link_loads(topology, free, amount).max() < 0.98 * link_loads(topology, alike, amount).max()
-            return free if gain else alike
+            gain = float(link_loads(topology, free, amount).max()) < 0.98 * peak
+            return free if gain or plain < peak * (1.0 - ROUNDING) else alike
     return _spread(topology, amount, paths_per_pair, seed)
 
 
@@ -74,15 +84,55 @@ def _spread(topology: Topology, amount: NDArray[np.float64], paths_per_pair: int
     arcs = np.empty(int(path_ptr[-1]), dtype=np.int64)
     load = np.zeros(len(graph.head))
     best_value, best_arcs = np.inf, arcs
-    for turn in range(PASSES_SMALL if len(parcels) <= LARGE_PAIRS else PASSES_LARGE):
-        route_kernel(
-            order, source, target, bytes_each, graph.ptr, graph.head, graph.tail, graph.hops_to,
-            graph.inverse_capacity, load, path_ptr, arcs, turn > 0,
-        )  # fmt: skip
-        value = float((load * graph.inverse_capacity).max())
-        if value < best_value * (1.0 - 1e-12):
-            best_value, best_arcs = value, arcs.copy()
+    passes = PASSES_SMALL if len(parcels) <= LARGE_PAIRS else PASSES_LARGE
+
+    def peak() -> float:
+        """Largest load of the traffic itself, without the dust that spreads pairs without any."""
+        return float(_loads_of(arcs, path_ptr, amount.ravel()[parcels] / paths_per_pair, graph).max(initial=0.0))
+
+    def improve(turns: range) -> None:
+        """Route all parcels again, turn by turn (turn 0: from nothing), and keep the best state."""
+        nonlocal best_value, best_arcs
+        for turn in turns:
+            route_kernel(
+                order, source, target, bytes_each, graph.ptr, graph.head, graph.tail, graph.hops_to,
+                graph.inverse_capacity, load, path_ptr, arcs, turn > 0,
+            )  # fmt: skip
+            value = peak()
+            if value < best_value * (1.0 - ROUNDING):
+                best_value, best_arcs = value, arcs.copy()
+
+    improve(range(passes))
+    if _plain_peak(graph, amount) < best_value * (1.0 - ROUNDING):
+        via, _ = _plain_trees(graph)
+        tree_paths_kernel(order, source, target, graph.tail, via, path_ptr, arcs)
+        load[:] = _loads_of(arcs, path_ptr, bytes_each, graph) / graph.inverse_capacity
+        best_value, best_arcs = peak(), arcs.copy()
+        improve(range(1, passes + 1))
     return _table(n, pair, paths_per_pair, path_ptr, best_arcs, graph.head)
+
+
+def _loads_of(
+    arcs: NDArray[np.int64], path_ptr: NDArray[np.int64], amounts: NDArray[np.float64], graph: ArcGraph
+) -> NDArray[np.float64]:
+    """float64[m]: load per parallel link of parcels over given paths."""
+    load = np.bincount(arcs, weights=np.repeat(amounts, np.diff(path_ptr)), minlength=len(graph.head))
+    return np.asarray(load * graph.inverse_capacity, dtype=np.float64)
+
+
+def _plain_trees(graph: ArcGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    n = graph.servers
+    via, found = np.empty((n, n), dtype=np.int64), np.empty((n, n), dtype=np.int64)
+    plain_trees_kernel(graph.ptr, graph.head, via, found)
+    return via, found
+
+
+def _plain_peak(graph: ArcGraph, amount: NDArray[np.float64]) -> float:
+    """Largest load per link when every pair takes its first shortest path in breadth-first order."""
+    via, found = _plain_trees(graph)
+    load = np.zeros(len(graph.head))
+    tree_loads_kernel(graph.tail, via, found, amount, load)
+    return float((load * graph.inverse_capacity).max(initial=0.0))
 
 
 def link_loads(

@@ -134,6 +134,37 @@ def test_balanced_routes_beat_first_shortest_paths() -> None:
     assert naive_peak(topology, uniform) >= 1.2 * balanced
 
 
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    n=st.integers(3, 14),
+    degree=st.integers(2, 4),
+    skew=st.floats(0.0, 2.5),
+    seed=st.integers(0, 2**31),
+    parcels=st.integers(1, 2),
+    links=st.sampled_from(list(LinkDirection)),
+)
+def test_balanced_routes_are_never_worse_than_plain_shortest_paths(
+    n: int, degree: int, skew: float, seed: int, parcels: int, links: LinkDirection
+) -> None:
+    """The largest load is at most that of the first shortest path of every pair, whatever the demand."""
+    weights = np.random.default_rng(seed).lognormal(0, skew, (n, n))
+    np.fill_diagonal(weights, 0.0)
+    topology = find_topology(Cluster(n, 4, degree, 100.0, links), Demand(weights, ()))
+    routes = balanced_routes(topology, weights, paths_per_pair=parcels, seed=seed)
+    check(topology, routes)
+    assert link_loads(topology, routes, weights).max() <= naive_peak(topology, weights) * (1 + 1e-9)
+
+
+def test_balanced_routes_on_a_ring_of_ten() -> None:
+    """A ring has two paths for opposite servers alone, so plain paths can be lucky: they are never undercut."""
+    topology = circulant_topology(10, 2, BOTH, (1,))
+    for seed in range(40):
+        weights = np.random.default_rng(seed).lognormal(0, 1.5, (10, 10))
+        np.fill_diagonal(weights, 0.0)
+        peak = link_loads(topology, balanced_routes(topology, weights), weights).max()
+        assert peak <= naive_peak(topology, weights) * (1 + 1e-9)
+
+
 def test_invariant_weights_and_parallel_links() -> None:
     """Traffic by displacement on a circulant with double +-1 links: these carry twice as much."""
     topology = circulant_topology(16, 6, BOTH, (1, 1, 5))
