@@ -11,7 +11,7 @@ from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.plan import Plan
-from topoopt.core.solution import Baseline, Bound, CheckResult, Evaluation, Objective, OperatorChoice, Solution
+from topoopt.core.solution import Baseline, CheckResult, Evaluation, Objective, OperatorChoice, Solution
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
@@ -21,7 +21,8 @@ from topoopt.simulate.evaluate import evaluate
 from topoopt.simulate.fabrics import FabricOptions, direct_connect_network
 from topoopt.simulate.hops import diameter_and_mean_hops
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify import best_bound, check_solution
+from topoopt.strategy_bound import prove_bound
+from topoopt.verify import check_solution
 
 OPTIMAL_RELATIVE = 1e-9
 """A checked value this close to its bound is optimal."""
@@ -128,7 +129,7 @@ def _baselines(instance: CoOptimisation, plan: Plan, proposals: int, seed: int, 
 def _assemble(instance: CoOptimisation, result: LoopResult, baselines: tuple[Baseline, ...]) -> Solution:
     cluster, workload, plan = instance.cluster, instance.workload, result.plan
     evaluation = evaluate_plan(instance, plan)
-    bound: Bound = best_bound(cluster, workload)
+    bound, certificate = prove_bound(cluster, workload)
     diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
     optimal = objective.value <= bound.value * (1 + OPTIMAL_RELATIVE)
@@ -158,6 +159,7 @@ def _assemble(instance: CoOptimisation, result: LoopResult, baselines: tuple[Bas
         instance_sha256=instance.sha256,
         versions=versions(),
         notes=(*instance.notes, *result.notes),
+        certificate=certificate,
     )
 
 

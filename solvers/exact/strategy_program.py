@@ -1,0 +1,156 @@
+"""Solve the strategy program (`formulations.strategy_choice`) and prove its value: relaxation, branch and bound, MILP.
+
+The proof is a tree of cuts with the duals of a linear relaxation at every leaf; `topoopt.verify.strategy_certificate`
+evaluates it from the instance, so no claim of the solver is trusted. Work is limited by counts, never by the clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.arrays import LpArrays
+from formulations.strategy_choice import StrategyChoice, build_arrays, chosen_splits, longest_path
+from solvers.backends import SOLVERS, SolverLimits
+from topoopt.core.status import Status
+from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
+
+MOST_COEFFICIENTS = 200_000
+"""Programs with more are not solved: the relaxation takes about 2 s there on an idle core (HiGHS dual simplex)."""
+
+CASE_COEFFICIENTS = 50_000
+"""Cases of a proof times the coefficients of the program, at most about; one case at least, `MOST_CASES` at most."""
+
+MOST_CASES = 100
+WHOLE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """The linear relaxation of a case.
+
+    Attributes:
+        value: its optimum as the duals prove it, ms; infinite where no choice fits the memory.
+        shares: z of the solution, float64[splits] per operator.
+        case: the duals; None if infeasible.
+    """
+
+    value: float
+    shares: tuple[NDArray[np.float64], ...]
+    case: StrategyCase | None
+
+
+def solvable(program: LpArrays) -> bool:
+    """Whether a program is small enough to be solved beside a search."""
+    return program.nonzeros <= MOST_COEFFICIENTS
+
+
+def relax(data: StrategyChoice, program: LpArrays, allowed: tuple[NDArray[np.bool_], ...] | None = None) -> Relaxed:
+    """Solve the relaxation with only some splits allowed.
+
+    Raises:
+        RuntimeError: the solver gives no optimum though one exists.
+    """
+    splits = int(data.split_start[-1])
+    upper = program.upper.copy()
+    if allowed is not None:
+        upper[:splits] = np.concatenate(allowed)
+    result = SOLVERS["highs-simplex"](replace(program, integer=None, upper=upper))
+    if result.status is Status.INFEASIBLE:
+        return Relaxed(np.inf, (), None)
+    if result.x is None or result.row_dual is None or result.bound is None:
+        raise RuntimeError(f"the relaxation of the strategy program was not solved: {result.message}")
+    start = data.split_start
+    shares = tuple(result.x[start[o] : start[o + 1]] for o in range(len(data.splits)))
+    return Relaxed(result.bound, shares, _case(data, result.row_dual))
+
+
+def prove(data: StrategyChoice) -> StrategyCertificate | None:
+    """Best proof within the limits: the relaxation, then the case of least value is cut in two, again and again.
+
+    A case whose relaxation is whole cannot be improved, and ends the search when it is the least. None if the program
+    is too large or the relaxation infeasible (no strategy fits the memory; nothing is proven here).
+    """
+    program = build_arrays(data)
+    if not solvable(program):
+        return None
+    root = relax(data, program)
+    if root.case is None:
+        return None
+    nodes: list[StrategyCut | StrategyCase] = [root.case]
+    every = tuple(np.ones(count, dtype=np.bool_) for count in data.splits)
+    waiting = [(root.value, 0, root, every)]
+    most = max(1, min(MOST_CASES, CASE_COEFFICIENTS // max(1, program.nonzeros)))
+    leaves = 1
+    while leaves < most:
+        _, at, here, allowed = waiting[0]
+        divided = _divide(here)
+        if divided is None:
+            break
+        heapq.heappop(waiting)
+        operator, inside = divided
+        children = []
+        for mask in (inside, ~inside):
+            part = (*allowed[:operator], allowed[operator] & mask, *allowed[operator + 1 :])
+            children.append((relax(data, program, part), part))
+        nodes[at] = StrategyCut(operator, tuple(np.flatnonzero(inside).tolist()), len(nodes), len(nodes) + 1)
+        for child, part in children:
+            place = len(nodes)
+            # Duals of the case above hold for an infeasible one, too; nothing better is needed than what it proves.
+            nodes.append(child.case if child.case is not None else _of(here))
+            value = child.value if child.case is not None else here.value
+            heapq.heappush(waiting, (max(value, here.value), place, child if child.case is not None else here, part))
+        leaves += 1
+    return StrategyCertificate(tuple(nodes))
+
+
+def _of(relaxed: Relaxed) -> StrategyCase:
+    assert relaxed.case is not None
+    return relaxed.case
+
+
+def _divide(relaxed: Relaxed) -> tuple[int, NDArray[np.bool_]] | None:
+    """The operator whose split is least decided, and the half of its splits to divide by; None if all are whole."""
+    undecided = [1.0 - float(share.max()) for share in relaxed.shares]
+    operator = int(np.argmax(undecided))
+    if undecided[operator] <= WHOLE:
+        return None
+    share = relaxed.shares[operator]
+    low = np.cumsum(share) <= 0.5
+    low[: int(np.flatnonzero(share > WHOLE)[0]) + 1] = True
+    return operator, low
+
+
+def _case(data: StrategyChoice, dual: NDArray[np.float64]) -> StrategyCase:
+    """Multipliers of a case from the duals of the relaxation."""
+    rows = data.rows_of_pairs
+    law_at = int(rows[-1]) + len(data.quantities)
+    weights = dual[law_at : law_at + len(data.laws)]
+    prices = []
+    for (u, _), low, high in zip(data.pairs, rows[:-1], rows[1:], strict=True):
+        cut = low + data.splits[u]
+        prices.append((tuple((-dual[low:cut]).tolist()), tuple((-dual[cut:high]).tolist())))
+    return StrategyCase(
+        laws=tuple((law.name, float(w)) for law, w in zip(data.laws, weights, strict=True) if w > 0.0),
+        memory=max(0.0, -float(dual[-1])) if data.room is not None else 0.0,
+        prices=tuple(prices),
+    )
+
+
+def choose_splits(data: StrategyChoice, nodes: int) -> tuple[int, ...] | None:
+    """Splits of a good strategy by branch and bound with at most `nodes` nodes; None: none found, or too large.
+
+    The value of the result is `longest_path`; how far it is from the least is not claimed here.
+    """
+    program = build_arrays(data)
+    if not solvable(program):
+        return None
+    options = {"mip_max_nodes": nodes, "mip_rel_gap": 1e-4}
+    result = SOLVERS["highs"](program, SolverLimits(), options)
+    return None if result.x is None else chosen_splits(data, result.x)
+
+
+__all__ = ["Relaxed", "choose_splits", "longest_path", "prove", "relax", "solvable"]
