@@ -4,8 +4,8 @@ Decided: one split per operator. What a choice costs is given as quantities of s
 joined by an edge (times, bytes over rate), and as laws between events: the head of a law comes no earlier than its tail
 plus a constant plus a sum of quantities. The same program serves two models of an iteration, by its data:
 
-* a lower bound on every strategy (`topoopt.verify.strategy_laws`): laws that hold whatever the placement and the network;
-* a bulk-synchronous estimate, to start a search from (`solvers.heuristics.strategy.program_start`): compute, then traffic.
+* a lower bound on every strategy (`topoopt.verify.strategy_laws`): laws that hold on every placement and network;
+* a bulk-synchronous estimate to start a search from (`solvers.heuristics.strategy.program_start`): compute, traffic.
 
 Sets        OPERATORS o; SPLITS[o]; PAIRS e = (u, v), the edges of the workload; EVENTS k = 0..K, LAWS a = (tail, head).
 Parameters  w[q, s] value of quantity q of an operator for its split s, w[q, s, t] of one of a pair, ms;
@@ -23,8 +23,8 @@ Variables   z[o, s] in {0, 1}: the split chosen;  p[e, s, t] >= 0: both splits o
     (6) memory    sum_os room[o, s] z[o, s] <= 1                               if memory is limited
 
 For whole z, (2) and (3) leave p[e, s, t] = z[u, s] z[v, t] only. The relaxation (z in [0, 1]) is the local polytope of
-the pairwise costs: its duals of (5), a unit flow of events, of (2) and (3), prices of splits at the ends of pairs, and of
-(6) are a proof of its value that needs no solver to check (Wainwright and Jordan, 2008, chapter 8; weak duality).
+the pairwise costs: its duals of (5), a unit flow of events, of (2) and (3), prices of splits at the ends of pairs, and
+of (6) are a proof of its value that needs no solver to check (Wainwright and Jordan, 2008, chapter 8; weak duality).
 
 Size: sum S_o + sum_e S_u S_v + |quantities| + K columns, sum_e (S_u + S_v) + |OPERATORS| + |quantities| + |LAWS| rows.
 """
@@ -107,11 +107,12 @@ class StrategyChoice:
 
 
 def _starts(lengths: Any) -> NDArray[np.int64]:
-    return np.concatenate(([0], np.cumsum(np.array(lengths, dtype=np.int64)))).astype(np.int64)
+    starts: NDArray[np.int64] = np.concatenate(([0], np.cumsum(np.array(lengths, dtype=np.int64)))).astype(np.int64)
+    return starts
 
 
 def build_arrays(data: StrategyChoice) -> LpArrays:
-    """Columns z by operator, p by pair (rows of splits of u), y, x[1..K]; rows (1), (2) and (3) by pair, (4), (5), (6)."""
+    """Columns z by operator, p by pair (splits of u first), y, x[1..K]; rows (1), (2) and (3) by pair, (4), (5), (6)."""
     split_at, pair_at, rows_at = data.split_start, data.pair_start, data.rows_of_pairs
     y_at = int(pair_at[-1])
     x_at = y_at + len(data.quantities) - 1  # x[k] in column x_at + k, k >= 1

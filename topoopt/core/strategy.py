@@ -39,7 +39,7 @@ class StrategyCase:
     Attributes:
         laws: (name of a law, weight of it), weights above 0; a law that is not named has weight 0.
         memory: price of the memory of all servers, ms.
-        prices: per pair of operators joined by edges, the price of each split of the producer, then of the consumer, ms.
+        prices: per pair of operators joined by edges, the price of each split of the producer and of the consumer, ms.
     """
 
     laws: tuple[tuple[str, float], ...]
@@ -49,9 +49,9 @@ class StrategyCase:
 
 @dataclass(frozen=True)
 class StrategyCut:
-    """Strategies divided in two by the split of one operator: those in `splits` go to case `inside`, others to `outside`.
+    """Strategies divided in two by the split of one operator: `inside` for those in `splits`, else `outside`.
 
-    `inside` and `outside` are positions in the certificate, after that of the cut.
+    `inside` and `outside` are positions of nodes in the certificate, after that of the cut.
     """
 
     operator: int

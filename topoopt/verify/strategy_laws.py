@@ -7,10 +7,10 @@ iteration time of a strategy, and its minimum over the splits bounds that of all
 
 Notation: n servers, R = n d B bytes a ms that all links carry, r = d B that one server sends or receives at most; f, b
 forward and backward time of one part, P parts; FW(S), BW(S): time of all forward (backward) parts of the operators S,
-over n; FB(E), BB(E): least forward (backward) bytes times hops of the pairs E, over R (`wire`); AR(S): bytes sent in the
-AllReduces of S, over R, and AR1(S) the same without the splits that cut weights. An edge u -> v *binds* (`chains.binds`)
-if every part of v reads some part of u and every part of u is read by some part of v. Anc(o), Desc(o): reached over
-binding edges, o included; Up(o) = union of Anc(x) over x in Desc(o).
+over n; FB(E), BB(E): least forward (backward) bytes times hops of the pairs E, over R (`wire`); AR(S): bytes sent in
+the AllReduces of S, over R, and AR1(S) the same without the splits that cut weights. An edge u -> v *binds*
+(`chains.binds`) if every part of v reads some part of u and every part of u is read by some part of v. Anc(o), Desc(o):
+reached over binding edges, o included; Up(o) = union of Anc(x) over x in Desc(o).
 
 Events     first(o), back(o): every forward (backward) part of o starts no earlier.
            last(o), turned(o): the forward (backward) part of o that starts last starts no earlier.
@@ -20,8 +20,8 @@ backward part also for its own forward part; backward transfers mirror the forwa
 after all backward parts that hold it, first inside the servers and then over at least one link per member.
 
 Laws, each with its proof
- (1) first(v) >= first(u) + f_u + received_uv / r, for a binding edge. A part of v reads parts of u on different servers:
-     all but one transfer come over its interfaces, none before f_u is over.
+ (1) first(v) >= first(u) + f_u + received_uv / r, for a binding edge. A part of v reads parts of u on different
+     servers: all but one transfer come over its interfaces, none before f_u is over.
  (2) last(v) >= last(u) + f_u + sent_uv / r. The last part of u is read by parts of v on different servers: all but one
      transfer leave over its interfaces, and the part of v they reach last starts after that.
  (3) back(u) >= back(v) + b_v + sent_uv / r;  (4) turned(u) >= turned(v) + b_v + received_uv / r: (1), (2) backwards.
