@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from solvers.heuristics.alternate import Alternation, LoopResult, LoopSettings, Progress
+from solvers.joint_method import run_joint
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Workload
@@ -24,6 +25,7 @@ METHODS: Mapping[str, Method] = {
     "alternating": Method("strategy and topology in turn, as TopoOpt does", True, True),
     "fixed-topology": Method("strategy search on the TotientPerms topology", True, False),
     "data-parallel": Method("topology search for data parallelism, no strategy search", False, True),
+    "joint": Method("alternating, held against the joint optimum of a tiny job (5 servers at most)", True, True),
 }
 
 DEFAULT_METHOD = "alternating"
@@ -60,6 +62,7 @@ def run_method(
     Raises:
         KeyError: unknown method (the reader of instances refuses it before).
         InfeasibleError: no plan satisfies the constraints.
+        InputError: the job is too large for the method.
     """
     method = METHODS[DEFAULT_METHOD if name == "auto" else name]
     settings = LoopSettings(
@@ -68,4 +71,6 @@ def run_method(
         search_strategy=method.search_strategy,
         search_topology=method.search_topology,
     )
+    if name == "joint":
+        return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress)
     return Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress).run()

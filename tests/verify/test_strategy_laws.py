@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
-
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verify_cases import circulant, dense, four_servers, make_cluster, rotated_plan, sample_splits
+from verify_cases import circulant, make_cluster
 
 from formulations.strategy_choice import longest_path
 from solvers.exact.strategy_program import prove
 from solvers.heuristics.realise import realise
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut, strided_groups
+from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.simulate.evaluate import simulate
 from topoopt.simulate.lower import build_task_graph
-from topoopt.strategy_bound import program_of, prove_bound
-from topoopt.verify import best_bound
+from topoopt.strategy_bound import program_of
 from topoopt.verify.choices import choices_of
-from topoopt.verify.strategy_certificate import evaluate_certificate, strategy_bound, unit_flow
+from topoopt.verify.strategy_certificate import evaluate_certificate
 from topoopt.verify.strategy_laws import strategy_laws
 
 

@@ -124,22 +124,10 @@ def moved_bytes(
     cluster: Cluster, workload: Workload, producer: int, consumer: int, known: dict[object, NDArray[np.float64]]
 ) -> NDArray[np.float64]:
     """float64[splits of producer, splits of consumer]: bytes moved both ways, parts from offset 0; kept in `known`."""
-    first, second = workload.operators[producer], workload.operators[consumer]
-    reads = tuple(OperatorInput(0, edge.fraction) for edge in second.inputs if edge.producer == producer)
-    pair = (
-        replace(first, name="", inputs=(), weight_elements=(), pinned_offset=None),
-        replace(second, name="", inputs=reads, weight_elements=(), pinned_offset=None),
-    )
-    key = (
-        pair[0].output_elements,
-        pair[0].element_bytes,
-        pair[0].splits,
-        reads,
-        pair[1].mixes_channels,
-        pair[1].splits,
-    )
+    job = pair_job(workload, producer, consumer)
+    first, second = job.operators
+    key = first.output_elements, first.element_bytes, first.splits, second.inputs, second.mixes_channels, second.splits
     if key not in known:
-        job = Workload("pair", workload.samples, pair)
         table = np.zeros((len(first.splits), len(second.splits)))
         for s in range(len(first.splits)):
             for t in range(len(second.splits)):
@@ -147,6 +135,17 @@ def moved_bytes(
                 table[s, t] = float(graph.bytes[graph.kind == TaskKind.TRANSFER].sum())
         known[key] = table
     return known[key]
+
+
+def pair_job(workload: Workload, producer: int, consumer: int) -> Workload:
+    """A job of two operators joined by an edge, without weights: what it transfers is what the two exchange."""
+    second = workload.operators[consumer]
+    reads = tuple(OperatorInput(0, edge.fraction) for edge in second.inputs if edge.producer == producer)
+    pair = (
+        replace(workload.operators[producer], name="", inputs=(), weight_elements=(), pinned_offset=None),
+        replace(second, name="", inputs=reads, weight_elements=(), pinned_offset=None),
+    )
+    return Workload("pair", workload.samples, pair)
 
 
 def place_blocks(n: int, workload: Workload, chosen: Sequence[int]) -> Strategy:
