@@ -98,7 +98,8 @@ class StrategyChoice:
     @property
     def pair_start(self) -> NDArray[np.int64]:
         """int64[pairs + 1]: columns of p by pair."""
-        return self.split_start[-1] + _starts([self.splits[u] * self.splits[v] for u, v in self.pairs])
+        first = int(self.split_start[-1])
+        return first + _starts([self.splits[u] * self.splits[v] for u, v in self.pairs])
 
     @property
     def rows_of_pairs(self) -> NDArray[np.int64]:
@@ -112,7 +113,7 @@ def _starts(lengths: Any) -> NDArray[np.int64]:
 
 
 def build_arrays(data: StrategyChoice) -> LpArrays:
-    """Columns z by operator, p by pair (splits of u first), y, x[1..K]; rows (1), (2) and (3) by pair, (4), (5), (6)."""
+    """Columns z by operator, p by pair (splits of u first), y, x[1..K]; rows (1), (2, 3) by pair, (4), (5), (6)."""
     split_at, pair_at, rows_at = data.split_start, data.pair_start, data.rows_of_pairs
     y_at = int(pair_at[-1])
     x_at = y_at + len(data.quantities) - 1  # x[k] in column x_at + k, k >= 1

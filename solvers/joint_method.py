@@ -14,7 +14,8 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.exact.joint_small import PROVED_BY, JointOptimum, joint_problems, plan_time, solve_joint
+from solvers.exact.joint_small import PROVED_BY, JointOptimum, plan_time, solve_joint
+from solvers.exact.joint_tables import joint_problems
 from solvers.heuristics.alternate import Alternation, LoopResult, LoopSettings, Progress
 from solvers.heuristics.realise import Realisation, demand_routed, realise, routes_of_pairs
 from solvers.heuristics.topology.assemble import assemble

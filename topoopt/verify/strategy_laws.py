@@ -57,11 +57,9 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Workload
 from topoopt.verify.chains import binds
 from topoopt.verify.choices import Choices
+from topoopt.verify.event_graph import EventGraph, bits
 from topoopt.verify.traffic import BYTES_PER_MS_OF_ONE_GBPS
 from topoopt.verify.wire import between_all
-
-ANCHORS = 24
-"""Operators with laws (7) to (10), which have a term per operator: at most about so many, spread over the graph."""
 
 Tables = Mapping[str, tuple[NDArray[np.float64], ...]]
 Terms = tuple[tuple[str, tuple[int, ...]], ...]
@@ -136,7 +134,7 @@ def strategy_laws(cluster: Cluster, workload: Workload, choices: tuple[Choices, 
             p * np.array([s.server_memory_bytes for s in c.splits], dtype=np.float64) / total
             for c, p in zip(choices, parts, strict=True)
         )
-    graph = _Graph(count, pairs, tuple(bound))
+    graph = EventGraph(count, pairs, tuple(bound))
     return StrategyLaws(
         events=graph.events(),
         laws=tuple(_laws(graph, choices)),
@@ -152,67 +150,7 @@ def _reads(workload: Workload, producer: int, consumer: int) -> bool:
     return any(e.producer == producer and e.fraction > 0 for e in workload.operators[consumer].inputs)
 
 
-class _Graph:
-    """Who comes before and after whom over binding edges, as bit sets, and the numbers of the events."""
-
-    def __init__(self, count: int, pairs: tuple[tuple[int, int], ...], bound: tuple[bool, ...]) -> None:
-        self.count, self.pairs, self.bound = count, pairs, bound
-        self.before = [1 << o for o in range(count)]
-        self.after = [1 << o for o in range(count)]
-        binding = [pair for pair, holds in zip(pairs, bound, strict=True) if holds]
-        for u, v in sorted(binding, key=lambda pair: pair[1]):
-            self.before[v] |= self.before[u]
-        for u, v in sorted(binding, key=lambda pair: -pair[0]):
-            self.after[u] |= self.after[v]
-        self.around = [0] * count
-        for o in range(count):
-            for x in bits(self.after[o]):
-                self.around[o] |= self.before[x]
-
-    def events(self) -> tuple[str, ...]:
-        rising, falling = range(self.count), range(self.count - 1, -1, -1)
-        names = [f"{kind}({o})" for kind, order in _KINDS for o in (rising if order else falling)]
-        return ("start", *names, "end")
-
-    def at(self, kind: str, o: int) -> int:
-        """Number of an event."""
-        place = [name for name, _ in _KINDS].index(kind)
-        return 1 + place * self.count + (o if _KINDS[place][1] else self.count - 1 - o)
-
-    @property
-    def end(self) -> int:
-        return 1 + len(_KINDS) * self.count
-
-    def into(self, members: int) -> tuple[int, ...]:
-        """Pairs whose consumer is a member."""
-        return tuple(e for e, (_, v) in enumerate(self.pairs) if members >> v & 1)
-
-    def out_of(self, members: int) -> tuple[int, ...]:
-        """Pairs whose producer is a member."""
-        return tuple(e for e, (u, _) in enumerate(self.pairs) if members >> u & 1)
-
-    def anchors(self) -> list[int]:
-        """Operators spread over the graph; those with unlike surroundings first."""
-        fan = [0] * self.count
-        for u, v in self.pairs:
-            fan[v] += 1
-            fan[u] += 1
-        ends = [o for o in range(self.count) if self.after[o] == 1 << o or fan[o] > 2]
-        if len(ends) > ANCHORS // 2:
-            ends = [ends[i] for i in np.linspace(0, len(ends) - 1, ANCHORS // 2).astype(int)]
-        spread = np.linspace(0, self.count - 1, min(self.count, ANCHORS - len(ends))).astype(int).tolist()
-        return sorted({*ends, *spread})
-
-
-_KINDS = (("first", True), ("last", True), ("back", False), ("turned", False))
-
-
-def bits(members: int) -> tuple[int, ...]:
-    """Members of a bit set, ascending."""
-    return tuple(o for o in range(members.bit_length()) if members >> o & 1)
-
-
-def _laws(graph: _Graph, choices: tuple[Choices, ...]) -> Iterable[Law]:
+def _laws(graph: EventGraph, choices: tuple[Choices, ...]) -> Iterable[Law]:
     at, end, count = graph.at, graph.end, graph.count
     for e, (u, v) in enumerate(graph.pairs):
         if not graph.bound[e]:
@@ -240,7 +178,7 @@ def _laws(graph: _Graph, choices: tuple[Choices, ...]) -> Iterable[Law]:
         yield from _wide(graph, choices, o, head_ms)
 
 
-def _wide(graph: _Graph, choices: tuple[Choices, ...], o: int, head_ms: float) -> Iterable[Law]:
+def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: float) -> Iterable[Law]:
     """Laws (7) to (10) of one operator."""
     at, end = graph.at, graph.end
     before, after, around = bits(graph.before[o]), bits(graph.after[o]), bits(graph.around[o])

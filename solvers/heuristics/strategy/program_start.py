@@ -1,15 +1,15 @@
 r"""A starting strategy from the strategy program (`formulations.strategy_choice`) with a bulk-synchronous cost model.
 
-An iteration is taken as a compute phase and then a communication phase, all servers equally loaded (n servers, degree d,
-link rate B):
+An iteration is taken as a compute phase and then a communication phase, all servers equally loaded (n servers, degree
+d, link rate B):
 
     T = C + N,   C = max(work, chain),   N = (reduced + moved * h) / (n d B)
 
 work: time of all parts over n; chain: longest path of forward tasks and back; reduced: 2 (k-1) S bytes of every
-AllReduce of S bytes over k servers; moved: forward and backward bytes between operators that are joined by an edge, both
-at offset 0 (none between equal splits, whose parts meet on the same servers); h: the least mean number of hops that d
-interfaces allow (Moore). Chosen splits are placed as the model assumes: operators of equal split joined by edges form a
-block and share an offset, blocks are spread over the servers, the longest first.
+AllReduce of S bytes over k servers; moved: forward and backward bytes between operators that are joined by an edge,
+both at offset 0 (none between equal splits, whose parts meet on the same servers); h: the least mean number of hops
+that d interfaces allow (Moore). Chosen splits are placed as the model assumes: operators of equal split joined by
+edges form a block and share an offset, blocks are spread over the servers, the longest first.
 
 The estimate is no bound (`topoopt.verify.strategy_laws` has those): it leaves out overlap, which makes it too high, and
 imbalance, which makes it too low. It only offers a strategy; the search keeps what it simulates to be better.
@@ -33,7 +33,7 @@ from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Workl
 from topoopt.simulate.lower import build_task_graph
 
 MOST_PAIR_SPLITS = 1_000
-"""No start is looked for where the pairs of operators have more pairs of splits in all: branch and bound takes over some
+"""No start is looked for where the pairs of operators have more pairs of splits in all: branch and bound takes some
 2 s there. DLRM on 16 servers has 655, CANDLE 1 750; the jobs of a few operators in `instances` have 33 to 200."""
 
 NODES = 20
