@@ -37,13 +37,15 @@ Variables   y[o, a] in {0, 1}; p[e, a, c] >= 0: both options of a pair; links[i,
     (10) bundle   sum_m links[i, j, m] = 1
     (11) degree   sum_j sum_m m links[i, j, m] <= d, out of and (directed) into every server
     (12) split    sum_m part[i, j, m] = theta;   (13) only  part[i, j, m] <= Theta links[i, j, m]
+    (19) cut      sum_j sum_m m part[i, j, m] <= d theta, out of and (directed) into every server
     (14) reduce   sum_r ring[g, r] = sum_oa W[o, a, g] y[o, a]                         for every group
     (15) deliver  inflow - outflow of flow[s] at v = sum D[e, a, c, s, v] p[e, a, c] + sum of ring[g, r] with hop s -> v
     (16) fit      sum_s flow[s, i, j] <= sum_m m part[i, j, m]                         for every direction of a bundle
     (17) reached  one unit of reach flows from server 0 to every other, reach[i, j] <= (n-1) sum_m m links[i, j, m]
     (18) returns  the same from every server to 0 by back[i, j], directed links only: the network is connected
 
-For whole y and links, (2), (3), (12), (13) leave p = y y, part = theta links only, so T is exact for the plan.
+For whole y and links, (2), (3), (12), (13) leave p = y y, part = theta links only, so T is exact for the plan. (19) is
+(11) times theta: implied for whole links, it gives the relaxation the node cuts.
 
 Size: a few thousand columns for four servers and six operators; not meant for more.
 """

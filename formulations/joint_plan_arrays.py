@@ -106,6 +106,13 @@ def _links(rows: Rows, data: JointPlan) -> None:
             into = [term for j in every if j != i for term in _count(rows, data, j, i, "links", 1.0)]
             rows.row(f"in_degree_{i}", 0, data.degree, into)
     theta = rows.at("theta")
+    most: list[Term] = [(theta, -float(data.degree))]
+    for i in every:
+        out = [term for j in every if j != i for term in _count(rows, data, i, j, "part", 1.0)]
+        rows.row(f"cut_out_{i}", -np.inf, 0, [*out, *most])
+        if not data.bidirectional:
+            into = [term for j in every if j != i for term in _count(rows, data, j, i, "part", 1.0)]
+            rows.row(f"cut_in_{i}", -np.inf, 0, [*into, *most])
     for i, j in data.bundles:
         parts = [(rows.at("part", i, j, m), 1.0) for m in range(data.degree + 1)]
         rows.row(f"split_{i}_{j}", 0, 0, [*parts, (theta, -1.0)])

@@ -94,6 +94,14 @@ def _add_links(model: Any, data: JointPlan) -> None:
         model.in_degree = _RULE(
             servers, rule=lambda m, j: sum(_count(m.links, data, i, j) for i in servers if i != j) <= data.degree
         )
+    model.cut_out = _RULE(
+        servers, rule=lambda m, i: sum(_count(m.part, data, i, j) for j in servers if j != i) <= data.degree * m.theta
+    )
+    if not data.bidirectional:
+        model.cut_in = _RULE(
+            servers,
+            rule=lambda m, j: sum(_count(m.part, data, i, j) for i in servers if i != j) <= data.degree * m.theta,
+        )
     model.split = _RULE(data.bundles, rule=lambda m, i, j: sum(m.part[i, j, k] for k in numbers) == m.theta)
     model.only = _RULE(data.bundles, numbers, rule=lambda m, i, j, k: m.part[i, j, k] <= most * m.links[i, j, k])
 

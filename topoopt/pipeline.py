@@ -70,7 +70,7 @@ def solve(
         )
         others = _baselines(instance, result.plan, proposals // 20, search.seed, stop) if baselines else ()
         # Still inside: Ctrl-C after the search must not lose the plan.
-        solution = _assemble(replace(instance, search=search), result, others)
+        solution = _assemble(replace(instance, search=search), result, others, quick=stop.reason() is not None)
         solution = _checked(instance, solution)
     return replace(solution, stopped_by=StopReason.INTERRUPTED) if stop.interrupted.is_set() else solution
 
@@ -126,10 +126,12 @@ def _baselines(instance: CoOptimisation, plan: Plan, proposals: int, seed: int, 
     return compare_fabrics(instance.cluster, instance.workload, [plan.strategy], search, stop)
 
 
-def _assemble(instance: CoOptimisation, result: LoopResult, baselines: tuple[Baseline, ...]) -> Solution:
+def _assemble(
+    instance: CoOptimisation, result: LoopResult, baselines: tuple[Baseline, ...], *, quick: bool
+) -> Solution:
     cluster, workload, plan = instance.cluster, instance.workload, result.plan
     evaluation = evaluate_plan(instance, plan)
-    bound, certificate = prove_bound(cluster, workload)
+    bound, certificate = prove_bound(cluster, workload, quick=quick)
     diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
     optimal = objective.value <= bound.value * (1 + OPTIMAL_RELATIVE)

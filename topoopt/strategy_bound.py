@@ -7,7 +7,7 @@ The laws come from `topoopt.verify`, which proves them; the program finds multip
 from __future__ import annotations
 
 from formulations.strategy_choice import EventLaw, Quantity, StrategyChoice
-from solvers.exact.strategy_program import prove
+from solvers.exact.strategy_program import MOST_COEFFICIENTS, QUICK_COEFFICIENTS, prove
 from topoopt.core.cluster import Cluster
 from topoopt.core.solution import Bound
 from topoopt.core.strategy import StrategyCertificate
@@ -40,16 +40,20 @@ def program_of(laws: StrategyLaws) -> StrategyChoice:
     return StrategyChoice(laws.splits, laws.pairs, tuple(quantities), tuple(event_laws), len(laws.events), laws.room)
 
 
-def prove_bound(cluster: Cluster, workload: Workload) -> tuple[Bound, StrategyCertificate | None]:
+def prove_bound(
+    cluster: Cluster, workload: Workload, *, quick: bool = False
+) -> tuple[Bound, StrategyCertificate | None]:
     """The best lower bound on the iteration time of any plan, ms, and its proof where it needs one.
 
-    The formulas of `topoopt.verify.best_bound` need none; the strategy program is tried where it is small enough.
+    The formulas of `topoopt.verify.best_bound` need none; the strategy program is tried where it is small enough;
+    with `quick`, where it takes well under a second.
     """
     formula = best_bound(cluster, workload)
     choices = choices_of(cluster, workload)
     if cluster.servers < 2 or any(not choice.splits for choice in choices):
         return formula, None
-    certificate = prove(program_of(strategy_laws(cluster, workload, choices)))
+    most = QUICK_COEFFICIENTS if quick else MOST_COEFFICIENTS
+    certificate = prove(program_of(strategy_laws(cluster, workload, choices)), most)
     if certificate is None:
         return formula, None
     found = strategy_bound(cluster, workload, certificate)

@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.arrays import LpArrays
-from formulations.strategy_choice import StrategyChoice, build_arrays, chosen_splits, longest_path
+from formulations.strategy_choice import StrategyChoice, build_arrays, chosen_splits
 from solvers.backends import SOLVERS, SolverLimits
 from topoopt.core.status import Status
 from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
 
 MOST_COEFFICIENTS = 200_000
 """Programs with more are not solved: the relaxation takes about 2 s there on an idle core (HiGHS dual simplex)."""
+
+QUICK_COEFFICIENTS = 20_000
+"""Where time is up, programs with more are not solved: what is left takes some tenths of a second."""
 
 CASE_COEFFICIENTS = 50_000
 """Cases of a proof times the coefficients of the program, at most about; one case at least, `MOST_CASES` at most."""
@@ -43,11 +46,6 @@ class Relaxed:
     case: StrategyCase | None
 
 
-def solvable(program: LpArrays) -> bool:
-    """Whether a program is small enough to be solved beside a search."""
-    return program.nonzeros <= MOST_COEFFICIENTS
-
-
 def relax(data: StrategyChoice, program: LpArrays, allowed: tuple[NDArray[np.bool_], ...] | None = None) -> Relaxed:
     """Solve the relaxation with only some splits allowed.
 
@@ -68,14 +66,14 @@ def relax(data: StrategyChoice, program: LpArrays, allowed: tuple[NDArray[np.boo
     return Relaxed(result.bound, shares, _case(data, result.row_dual))
 
 
-def prove(data: StrategyChoice) -> StrategyCertificate | None:
+def prove(data: StrategyChoice, most_coefficients: int = MOST_COEFFICIENTS) -> StrategyCertificate | None:
     """Best proof within the limits: the relaxation, then the case of least value is cut in two, again and again.
 
     A case whose relaxation is whole cannot be improved, and ends the search when it is the least. None if the program
-    is too large or the relaxation infeasible (no strategy fits the memory; nothing is proven here).
+    has more than `most_coefficients` or its relaxation is infeasible (no strategy fits the memory; nothing is proven).
     """
     program = build_arrays(data)
-    if not solvable(program):
+    if program.nonzeros > most_coefficients:
         return None
     root = relax(data, program)
     if root.case is None:
@@ -146,11 +144,8 @@ def choose_splits(data: StrategyChoice, nodes: int) -> tuple[int, ...] | None:
     The value of the result is `longest_path`; how far it is from the least is not claimed here.
     """
     program = build_arrays(data)
-    if not solvable(program):
+    if program.nonzeros > MOST_COEFFICIENTS:
         return None
     options = {"mip_max_nodes": nodes, "mip_rel_gap": 1e-4}
     result = SOLVERS["highs"](program, SolverLimits(), options)
     return None if result.x is None else chosen_splits(data, result.x)
-
-
-__all__ = ["Relaxed", "choose_splits", "longest_path", "prove", "relax", "solvable"]

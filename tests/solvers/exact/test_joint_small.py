@@ -264,7 +264,7 @@ def test_large_jobs_are_refused_with_the_limits() -> None:
 
 
 def test_the_method_returns_the_faster_plan_and_says_how_far_the_loop_is() -> None:
-    """The plan passes the checker, its time is the simulated one, both optima are in the notes; same seed, same plan."""
+    """The plan passes the checker, its time is the simulated one, both optima are in the notes, twice the same."""
     cluster, workload = CASES["four-pairs"]
     settings = LoopSettings(budget=40, topologies=3)
     results = [run_joint(cluster, workload, settings, seed=1, stop=Stop(), progress=None) for _ in range(2)]

@@ -71,7 +71,7 @@ def plain_cost(cluster, workload, splits) -> float:
             fine = max(p, q)
             remote = sum(1 for i in range(fine) if i * p // fine * (n // p) != i * q // fine * (n // q)) / fine
             traffic += 2 * remote * 400 * workload.operators[edge.producer].output_elements * 4 * mean_hops(cluster)
-    return max(work, max(turn)) + traffic / (n * cluster.degree * cluster.link_gbps * 125_000)
+    return max(work, *turn) + traffic / (n * cluster.degree * cluster.link_gbps * 125_000)
 
 
 @given(workloads())
