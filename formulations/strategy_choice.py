@@ -156,6 +156,7 @@ def build_arrays(data: StrategyChoice) -> LpArrays:
         (np.concatenate(value), (np.concatenate(row), np.concatenate(column))), shape=(rows, columns)
     ).tocsc()
     matrix.sum_duplicates()
+    matrix.eliminate_zeros()
     upper = np.full(columns, np.inf)
     upper[: pair_at[-1]] = 1.0
     if data.allowed is not None:

@@ -27,6 +27,11 @@ HELPERS = {
     "hop_lp_pyomo",  # builders of a formulation whose algebra has its own module
     "joint_topology_arrays",
     "joint_topology_pyomo",
+    "rows",
+    "strategy_choice",  # programs of jobs, whose data come from solvers and checker: tests of their own
+    "joint_plan",
+    "joint_plan_arrays",
+    "joint_plan_pyomo",
 }
 RENAMED = {"throughput": "lambda", "kept_link": "kept"}
 """Names that Pyomo or Python has taken."""

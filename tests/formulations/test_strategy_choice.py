@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyomo.environ as pyo
 import pytest
+from formulation_cases import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyomo.contrib.appsi.solvers.highs import Highs
@@ -23,6 +24,7 @@ from formulations.strategy_choice import (
     chosen_splits,
     longest_path,
 )
+from formulations.write_model import model_text
 
 
 def solve(program: LpArrays, *, whole: bool = True) -> tuple[float, np.ndarray]:
@@ -69,6 +71,28 @@ def test_hand_computed_choices(transfer, room, value, splits) -> None:
     assert found == pytest.approx(value)
     assert chosen_splits(data, x) == splits
     assert longest_path(data, splits) == pytest.approx(value)
+
+
+ROWS = {
+    "choose": ["+ z_0_0 + z_0_1 = 1", "+ z_1_0 + z_1_1 = 1"],
+    "producer": ["- z_0_0 + p_0_0_0 + p_0_0_1 = 0", "- z_0_1 + p_0_1_0 + p_0_1_1 = 0"],
+    "consumer": ["- z_1_0 + p_0_0_0 + p_0_1_0 = 0", "- z_1_1 + p_0_0_1 + p_0_1_1 = 0"],
+    "measure": [
+        "- 4 z_0_0 - 2 z_0_1 + y_0 = 0",
+        "- 4 z_1_0 - 3.5 z_1_1 + y_1 = 0",
+        "- 0.5 p_0_0_1 - 0.5 p_0_1_0 + y_2 = 0",
+    ],
+    "law": ["- y_0 - y_2 + x_1 >= 1", "- 2 y_1 - x_1 + x_2 >= 0"],
+    "memory": ["+ 0.6 z_0_1 + 0.5 z_1_0 + 0.5 z_1_1 <= 1"],
+}
+"""Rows of two_operators(0.5, 0.6) by family, written by hand from the algebra, variables in column order."""
+
+
+@pytest.mark.parametrize("family", list(ROWS))
+def test_rows_are_the_algebra(family: str) -> None:
+    """The rows of the family, word for word, no more and no fewer."""
+    found = rows_of(model_text(build_arrays(two_operators(0.5, 0.6)), "lp"), family)
+    assert [row.partition(": ")[2] for row in found] == ROWS[family]
 
 
 @st.composite
