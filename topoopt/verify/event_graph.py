@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-ANCHORS = 24
+ANCHORS = 48
 """Operators with laws (7) to (10), which have a term per operator: at most about so many, spread over the graph."""
 
 KINDS = (("first", True), ("last", True), ("back", False), ("turned", False))
