@@ -53,6 +53,9 @@ def prove_bound(
     if cluster.servers < 2 or any(not choice.splits for choice in choices):
         return formula, None
     most = QUICK_COEFFICIENTS if quick else MOST_COEFFICIENTS
+    edges = {(edge.producer, v) for v, operator in enumerate(workload.operators) for edge in operator.inputs}
+    if 2 * sum(len(choices[u].splits) * len(choices[v].splits) for u, v in edges) > most:
+        return formula, None  # each pair of splits has two coefficients at least: too large before it is built
     certificate = prove(program_of(strategy_laws(cluster, workload, choices)), most)
     if certificate is None:
         return formula, None

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from formulations.arrays import LpArrays
 from formulations.strategy_choice import StrategyChoice, build_arrays, chosen_splits
 from solvers.backends import SOLVERS, SolverLimits
-from topoopt.core.status import Status
 from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
 
 MOST_COEFFICIENTS = 200_000
@@ -37,9 +36,9 @@ class Relaxed:
     """The linear relaxation of a case.
 
     Attributes:
-        value: its optimum as the duals prove it, ms; infinite where no choice fits the memory.
+        value: its optimum as the duals prove it, ms.
         shares: z of the solution, float64[splits] per operator.
-        case: the duals; None if infeasible.
+        case: the duals; None if the solver found no optimum (no choice fits the memory, or it failed).
     """
 
     value: float
@@ -48,20 +47,14 @@ class Relaxed:
 
 
 def relax(data: StrategyChoice, program: LpArrays, allowed: tuple[NDArray[np.bool_], ...] | None = None) -> Relaxed:
-    """Solve the relaxation with only some splits allowed.
-
-    Raises:
-        RuntimeError: the solver gives no optimum though one exists.
-    """
+    """Solve the relaxation with only some splits allowed."""
     splits = int(data.split_start[-1])
     upper = program.upper.copy()
     if allowed is not None:
         upper[:splits] = np.concatenate(allowed)
     result = SOLVERS["highs-simplex"](replace(program, integer=None, upper=upper))
-    if result.status is Status.INFEASIBLE:
-        return Relaxed(np.inf, (), None)
     if result.x is None or result.row_dual is None or result.bound is None:
-        raise RuntimeError(f"the relaxation of the strategy program was not solved: {result.message}")
+        return Relaxed(np.inf, (), None)
     start = data.split_start
     shares = tuple(result.x[start[o] : start[o + 1]] for o in range(len(data.splits)))
     return Relaxed(result.bound, shares, _case(data, result.row_dual))
@@ -71,7 +64,7 @@ def prove(data: StrategyChoice, most_coefficients: int = MOST_COEFFICIENTS) -> S
     """Best proof within the limits: the relaxation, then the case of least value is cut in two, again and again.
 
     A case whose relaxation is whole cannot be improved, and ends the search when it is the least. None if the program
-    has more than `most_coefficients` or its relaxation is infeasible (no strategy fits the memory; nothing is proven).
+    has more than `most_coefficients` or its relaxation has no optimum (nothing is proven then).
     """
     program = build_arrays(data)
     if program.nonzeros > most_coefficients:
@@ -98,7 +91,7 @@ def prove(data: StrategyChoice, most_coefficients: int = MOST_COEFFICIENTS) -> S
         nodes[at] = StrategyCut(operator, tuple(np.flatnonzero(inside).tolist()), len(nodes), len(nodes) + 1)
         for child, part in children:
             place = len(nodes)
-            # Duals of the case above hold for an infeasible one, too; nothing better is needed than what it proves.
+            # The multipliers of the case above hold in this one, too: any do.
             nodes.append(child.case if child.case is not None else _of(here))
             value = child.value if child.case is not None else here.value
             heapq.heappush(waiting, (max(value, here.value), place, child if child.case is not None else here, part))

@@ -22,10 +22,9 @@ class EventGraph:
             self.before[v] |= self.before[u]
         for u, v in sorted(binding, key=lambda pair: -pair[0]):
             self.after[u] |= self.after[v]
-        self.around = [0] * count
-        for o in range(count):
-            for x in bits(self.after[o]):
-                self.around[o] |= self.before[x]
+        self.around = list(self.before)
+        for u, v in sorted(binding, key=lambda pair: -pair[0]):
+            self.around[u] |= self.around[v]
 
     def events(self) -> tuple[str, ...]:
         rising, falling = range(self.count), range(self.count - 1, -1, -1)
