@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from solvers.heuristics.alternate import Alternation
 from solvers.heuristics.loop import LoopResult, LoopSettings, Progress
 from solvers.heuristics.program_topologies import PROGRAMS
+from solvers.joint_method import run_joint
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Workload
@@ -33,6 +34,7 @@ METHODS: Mapping[str, Method] = {
     "exact-topology": Method(
         "as alternating, with the joint program of links, rings and routes", True, True, ("exact",)
     ),
+    "joint": Method("alternating, held against the joint optimum of a tiny job (5 servers at most)", True, True),
 }
 
 DEFAULT_METHOD = "alternating"
@@ -76,6 +78,7 @@ def run_method(
     Raises:
         KeyError: unknown method (the reader of instances refuses it before).
         InfeasibleError: no plan satisfies the constraints.
+        InputError: the job is too large for the method.
     """
     method = METHODS[DEFAULT_METHOD if name == "auto" else name]
     programs = method.programs
@@ -89,6 +92,8 @@ def run_method(
         programs=programs,
         finalists=FINALISTS if method.programs else 1,
     )
+    if name == "joint":
+        return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress)
     result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress).run()
     too_large = [each for each in method.programs if cluster.servers > PROGRAMS[each].most_servers]
     notes = [f"{PROGRAMS[each].summary}: left out above {PROGRAMS[each].most_servers} servers" for each in too_large]

@@ -21,6 +21,7 @@ from topoopt.simulate.evaluate import evaluate
 from topoopt.simulate.fabrics import FabricOptions, direct_connect_network
 from topoopt.simulate.hops import diameter_and_mean_hops
 from topoopt.simulate.lower import build_task_graph
+from topoopt.strategy_bound import prove_bound
 from topoopt.verify import check_solution, instance_bounds
 
 OPTIMAL_RELATIVE = 1e-9
@@ -70,7 +71,8 @@ def solve(
         others = _baselines(instance, result.plan, proposals // 20, search.seed, stop) if baselines else ()
         # Still inside: Ctrl-C after the search must not lose the plan.
         bounds = instance_bounds(instance.cluster, instance.workload)
-        solution = _assemble(replace(instance, search=search), result, others, bounds)
+        quick = stop.reason() is not None
+        solution = _assemble(replace(instance, search=search), result, others, bounds, quick=quick)
         solution = _checked(instance, solution, bounds)
     return replace(solution, stopped_by=StopReason.INTERRUPTED) if stop.interrupted.is_set() else solution
 
@@ -127,11 +129,16 @@ def _baselines(instance: CoOptimisation, plan: Plan, proposals: int, seed: int, 
 
 
 def _assemble(
-    instance: CoOptimisation, result: LoopResult, baselines: tuple[Baseline, ...], bounds: tuple[Bound, ...]
+    instance: CoOptimisation,
+    result: LoopResult,
+    baselines: tuple[Baseline, ...],
+    bounds: tuple[Bound, ...],
+    *,
+    quick: bool,
 ) -> Solution:
     cluster, workload, plan = instance.cluster, instance.workload, result.plan
     evaluation = evaluate_plan(instance, plan)
-    bound = max(bounds, key=lambda each: each.value)
+    bound, certificate = prove_bound(cluster, workload, quick=quick, known=bounds)
     diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
     optimal = objective.value <= bound.value * (1 + OPTIMAL_RELATIVE)
@@ -161,6 +168,7 @@ def _assemble(
         instance_sha256=instance.sha256,
         versions=versions(),
         notes=(*instance.notes, *result.notes),
+        certificate=certificate,
     )
 
 

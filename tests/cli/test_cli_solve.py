@@ -106,6 +106,21 @@ def test_every_method_gives_a_checked_plan(tmp_path: Path, method: str) -> None:
     assert result.json["check"]["ok"]
 
 
+def test_the_joint_method_says_how_far_the_loop_is(tmp_path: Path) -> None:
+    """On three servers: a checked plan, and the joint optimum beside the loop's plan in the notes; six are refused."""
+    instance = write(tmp_path, job(3, 2, chain(3)))
+    result = run("solve", instance, "--out", tmp_path / "out", "--method", "joint", "--json")
+    assert result.code == 0
+    assert result.json["check"]["ok"]
+    notes = " ".join(result.json["notes"])
+    assert "by the bulk-synchronous model" in notes
+    assert "the joint optimum" in notes
+    assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+    result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--method", "joint", "--json")
+    assert result.code == 2
+    assert refusals(result.json) == [("cluster.servers", "6", "too large for the method `joint`")]
+
+
 def test_unknown_method_is_refused(tmp_path: Path) -> None:
     """As an option and in the file, where the message has its line; `validate` refuses it, too."""
     document = job(6, 2, chain(6), search={"method": "magic"})
@@ -116,7 +131,8 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]
     problem = result.json["problems"][0]
     assert (problem["file"], problem["line"]) == (str(instance), line)
-    assert problem["allowed"] == "auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology"
+    names = "auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology, joint"
+    assert problem["allowed"] == names
     assert run("validate", instance).code == 2
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--method", "magic", "--json")
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]

@@ -30,6 +30,10 @@ HELPERS = {
     "rows",  # collects programs row by row
     "allreduce_mix_pyomo",
     "allreduce_topology_pyomo",
+    "strategy_choice",  # programs of jobs, whose data come from solvers and checker: tests of their own
+    "joint_plan",
+    "joint_plan_arrays",
+    "joint_plan_pyomo",
 }
 RENAMED = {"throughput": "lambda", "kept_link": "kept"}
 """Names that Pyomo or Python has taken."""

@@ -26,7 +26,7 @@ from topoopt.core.solution import (
     Span,
 )
 from topoopt.core.status import Status, StopReason
-from topoopt.core.strategy import Placement, Strategy
+from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
 
 GRAPH_INSTANCE: dict[str, Any] = {
@@ -159,6 +159,13 @@ def ring_of_four() -> Solution:
         instance_sha256="0" * 64,
         versions=(("topoopt", "0.1.0"), ("python", "3.11")),
         notes=("made by hand",),
+        certificate=StrategyCertificate(
+            (
+                StrategyCut(1, (0, 2), 1, 2),
+                StrategyCase((("all work", 1 / 3), ("reduce 0", 1e-9)), 0.0, (((0.1, -0.2), (1 / 7,)),)),
+                StrategyCase((), 2.5, (((0.0, 0.0), (-1e-17,)),)),
+            )
+        ),
     )
 
 

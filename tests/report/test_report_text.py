@@ -59,6 +59,7 @@ def test_summary_dict_has_the_keys_and_values_of_the_solution(make_solution: Bui
         "mean_hops": pytest.approx(32 / 15),  # {1, 5} on 16: 4, 6, 4, 1 servers at 1..4 hops
         "diameter_bound": pytest.approx(8.0),  # 4 * 16^(1/4)
         "initial_ms": solution.initial_ms,
+        "notes": list(solution.notes),
         "baselines_ms": {line.fabric: line.iteration_time_ms for line in solution.baselines},
     }
 

@@ -168,8 +168,13 @@ def test_edge_traffic_bound_holds_for_every_placement(mixes, degree):
             parts = tuple(
                 place(index, workload.operators[index], Placement(0, offset), 4) for index, offset in enumerate(offsets)
             )
-            moved = (recompute_traffic(cluster, workload, parts).matrix * hops).sum()
-            assert 2 * between.byte_hops[0, 0] <= moved
+            traffic = recompute_traffic(cluster, workload, parts)
+            assert 2 * between.byte_hops[0, 0] <= (traffic.matrix * hops).sum()
+            (edge,) = traffic.edges
+            received = np.bincount(edge.target_part, weights=edge.bytes, minlength=counts[1])
+            sent = np.bincount(edge.source_part, weights=edge.bytes, minlength=counts[0])
+            assert between.received[0, 0] <= received.min()
+            assert between.sent[0, 0] <= sent.min()
 
 
 def test_edge_traffic_closed_forms():
@@ -181,6 +186,13 @@ def test_edge_traffic_closed_forms():
     (between,) = between_all(cluster, workload, choices_of(cluster, workload))
     part = 2 * 8 * 4
     assert between.byte_hops.tolist() == [[0.0, 26.0 * part], [26.0 * part, 0.0]]
+    assert between.sent.tolist() == [[0.0, 15.0 * part], [0.0, 0.0]]
+    assert between.received.tolist() == [[0.0, 0.0], [15.0 * part, 0.0]]
+
+
+def _between(producer, consumer, byte_hops):
+    """A pair of which only the bytes times hops matter."""
+    return Between(producer, consumer, byte_hops, np.zeros_like(byte_hops), np.zeros_like(byte_hops))
 
 
 @st.composite
@@ -190,7 +202,7 @@ def labellings(draw):
     cost = st.integers(0, 9).map(float)
     pairs = draw(st.sets(st.sampled_from(list(combinations(range(4), 2))), max_size=5))
     edges = tuple(
-        Between(u, v, np.array([[draw(cost) for _ in range(sizes[v])] for _ in range(sizes[u])]))
+        _between(u, v, np.array([[draw(cost) for _ in range(sizes[v])] for _ in range(sizes[u])]))
         for u, v in sorted(pairs)
         if v < len(sizes)
     )

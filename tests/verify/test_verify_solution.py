@@ -11,12 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verify_cases import four_servers, twelve_servers, with_arrays
 
+from solvers.exact.strategy_program import prove
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.solution import Baseline, Bound, Breakdown, CheckResult, Evaluation, Objective, Solution
 from topoopt.core.status import Status, StopReason
+from topoopt.core.strategy import StrategyCertificate
+from topoopt.strategy_bound import program_of
 from topoopt.verify import best_bound, check_solution, instance_bounds
+from topoopt.verify.choices import choices_of
+from topoopt.verify.strategy_certificate import strategy_bound
+from topoopt.verify.strategy_laws import strategy_laws
 
 GROUP_BYTES = 4.0 * (4096 + 8)
 
@@ -284,3 +290,20 @@ def test_simulated_solution_is_accepted():
         instance_sha256="ef" * 32,
     )
     assert check_solution(instance, solution) == ()
+
+
+def test_a_bound_with_a_certificate_is_held_to_it():
+    """Its own bound is accepted; more than it, none at all, a spoilt one and a plan that beats it are not."""
+    cluster, workload = INSTANCE.cluster, INSTANCE.workload
+    certificate = prove(program_of(strategy_laws(cluster, workload, choices_of(cluster, workload))))
+    bound = strategy_bound(cluster, workload, certificate)
+    assert 3.75 <= bound.value <= SOLUTION.objective.value
+    proven = replace(SOLUTION, bound=bound, certificate=certificate)
+    assert codes(proven) == set()
+    claimed = slower(bound=replace(bound, value=1.01 * bound.value), certificate=certificate)
+    assert codes(claimed) == {"bound-claim"}
+    assert codes(replace(proven, certificate=None)) == {"certificate"}
+    assert codes(replace(proven, certificate=StrategyCertificate(()))) == {"certificate"}
+    assert codes(replace(proven, certificate="nonsense")) == {"certificate"}
+    faster = replace(SOLUTION, initial_ms=0.9 * bound.value, certificate=certificate)
+    assert "bound" in codes(faster)

@@ -15,6 +15,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.plan import Plan
 from topoopt.core.status import Status, StopReason
+from topoopt.core.strategy import StrategyCertificate
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ class Solution:
         instance_sha256: of the canonical instance.
         versions: of topoopt, python and the libraries that matter.
         notes: what was assumed, for people.
+        certificate: proof of the bound, where its formula needs one.
     """
 
     name: str
@@ -189,6 +191,7 @@ class Solution:
     instance_sha256: str
     versions: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+    certificate: StrategyCertificate | None = None
 
     @property
     def gap(self) -> float:

@@ -32,6 +32,41 @@ class Strategy:
         return tuple(placement.offset + part * (n // parts) for part in range(parts))
 
 
+@dataclass(frozen=True)
+class StrategyCase:
+    """Multipliers that prove a bound for the strategies of one case.
+
+    Attributes:
+        laws: (name of a law, weight of it), weights above 0; a law that is not named has weight 0.
+        memory: price of the memory of all servers, ms.
+        prices: per pair of operators joined by edges, the price of each split of the producer and of the consumer, ms.
+    """
+
+    laws: tuple[tuple[str, float], ...]
+    memory: float
+    prices: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
+
+
+@dataclass(frozen=True)
+class StrategyCut:
+    """Strategies divided in two by the split of one operator: `inside` for those in `splits`, else `outside`.
+
+    `inside` and `outside` are positions of nodes in the certificate, after that of the cut.
+    """
+
+    operator: int
+    splits: tuple[int, ...]
+    inside: int
+    outside: int
+
+
+@dataclass(frozen=True)
+class StrategyCertificate:
+    """Proof of a bound over all strategies: a tree of cuts whose leaves are cases, the root first."""
+
+    nodes: tuple[StrategyCut | StrategyCase, ...]
+
+
 def strided_groups(n: int) -> tuple[tuple[int, ...], ...]:
     """All cosets of subgroups of Z_n with at least two members: for each divisor k >= 2 ascending, offsets ascending.
 

@@ -24,9 +24,11 @@ from topoopt.core.solution import (
     Span,
 )
 from topoopt.core.status import Status, StopReason
-from topoopt.core.strategy import Placement, Strategy
+from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
 from topoopt.io.solution_schema import (
+    CaseFile,
+    CutFile,
     DemandFile,
     EvaluationFile,
     GroupFile,
@@ -108,6 +110,17 @@ def _evaluation(file: EvaluationFile) -> Evaluation:
     )
 
 
+def _certificate(file: list[CutFile | CaseFile]) -> StrategyCertificate:
+    nodes: list[StrategyCut | StrategyCase] = []
+    for node in file:
+        if isinstance(node, CutFile):
+            nodes.append(StrategyCut(node.operator, tuple(node.splits), node.inside, node.outside))
+        else:
+            prices = tuple((tuple(first), tuple(second)) for first, second in node.prices)
+            nodes.append(StrategyCase(tuple(node.laws.items()), node.memory, prices))
+    return StrategyCertificate(tuple(nodes))
+
+
 def build_solution(file: SolutionFile) -> Solution:
     """The solution a file states; the file has passed `solution_faults`."""
     return Solution(
@@ -139,4 +152,5 @@ def build_solution(file: SolutionFile) -> Solution:
         instance_sha256=file.instance_sha256,
         versions=tuple(file.versions.items()),
         notes=tuple(file.notes),
+        certificate=None if file.certificate is None else _certificate(file.certificate),
     )

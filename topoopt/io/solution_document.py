@@ -11,6 +11,7 @@ from topoopt.core.demand import Demand
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.solution import Evaluation, OperatorChoice, Solution, Span
+from topoopt.core.strategy import StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
 
 Entry = dict[str, Any]
@@ -121,6 +122,24 @@ def _evaluation(evaluation: Evaluation) -> Entry:
     }
 
 
+def _certificate(certificate: StrategyCertificate) -> list[Entry]:
+    nodes: list[Entry] = []
+    for node in certificate.nodes:
+        if isinstance(node, StrategyCut):
+            nodes.append(
+                {
+                    "operator": node.operator,
+                    "splits": list(node.splits),
+                    "inside": node.inside,
+                    "outside": node.outside,
+                }
+            )
+        else:
+            prices = [[list(first), list(second)] for first, second in node.prices]
+            nodes.append({"laws": dict(node.laws), "memory": node.memory, "prices": prices})
+    return nodes
+
+
 def solution_document(solution: Solution) -> Entry:
     """Plain data of a solution; the long tables come last."""
     return {
@@ -161,4 +180,5 @@ def solution_document(solution: Solution) -> Entry:
         "plan": _plan(solution.plan),
         "demand": _demand(solution.demand),
         "evaluation": _evaluation(solution.evaluation),
+        "certificate": None if solution.certificate is None else _certificate(solution.certificate),
     }

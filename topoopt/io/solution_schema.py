@@ -32,6 +32,7 @@ AllReduceRow = Annotated[tuple[Amount, Servers], Strict(False)]  # payload bytes
 SpanRow = Annotated[
     tuple[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)], Text, Text, Number, Number], Strict(False)
 ]  # lane, kind, label, start ms, end ms
+PriceRow = Annotated[tuple[list[Number], list[Number]], Strict(False)]  # of the splits of a producer, of a consumer
 ConvergenceRow = Annotated[tuple[Annotated[int, Field(ge=0)], Text, Number], Strict(False)]  # proposals, phase, best ms
 
 
@@ -157,6 +158,23 @@ class BaselineFile(FileModel):
     description: Text
 
 
+class CutFile(FileModel):
+    """Strategies divided in two by the split of an operator."""
+
+    operator: int = Field(ge=0, lt=MAX_OPERATORS)
+    splits: Annotated[list[Annotated[int, Field(ge=0, le=10_000)]], Field(max_length=10_000)]
+    inside: int = Field(ge=1, le=10_000)
+    outside: int = Field(ge=1, le=10_000)
+
+
+class CaseFile(FileModel):
+    """Multipliers that prove a bound for the strategies of one case."""
+
+    laws: Annotated[dict[Text, Amount], Field(max_length=1_000_000)]
+    memory: Amount
+    prices: list[PriceRow]
+
+
 class SolutionFile(FileModel):
     """Result of a co-optimisation."""
 
@@ -186,3 +204,4 @@ class SolutionFile(FileModel):
     evaluation: EvaluationFile
     baselines: Annotated[list[BaselineFile], Field(max_length=100)]
     convergence: list[ConvergenceRow]
+    certificate: Annotated[list[CutFile | CaseFile], Field(max_length=10_000)] | None = None

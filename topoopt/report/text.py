@@ -62,6 +62,7 @@ def summary_dict(solution: Solution) -> dict[str, Any]:
         "mean_hops": _finite(solution.mean_hops),
         "diameter_bound": _finite(solution.diameter_bound),
         "initial_ms": _finite(solution.initial_ms),
+        "notes": list(solution.notes),
         "baselines_ms": {line.fabric: _finite(line.iteration_time_ms) for line in solution.baselines},
         **traffic_summary(solution),
     }

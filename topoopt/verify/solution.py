@@ -15,6 +15,7 @@ from topoopt.verify.findings import Findings, Violation, as_float, as_int, diffe
 from topoopt.verify.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.plan_bounds import bounds_of
+from topoopt.verify.strategy_certificate import PROVED_BY, strategy_bound
 from topoopt.verify.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
 
 BOUND_RELATIVE = 1e-9
@@ -49,11 +50,17 @@ def check_solution(
         findings.guard("demand", "the demand", lambda: _check_demand(findings, solution, figures, traffic))
         findings.guard("distance", "the distances", lambda: _check_distances(findings, solution, figures))
         findings.guard("link-bytes", "the link loads", lambda: _check_links(findings, instance, solution, figures))
-    bounds = instance_bounds(cluster, workload) if bounds is None else bounds
-    tighter = bounds
+    proven = instance_bounds(cluster, workload) if bounds is None else bounds
+
+    def certified() -> None:
+        nonlocal proven
+        proven += _certified(findings, instance, solution)
+
+    findings.guard("certificate", "the certificate", certified)
+    tighter = proven
     if seen.parts is not None and seen.traffic is not None:
         tighter += bounds_of(cluster, workload, seen.parts, seen.traffic, seen.links if sound else None)
-    findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, bounds, tighter))
+    findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
     findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))
     return findings.violations()
 
@@ -191,6 +198,19 @@ def _check_bounds(
         findings.add("status", f"called optimal at {value!r} with a bound of {stated!r}")
     if solution.status not in (Status.OPTIMAL, Status.FEASIBLE):
         findings.add("status", f"a solution with a plan is called {solution.status}")
+
+
+def _certified(findings: Findings, instance: CoOptimisation, solution: Solution) -> tuple[Bound, ...]:
+    """What the proof that comes with the solution proves; nothing if there is none."""
+    if solution.certificate is None:
+        if solution.bound.proved_by == PROVED_BY:
+            findings.add("certificate", f"the bound is said to be proved by {PROVED_BY}, but no certificate is there")
+        return ()
+    try:
+        return (strategy_bound(instance.cluster, instance.workload, solution.certificate),)
+    except ValueError as error:
+        findings.add("certificate", str(error))
+        return ()
 
 
 def _check_baselines(findings: Findings, instance: CoOptimisation, solution: Solution) -> None:

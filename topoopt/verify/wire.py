@@ -48,15 +48,23 @@ class Between:
         producer, consumer: operator indices, producer first.
         byte_hops: float64[splits of producer, splits of consumer], least bytes times links crossed, forward; as much
             again flows backward.
+        received: same shape, least bytes any part of the consumer has from other servers (and returns backward).
+        sent: same shape, least bytes any part of the producer sends to other servers (and has back backward).
     """
 
     producer: int
     consumer: int
     byte_hops: NDArray[np.float64]
+    received: NDArray[np.float64]
+    sent: NDArray[np.float64]
 
 
 def between_all(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> tuple[Between, ...]:
-    """One entry per pair of operators joined by input edges, in order of consumer and producer."""
+    """One entry per pair of operators joined by input edges, in order of consumer and producer.
+
+    Several edges between the same two add up: each counts its largest transfer as the local one, so that the sum is no
+    more than what the parts exchange.
+    """
     hops = np.concatenate(([0], nearest_hops(cluster))).astype(np.float64)
     known: dict[tuple[object, ...], NDArray[np.float64]] = {}
     found: dict[tuple[int, int], NDArray[np.float64]] = {}
@@ -78,7 +86,8 @@ def between_all(cluster: Cluster, workload: Workload, choices: tuple[Choices, ..
                     dtype=np.float64,
                 )
             found[u, v] = found[u, v] + known[key] if (u, v) in found else known[key]
-    return tuple(Between(u, v, cost) for (u, v), cost in sorted(found.items(), key=lambda item: item[0][::-1]))
+    in_order = sorted(found.items(), key=lambda item: item[0][::-1])
+    return tuple(Between(u, v, cost[..., 0], cost[..., 1], cost[..., 2]) for (u, v), cost in in_order)
 
 
 def _ways(split: Split) -> tuple[int, int, int]:
@@ -92,12 +101,13 @@ def _least(
     splits: tuple[Split, Split],
     fraction: float,
     hops: NDArray[np.float64],
-) -> float:
-    """Least forward bytes times hops.
+) -> tuple[float, float, float]:
+    """Least forward bytes times hops; least bytes received by a consumer part; least sent by a producer part.
 
     Proof: the producer parts a consumer part reads stand on different servers, at most one of them on its own (0
     hops), the others no nearer than `nearest_hops`; the sum is least with the largest on the nearest (rearrangement
-    inequality). The same holds for the consumer parts that read a producer part. Both sums bound the total.
+    inequality). The same holds for the consumer parts that read a producer part. Both sums bound the total. A part has
+    all but its largest transfer from (or to) other servers at least.
     """
     first, second = splits
     rows = overlap(slices(workload.samples, second.sample_ways), slices(workload.samples, first.sample_ways))
@@ -107,8 +117,9 @@ def _least(
         (second.channel_ways, second.reduce_ways),
         (first.channel_ways, first.reduce_ways),
     )
-    sums = []
+    sums, moved = [], []
     for a, b in ((rows, columns), (rows.T, columns.T)):
+        least = np.inf
         patterns_a, times_a = np.unique(-np.sort(-a, axis=1), axis=0, return_counts=True)
         patterns_b, times_b = np.unique(-np.sort(-b, axis=1), axis=0, return_counts=True)
         total = 0.0
@@ -119,5 +130,7 @@ def _least(
                     size = np.floor(size * fraction * (1 - 1e-12))  # never above the exact size rounded down
                 largest_first = -np.sort(-size)
                 total += float(often_x * often_y) * float(largest_first @ hops[: len(size)])
+                least = min(least, float(largest_first[1:].sum()))
         sums.append(total)
-    return max(sums)
+        moved.append(least)
+    return max(sums), moved[0], moved[1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from solvers.heuristics.strategy.program_start import program_start
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
@@ -194,4 +195,7 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
     if cluster.server_memory_bytes is not None:
         for k in divisors:
             found.setdefault(stages(n, workload, k), f"{n // k} stages on cosets of {k}")
+    program = program_start(cluster, workload)
+    if program is not None:
+        found.setdefault(program, "strategy program")
     return tuple(Start(name, strategy) for strategy, name in found.items())
