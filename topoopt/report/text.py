@@ -158,6 +158,8 @@ def print_summary(solution: Solution, console: Console) -> None:
     console.print()
     console.print(_fabrics(solution))
     console.print()
+    for note in solution.notes:
+        console.print(Text(f"note: {note}", style="dim"))
     violations = solution.check.violations
     if solution.check.ok:
         console.print(Text("independent check passed", style="green"))
