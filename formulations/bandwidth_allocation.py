@@ -7,7 +7,7 @@ Flow and Capacity Design, chapter 8).
 
 Sets        TRANSFERS t; ROUTES k, each of one transfer t(k); SHARED r: links, egress and ingress of servers.
 Parameters  use[r, k] >= 0: part of route k's traffic that uses r;  capacity[r] > 0, Gbit/s;
-            floor[t] >= 0: rate that is kept (guaranteed, or reached before), Gbit/s;  ceiling[t], Gbit/s, may be infinite;
+            floor[t] >= 0: rate that is kept (guaranteed, or reached before), Gbit/s;  ceiling[t], Gbit/s, or infinite;
             gain[t] >= 0: how fast t rises with the level (0: does not rise);  worth[t] >= 0: of a unit of its rate.
 Variables   rate[k] >= 0, Gbit/s;  level >= 0 (only if some gain is above 0).
 

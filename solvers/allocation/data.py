@@ -55,7 +55,8 @@ class Shares:
 def network_of(problem: AllocationProblem) -> Network:
     """Everything finite that some route uses; unused links play no part."""
     m, n = len(problem.topology.arcs), problem.topology.servers
-    owner, shared, route, use = [], [], [], []
+    owner: list[int] = []
+    shared, route, use = [], [], []
     for t, transfer in enumerate(problem.transfers):
         ends = np.array([m + transfer.source, m + n + transfer.destination], dtype=np.int64)
         for part in transfer.routes:

@@ -42,7 +42,7 @@ def raise_levels(network: Network, shares: Shares, backend: str, stop: Stop) -> 
     """
     unit = float(network.capacity.max(initial=1.0))
     small = replace(network, capacity=network.capacity / unit)
-    # Numbers near 1 are what solvers do best with: rates in units of the largest capacity, gains in units of the largest.
+    # Numbers near 1 are what solvers do best with: rates and gains in units of the largest capacity and gain.
     own = Shares(shares.base / unit, shares.gain / shares.gain.max(), shares.ceiling / unit, shares.names)
     floor, gain = own.base.copy(), own.gain.copy()
     certificates: list[PriceCertificate] = []

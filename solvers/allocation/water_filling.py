@@ -71,7 +71,7 @@ def water_fill(network: Network, shares: Shares, stop: StopReason | None = None)
         frozen = np.unique(np.concatenate([use.indices[use.indptr[r] : use.indptr[r + 1]] for r in full]))
         frozen = frozen[reached[frozen] < 0]
         reached[frozen] = level
-        certificates += [_certificate(network, use, r, shareds, capped, frozen) for r in full]
+        certificates += [_certificate(network, use, r, shareds, capped, frozen) for r in full.tolist()]
         for t in frozen:
             on = slice(by_transfer.indptr[t], by_transfer.indptr[t + 1])
             places, parts = by_transfer.indices[on], by_transfer.data[on]

@@ -1,7 +1,8 @@
 """Bandwidth allocation without files or command line, from a problem to a checked solution.
 
-`problem.allocation_problem` builds a problem from a topology and transfers, `solve.solve_allocation` solves and checks
-it, `topoopt.verify.allocation.check_allocation` judges a solution without a solver.
+A problem is a `topoopt.core.allocation_problem.AllocationProblem` of transfers with routes, which `ShortestRoutes`,
+`path_route` and `mixed_route` make; `solve_allocation` solves and checks it, and
+`topoopt.verify.allocation.check_allocation` judges a solution without a solver. `methods` holds the literal table.
 """
 
 from topoopt.allocation.methods import ALLOCATION_METHODS

@@ -1,4 +1,4 @@
-"""Bandwidth allocation: rates of transfers on a fixed topology with fixed routes, or with a few routes to choose from."""
+"""Bandwidth allocation: rates of transfers on a fixed topology, with fixed routes or some to choose from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AllocationGoal(StrEnum):
 
 
 class Surplus(StrEnum):
-    """How the bandwidth above the guarantees is shared: max-min fair by weight, or so that the weighted sum is largest."""
+    """How bandwidth above the guarantees is shared: max-min fair by weight, or so that the weighted sum is largest."""
 
     MAX_MIN = "max-min"
     SUM = "sum"

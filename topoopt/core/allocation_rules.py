@@ -85,7 +85,7 @@ def problem_faults(problem: AllocationProblem) -> list[str]:
             found.append(f"transfer {place}: it has no route")
         for route in transfer.routes:
             fits = len(route.arcs) == len(route.fraction) > 0 and len(set(route.arcs.tolist())) == len(route.arcs)
-            if not fits or not (0 <= route.arcs.min() and route.arcs.max() < arcs and (route.fraction > 0).all()):
+            if not fits or not (0 <= route.arcs.min() <= route.arcs.max() < arcs and (route.fraction > 0).all()):
                 found.append(f"transfer {place}: a route that does not fit the topology")
             elif not _brings(problem, transfer, route.arcs, route.fraction):
                 found.append(f"transfer {place}: a route that does not lead from its source to its destination")

@@ -18,6 +18,9 @@ from topoopt.core.topology import Topology
 DUST = 1e-9
 """Part of the largest rate below which a difference of rates is rounding."""
 
+ROUNDING = 1e-12
+"""Relative difference of two figures that is none."""
+
 
 @dataclass(frozen=True, eq=False)
 class PriceCertificate:
@@ -151,4 +154,4 @@ class AllocationSolution:
         value, bound = self.objective.value, self.bound.value
         larger = max(abs(value), abs(bound))
         small = DUST * float(self.rates_gbps.max(initial=0.0)) if self.objective.unit == "Gbit/s" else 0.0
-        return 0.0 if larger == 0 or abs(value - bound) <= small else abs(value - bound) / larger
+        return 0.0 if abs(value - bound) <= max(small, ROUNDING * larger) else abs(value - bound) / larger

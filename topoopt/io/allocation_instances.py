@@ -79,7 +79,7 @@ def _shape_faults(file: AllocationFile) -> list[Fault]:
     if file.topology is None and (source is None or source.solution is None):
         allowed = "a mapping with one of family, links and file"
         faults.append(Fault(("topology",), "missing", allowed=allowed))
-    if file.surplus != "max-min" and file.objective != AllocationGoal.MIN_GUARANTEE:
+    if file.surplus != "max-min" and file.objective != AllocationGoal.MIN_GUARANTEE.value:
         message = f"plays no part for objective {file.objective}"
         faults.append(Fault(("surplus",), message, file.surplus, "with min-guarantee"))
     return faults
@@ -107,7 +107,7 @@ def _same_links(one: Topology, other: Topology) -> bool:
 
 def _capacities(file: AllocationFile, topology: Topology, findings: Findings) -> NDArray[np.float64]:
     """float64[m]."""
-    capacity = topology.multiplicity * float(file.link_gbps)
+    capacity = topology.multiplicity.astype(np.float64) * file.link_gbps
     ids = topology.arc_ids()
     pairs = Counter((tail, head) for tail, head, _ in file.capacities)
     for index, (tail, head, rate) in enumerate(file.capacities):
@@ -121,15 +121,13 @@ def _capacities(file: AllocationFile, topology: Topology, findings: Findings) ->
     return capacity
 
 
-def _server_rates(
-    given: float | list[float] | None, key: str, servers: int, findings: Findings
-) -> NDArray[np.float64] | None:
-    if isinstance(given, list) and len(given) != servers:
-        findings.add([Fault((key,), "wrong number of rates", str(len(given)), f"one number, or {servers} of them")])
-        return None
+def _server_rates(given: list[float] | None, key: str, servers: int, findings: Findings) -> NDArray[np.float64] | None:
     if given is None:
         return None
-    return np.array(given if isinstance(given, list) else [given] * servers, dtype=np.float64)
+    if len(given) not in (1, servers):
+        findings.add([Fault((key,), "wrong number of rates", str(len(given)), f"one number, or {servers} of them")])
+        return None
+    return np.array(given * servers if len(given) == 1 else given, dtype=np.float64)
 
 
 def _transfers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Strict
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from topoopt.io.co_optimisation_schema import SearchFile
 from topoopt.io.fields import MAX_BYTES, MAX_SERVERS, FileModel, FileName, Label, Rate, SchemaVersion
@@ -16,7 +16,20 @@ MAX_PATHS = 64
 ServerPath = Annotated[list[Server], Field(min_length=2, max_length=MAX_SERVERS)]
 Share = Annotated[float, Field(gt=0, le=1)]
 CapacityRow = Annotated[tuple[Server, Server, Rate], Strict(False)]
-ServerRates = Annotated[list[Rate], Field(min_length=2, max_length=MAX_SERVERS)]
+
+
+def _listed(value: object) -> object:
+    """One number stands for all servers."""
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+_RATE = {"type": "number", "minimum": 0.001, "maximum": 1e6}
+ServerRates = Annotated[
+    list[Rate],
+    Field(min_length=1, max_length=MAX_SERVERS),
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": _RATE, "minItems": 1, "maxItems": MAX_SERVERS}, _RATE]}),
+]
 
 
 class TransferFile(FileModel):
@@ -72,10 +85,10 @@ class AllocationFile(FileModel):
     capacities: Annotated[list[CapacityRow], Field(max_length=MAX_LINKS)] = Field(
         default=[], description="[tail, head, Gbit/s] for links of another rate, all parallel links together"
     )
-    egress_gbps: Rate | ServerRates | None = Field(
+    egress_gbps: ServerRates | None = Field(
         default=None, description="most a server sends of its own, one number or one a server; default: no limit"
     )
-    ingress_gbps: Rate | ServerRates | None = Field(
+    ingress_gbps: ServerRates | None = Field(
         default=None, description="most a server receives for itself, one number or one a server; default: no limit"
     )
     transfers: Annotated[list[TransferFile], Field(min_length=1, max_length=MAX_TRANSFERS)] | None = Field(

@@ -9,7 +9,7 @@ from pydantic import Field, Strict
 from topoopt.io.allocation_schema import MAX_PATHS, MAX_TRANSFERS
 from topoopt.io.fields import MAX_SERVERS, FileModel, SchemaVersion
 from topoopt.io.network_solution_schema import NetworkTopologyFile
-from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, Number, ObjectiveFile, Server, Text
+from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, ObjectiveFile, Server, Text
 from topoopt.io.topology_families import MAX_ARCS
 
 Index = Annotated[int, Field(ge=0, lt=MAX_ARCS + 2 * MAX_SERVERS)]

@@ -11,14 +11,15 @@ from markupsafe import Markup
 
 from topoopt.core.allocation_solution import AllocationSolution, DestinationRate
 from topoopt.core.status import Status
-from topoopt.report.format import counted, number, percent, shortened
 from topoopt.report.allocation_picture import link_picture
+from topoopt.report.format import counted, percent, shortened
+from topoopt.report.format import number as plain_number
 from topoopt.report.html import SHOWN_VIOLATIONS, Card, utilisation_legend
 from topoopt.report.links import sorted_chart
 from topoopt.report.svg import percentage
 
 TEMPLATE = "allocation.html.j2"
-SHOWN_TRANSFERS = 100
+SHOWN_TRANSFERS = 60
 SHOWN_ROWS = 200
 SHOWN_LINKS = 16
 FULL = 1e-6
@@ -37,6 +38,11 @@ OBJECTIVES = {
     "weighted_total_rate": "weighted sum of the rates",
     "completion_time": "completion time",
 }
+
+
+def number(value: float) -> str:
+    """As text; the last digits of a rate, which are rounding, do not decide how many are shown."""
+    return plain_number(float(f"{value:.9g}"))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Bounds on what any allocation of bandwidth can reach, evaluated in exact rational arithmetic.
 
-For prices l_r >= 0 of what is shared, p_t the least price of a route of transfer t, and y_t >= 0, every allocation obeys
-sum_t y_t x_t <= sum_r l_r capacity_r + sum_t max(0, y_t - p_t) max_t (weak duality), whoever found the prices. max_t is
-the largest rate the transfer's own routes and its limit allow, so that prices a little too low do little harm.
+For prices l_r >= 0 of what is shared, p_t the least price of a route of transfer t, and y_t >= 0, every allocation
+obeys sum_t y_t x_t <= sum_r l_r capacity_r + sum_t max(0, y_t - p_t) max_t (weak duality), whoever found the prices.
+max_t is the largest rate the transfer's own routes and its limit allow, so that prices a little too low do little harm.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ def check_bottlenecks(findings: Findings, problem: AllocationProblem, solution: 
 def check_certificates(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
     """Transfers with a choice of routes: the prices prove of every transfer that it cannot gain.
 
-    With prices as in `PriceCertificate`, a transfer t of the certificate gains at most (gap + what transfers of a higher
-    level have, times their y) / y_t while no transfer of a level as low as its own loses.
+    With prices as in `PriceCertificate`, a transfer t of the certificate gains at most (gap + what transfers of a
+    higher level have, times their y) / y_t while no transfer of a level as low as its own loses.
     """
     rates, level = solution.rates_gbps, _levels(problem, solution)
     _, gain = base_and_gain(problem)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -26,9 +28,7 @@ def path_route(topology: Topology, path: Sequence[int]) -> Route:
     if problem is not None:
         raise InputError(problem)
     ids = topology.arc_ids()
-    return Route(
-        np.array([ids[u, v] for u, v in zip(path, path[1:], strict=False)], dtype=np.int64), np.ones(len(path) - 1)
-    )
+    return Route(np.array([ids[u, v] for u, v in itertools.pairwise(path)], dtype=np.int64), np.ones(len(path) - 1))
 
 
 def path_problem(topology: Topology, path: Sequence[int]) -> str | None:
@@ -40,7 +40,7 @@ def path_problem(topology: Topology, path: Sequence[int]) -> str | None:
             return f"unknown server {server} on the path"
     if len(set(path)) < len(path):
         return f"the path visits server {next(v for v in path if list(path).count(v) > 1)} twice"
-    for tail, head in zip(path, path[1:], strict=False):
+    for tail, head in itertools.pairwise(path):
         if not ((topology.arcs[:, 0] == tail) & (topology.arcs[:, 1] == head)).any():
             return f"there is no link {tail} -> {head}"
     return None
@@ -51,7 +51,8 @@ def mixed_route(parts: Sequence[tuple[Route, float]]) -> Route:
     arcs = np.concatenate([route.arcs for route, _ in parts])
     fraction = np.concatenate([route.fraction * share for route, share in parts])
     distinct, place = np.unique(arcs, return_inverse=True)
-    return Route(distinct.astype(np.int64), np.bincount(place, weights=fraction, minlength=len(distinct)))
+    together = np.bincount(place, weights=fraction, minlength=len(distinct)).astype(np.float64)
+    return Route(distinct.astype(np.int64), together)
 
 
 class ShortestRoutes:
@@ -116,8 +117,8 @@ def routes_of_flow(topology: Topology, source: int, flow: NDArray[np.float64]) -
     stays = arriving - np.bincount(arcs[:, 0], weights=flow, minlength=n)
     targets = [int(v) for v in np.flatnonzero(stays > DUST * total) if v != source]
     used = np.flatnonzero(flow > 0)
-    graph = nx.DiGraph(arcs[used].tolist())
-    order = [v for v in nx.lexicographical_topological_sort(graph)] if len(used) else []
+    graph: Any = nx.DiGraph(arcs[used].tolist())
+    order = list(nx.lexicographical_topological_sort(graph)) if len(used) else []
     into: dict[int, list[int]] = {}
     for arc in used.tolist():
         into.setdefault(int(arcs[arc, 1]), []).append(arc)
@@ -139,7 +140,7 @@ def routes_of_flow(topology: Topology, source: int, flow: NDArray[np.float64]) -
 def _without_circles(arcs: NDArray[np.int64], flow: NDArray[np.float64]) -> NDArray[np.float64]:
     flow = np.where(flow > DUST * flow.max(initial=0.0), flow, 0.0)
     used = np.flatnonzero(flow)
-    graph = nx.DiGraph()
+    graph: Any = nx.DiGraph()
     graph.add_edges_from((int(arcs[arc, 0]), int(arcs[arc, 1]), {"arc": arc}) for arc in used.tolist())
     while not nx.is_directed_acyclic_graph(graph):
         circle = [graph.edges[edge[:2]]["arc"] for edge in nx.find_cycle(graph)]
