@@ -101,6 +101,7 @@ KINDS: dict[str, str] = {
     "co-optimisation": "topoopt.cli.kind_co_optimisation",
     "routing": "topoopt.cli.kind_network",
     "topology": "topoopt.cli.kind_network",
+    "allocation": "topoopt.cli.kind_allocation",
 }
 """Module of each kind."""
 

@@ -31,8 +31,7 @@ MAX_FLOW_CELLS = 1 << 27
 
 def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
     """Plain data of a solution; the long tables come last."""
-    objective, topology = solution.objective, solution.topology
-    lit = bool((topology.switches >= 0).any())
+    objective = solution.objective
     return {
         "schema_version": 1,
         "kind": f"{solution.kind}-solution",
@@ -51,17 +50,23 @@ def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
         "instance_sha256": solution.instance_sha256,
         "versions": dict(solution.versions),
         "notes": list(solution.notes),
-        "topology": {
-            "servers": topology.servers,
-            "degree": topology.degree,
-            "links": topology.links.value,
-            "origin": topology.origin,
-            "offsets": list(topology.offsets),
-            "switches": topology.switches.tolist() if lit else None,
-            "arcs": np.column_stack((topology.arcs, topology.multiplicity)).tolist(),
-        },
+        "topology": topology_document(solution.topology),
         "lengths": solution.certificate.lengths.tolist(),
         "flow": [_sparse(row) for row in solution.flow.flow],
+    }
+
+
+def topology_document(topology: Topology) -> dict[str, Any]:
+    """Plain data of the links of a solution."""
+    lit = bool((topology.switches >= 0).any())
+    return {
+        "servers": topology.servers,
+        "degree": topology.degree,
+        "links": topology.links.value,
+        "origin": topology.origin,
+        "offsets": list(topology.offsets),
+        "switches": topology.switches.tolist() if lit else None,
+        "arcs": np.column_stack((topology.arcs, topology.multiplicity)).tolist(),
     }
 
 
@@ -105,9 +110,9 @@ def write_network_solution(solution: NetworkSolution, path: str | os.PathLike[st
     write_text_atomically(path, network_solution_to_json(solution))
 
 
-def _faults(file: NetworkSolutionFile) -> list[Fault]:
-    """What the schema cannot state: indices in range, tables of fitting length."""
-    topology, n, m = file.topology, file.topology.servers, len(file.topology.arcs)
+def topology_faults(topology: NetworkTopologyFile) -> list[Fault]:
+    """What the schema cannot state about the links of a solution."""
+    n, m = topology.servers, len(topology.arcs)
     faults = []
     for index, (tail, head, _) in enumerate(topology.arcs):
         if max(tail, head) >= n:
@@ -119,6 +124,13 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
     ):
         allowed = f"{topology.degree} rows of {n}"
         faults.append(Fault(("topology", "switches"), "wrong size", allowed=allowed))
+    return faults
+
+
+def _faults(file: NetworkSolutionFile) -> list[Fault]:
+    """What the schema cannot state: indices in range, tables of fitting length."""
+    topology, n, m = file.topology, file.topology.servers, len(file.topology.arcs)
+    faults = topology_faults(topology)
     if len(file.lengths) != m:
         faults.append(Fault(("lengths",), "wrong number of lengths", str(len(file.lengths)), f"{m}, one for each arc"))
     if len(file.flow) != n:
@@ -133,7 +145,8 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
     return faults
 
 
-def _topology(file: NetworkTopologyFile) -> Topology:
+def topology_of_file(file: NetworkTopologyFile) -> Topology:
+    """The links of a solution."""
     rows = np.array(file.arcs, dtype=np.int32).reshape(-1, 3)
     n, d = file.servers, file.degree
     dark = np.full((d, n), -1, dtype=np.int32)
@@ -170,7 +183,7 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
         check=CheckResult(file.check.ok, tuple(file.check.violations)),
         seed=file.seed,
         method=file.method,
-        topology=_topology(file.topology),
+        topology=topology_of_file(file.topology),
         flow=SourceFlow(flow),
         certificate=LengthCertificate(np.array(file.lengths, dtype=np.float64)),
         diameter=file.diameter,

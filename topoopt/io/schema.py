@@ -9,9 +9,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from topoopt.core.allocation_problem import AllocationProblem
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.io.allocation_instances import read_allocation
+from topoopt.io.allocation_schema import AllocationFile
 from topoopt.io.co_optimisation import read_co_optimisation
 from topoopt.io.co_optimisation_schema import CoOptimisationFile
 from topoopt.io.documents import Document
@@ -19,7 +22,7 @@ from topoopt.io.faults import nearest_text, value_text
 from topoopt.io.network_instances import read_routing, read_topology
 from topoopt.io.network_schema import RoutingFile, TopologyFile
 
-Instance = CoOptimisation | RoutingProblem | TopologyProblem
+Instance = CoOptimisation | RoutingProblem | TopologyProblem | AllocationProblem
 """Union of the domain objects of all kinds."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -37,6 +40,7 @@ KINDS: dict[str, Kind] = {
     "co-optimisation": Kind(CoOptimisationFile, read_co_optimisation),
     "routing": Kind(RoutingFile, read_routing),
     "topology": Kind(TopologyFile, read_topology),
+    "allocation": Kind(AllocationFile, read_allocation),
 }
 
 

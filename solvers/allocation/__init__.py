@@ -1,0 +1,24 @@
+"""Bandwidth allocation on given routes: water-filling, and sequences of linear programs.
+
+`water_fill` covers transfers of one route each, `raise_levels` any number, `largest_total` the weighted sum;
+`clashing_guarantees` says why guarantees cannot be met.
+"""
+
+from solvers.allocation.clashes import clashing_guarantees
+from solvers.allocation.data import Network, Shares, network_of, shares_of
+from solvers.allocation.levels import raise_levels
+from solvers.allocation.result import AllocationResult
+from solvers.allocation.total import largest_total
+from solvers.allocation.water_filling import water_fill
+
+__all__ = [
+    "AllocationResult",
+    "Network",
+    "Shares",
+    "clashing_guarantees",
+    "largest_total",
+    "network_of",
+    "raise_levels",
+    "shares_of",
+    "water_fill",
+]

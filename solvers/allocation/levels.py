@@ -1,0 +1,92 @@
+"""Lexicographic max-min rates by a sequence of linear programs; routes may be chosen.
+
+Each program raises all transfers that can still rise to the highest common level. By complementary slackness a transfer
+whose row has a dual value above 0 is at that level in every optimal allocation, so it is held there; the duals are kept
+as the proof. The duals of the rising rows weighted by gain sum to 1, so that every round holds one transfer at least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.bandwidth_allocation import BandwidthAllocation, build_arrays
+from solvers.allocation.data import Network, Shares, fitted, program_of
+from solvers.allocation.result import AllocationResult
+from solvers.backends import SOLVERS, LpResult, SolverLimits
+from solvers.stop import Stop
+from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.errors import LimitError, TopooptError
+from topoopt.core.status import Status, StopReason
+
+CLEAR = 1e-3
+"""Part of the largest dual value from which a transfer counts as held; the others have their turn later."""
+
+PRICE_DUST = 1e-11
+"""Prices below this part of the largest are left out of a certificate."""
+
+
+def raise_levels(network: Network, shares: Shares, backend: str, stop: Stop) -> AllocationResult:
+    """Rates and their proofs; after a limit, those of the rounds that were done.
+
+    Args:
+        network, shares: what there is; the bases fit the capacities.
+        backend: name in `SOLVERS` of one that ends at a vertex.
+        stop: asked before every program.
+
+    Raises:
+        LimitError: the limit came before the first level was known.
+        TopooptError: the solver fails.
+    """
+    unit = float(network.capacity.max(initial=1.0))
+    small = replace(network, capacity=network.capacity / unit)
+    # Numbers near 1 are what solvers do best with: rates and gains in units of the largest capacity and gain.
+    own = Shares(shares.base / unit, shares.gain / shares.gain.max(), shares.ceiling / unit, shares.names)
+    floor, gain = own.base.copy(), own.gain.copy()
+    certificates: list[PriceCertificate] = []
+    rates: NDArray[np.float64] | None = None
+    level = 0.0
+    reason = None
+    while (gain > 0).any():
+        reason = stop.reason()
+        if reason is not None:
+            break
+        program = program_of(small, own, floor=floor, gain=gain)
+        result = _solved(program, backend, stop)
+        if result.x is None or result.row_dual is None or result.status is not Status.OPTIMAL:
+            if result.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED):
+                reason = result.stopped_by
+                break
+            raise TopooptError(f"{backend} fails on level {len(certificates) + 1}: {result.message}")
+        rates = result.x[: len(network.owner)]
+        level = max(level, float(result.x[-1]))
+        duals = np.maximum(result.row_dual[len(network.capacity) : len(network.capacity) + len(floor)], 0.0)
+        held = np.flatnonzero(gain * duals >= CLEAR * (gain * duals).max())
+        certificates.append(_certificate(network, result.row_dual, duals, held))
+        # Not above what this solution gives, so that it is one of the next program too.
+        given = np.bincount(network.owner, weights=rates)[held]
+        floor[held] = np.minimum(own.base[held] + own.gain[held] * level, given)
+        gain[held] = 0.0
+    if rates is None:
+        raise LimitError(f"stopped by {reason} before the first level was known")
+    found = fitted(network, rates * unit)
+    converged = StopReason.CONVERGED if reason is None else reason
+    return AllocationResult(found, tuple(certificates), converged, f"lp ({backend})", len(certificates))
+
+
+def _solved(program: BandwidthAllocation, backend: str, stop: Stop) -> LpResult:
+    return SOLVERS[backend](build_arrays(program), SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
+
+
+def _certificate(
+    network: Network, row_dual: NDArray[np.float64], duals: NDArray[np.float64], held: NDArray[np.int64]
+) -> PriceCertificate:
+    price = np.maximum(-row_dual[: len(network.capacity)], 0.0)
+    scale = max(float(price.max(initial=0.0)), float(duals.max(initial=0.0)))
+    priced = np.flatnonzero(price > PRICE_DUST * scale)
+    valued = np.flatnonzero(duals > PRICE_DUST * scale)
+    return PriceCertificate(
+        held, network.numbers[priced], price[priced] / scale, valued.astype(np.int64), duals[valued] / scale
+    )

@@ -1,0 +1,111 @@
+"""Weighted max-min fair rates of transfers with one route each, by progressive filling; exact up to rounding.
+
+All transfers rise together, rate = base + gain * level. When something shared is full, or a transfer reaches its
+ceiling, those on it keep their rates and the others go on (Bertsekas and Gallager, Data Networks, section 6.5). Routes
+may be split in given parts. At most R + T levels of O(R + T) each, and O(uses) in all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from solvers.allocation.data import Network, Shares, fitted
+from solvers.allocation.result import AllocationResult
+from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.status import StopReason
+
+TIE = 1e-12
+"""Relative difference of levels that counts as none."""
+
+STALE = 1e-6
+"""Part of a sum of gains that may be left over by subtracting the others."""
+
+
+def water_fill(network: Network, shares: Shares, stop: StopReason | None = None) -> AllocationResult:
+    """Rates, and for every level what was full there.
+
+    Args:
+        network, shares: every transfer has one route, and the bases fit the capacities.
+        stop: a reason to stop before anything was found.
+
+    Raises:
+        InputError: a transfer with several routes. LimitError: `stop` is given.
+    """
+    if stop is not None:
+        raise LimitError(f"stopped by {stop} before any rates were found")
+    if not network.single_route:
+        name = shares.names[int(np.argmax(np.bincount(network.owner) > 1))]
+        allowed = "auto, lp, lp-glop"
+        text = f"water-filling needs one route, or given shares, for every transfer; {name!r} has a choice"
+        raise InputError([Problem(text, path="search.method", value="water-filling", allowed=allowed)])
+    transfers, shareds = len(shares.base), len(network.capacity)
+    # A ceiling is one more thing to fill, shared with nobody.
+    capped = np.flatnonzero(np.isfinite(shares.ceiling))
+    rows = np.concatenate((network.shared, shareds + np.arange(len(capped))))
+    columns = np.concatenate((network.route, capped))
+    values = np.concatenate((network.use, np.ones(len(capped))))
+    use = csr_array((values, (rows, columns)), shape=(shareds + len(capped), transfers))
+    by_transfer = csr_array(use.T)
+    limit = np.concatenate((network.capacity, shares.ceiling[capped]))
+    free = np.maximum(limit - use @ shares.base, 0.0)
+    rising = use @ shares.gain
+    known = rising.copy()
+    open_users = np.diff(use.indptr).astype(np.int64)
+    reached = np.full(transfers, -1.0)
+    certificates = []
+    level = 0.0
+    levels = 0
+    while (reached < 0).any():
+        at = np.full(len(free), np.inf)
+        active = open_users > 0
+        at[active] = np.maximum(free[active], 0.0) / rising[active]
+        lowest = float(at.min(initial=np.inf))
+        if not np.isfinite(lowest):
+            raise AssertionError("a transfer that nothing limits")
+        level = max(level, lowest)  # rounding may bring it below the last one
+        levels += 1
+        full = np.flatnonzero(at <= lowest * (1 + TIE))
+        frozen = np.unique(np.concatenate([use.indices[use.indptr[r] : use.indptr[r + 1]] for r in full]))
+        frozen = frozen[reached[frozen] < 0]
+        reached[frozen] = level
+        certificates += [_certificate(network, use, r, shareds, capped, frozen) for r in full.tolist()]
+        for t in frozen:
+            on = slice(by_transfer.indptr[t], by_transfer.indptr[t + 1])
+            places, parts = by_transfer.indices[on], by_transfer.data[on]
+            free[places] -= parts * shares.gain[t] * level
+            rising[places] -= parts * shares.gain[t]
+            open_users[places] -= 1
+        # What is left after subtracting nearly everything is rounding: sum it up afresh.
+        stale = np.flatnonzero((rising < STALE * known) & (open_users > 0))
+        for r in stale:
+            on = slice(use.indptr[r], use.indptr[r + 1])
+            users, parts = use.indices[on], use.data[on]
+            waiting = reached[users] < 0
+            rates = shares.base[users] + shares.gain[users] * np.maximum(reached[users], 0.0)
+            free[r] = limit[r] - float(parts @ rates)
+            rising[r] = known[r] = float(parts[waiting] @ shares.gain[users[waiting]])
+    rates = np.minimum(shares.base + shares.gain * reached, shares.ceiling)
+    return AllocationResult(fitted(network, rates), tuple(certificates), StopReason.CONVERGED, "water-filling", levels)
+
+
+def _certificate(
+    network: Network,
+    use: csr_array,
+    place: int,
+    shareds: int,
+    capped: NDArray[np.int64],
+    frozen: NDArray[np.int64],
+) -> PriceCertificate:
+    """A price of 1 on what is full, where every transfer pays for its part; at a ceiling the transfer pays itself."""
+    if place >= shareds:
+        own = capped[place - shareds : place - shareds + 1]
+        nothing = np.zeros(0, dtype=np.int64)
+        return PriceCertificate(own, nothing, np.zeros(0), own, np.ones(1))
+    on = slice(use.indptr[place], use.indptr[place + 1])
+    users, parts = use.indices[on].astype(np.int64), use.data[on]
+    return PriceCertificate(
+        np.intersect1d(users, frozen), network.numbers[place : place + 1], np.ones(1), users, np.asarray(parts)
+    )

@@ -1,0 +1,73 @@
+"""Figures that follow from the rates of the routes: loads, what limits a transfer, what every server sends where."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.allocation import network_of
+from topoopt.core.allocation_problem import AllocationProblem
+from topoopt.core.allocation_solution import DUST, DestinationRate
+
+FULL = 1e-6
+"""Part of a capacity that may be free on what is called full."""
+
+
+def link_loads(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64[m+2n], rate on everything that is shared (numbering of the problem)."""
+    load = np.zeros(len(problem.shared_gbps()))
+    at = 0
+    m, n = len(problem.topology.arcs), problem.topology.servers
+    for transfer in problem.transfers:
+        for route in transfer.routes:
+            load[route.arcs] += route.fraction * route_gbps[at]
+            load[[m + transfer.source, m + n + transfer.destination]] += route_gbps[at]
+            at += 1
+    return load
+
+
+def limits_of(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> tuple[tuple[str, ...], ...]:
+    """For every transfer what is full on all its ways: full links of its routes, full servers, or its own limit.
+
+    With several routes, a full thing on any of them is named; each of them has one, or the transfer is at its limit.
+    """
+    network = network_of(problem)
+    load = link_loads(problem, route_gbps)[network.numbers]
+    full = load >= network.capacity * (1 - FULL)
+    found: list[dict[str, None]] = [{} for _ in problem.transfers]
+    for shared, route in zip(network.shared.tolist(), network.route.tolist(), strict=True):
+        if full[shared]:
+            found[int(network.owner[route])][network.names[shared]] = None
+    rates = np.bincount(network.owner, weights=route_gbps)
+    for names, rate, transfer in zip(found, rates, problem.transfers, strict=True):
+        if rate >= transfer.max_gbps * (1 - FULL):
+            names["its own limit"] = None
+    return tuple(tuple(names) for names in found)
+
+
+def destination_rates(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> tuple[DestinationRate, ...]:
+    """What every server sends towards each destination, its own and forwarded traffic, by next hop."""
+    arcs = problem.topology.arcs
+    out: dict[tuple[int, int], dict[int, float]] = {}
+    own: dict[tuple[int, int], float] = {}
+    at = 0
+    for transfer in problem.transfers:
+        for route in transfer.routes:
+            rate = float(route_gbps[at])
+            at += 1
+            pair = (transfer.source, transfer.destination)
+            own[pair] = own.get(pair, 0.0) + rate
+            for arc, part in zip(route.arcs.tolist(), route.fraction.tolist(), strict=True):
+                hops = out.setdefault((int(arcs[arc, 0]), transfer.destination), {})
+                head = int(arcs[arc, 1])
+                hops[head] = hops.get(head, 0.0) + part * rate
+    smallest = DUST * float(problem.capacity_gbps.max()) / 10
+    rows = []
+    for (server, destination), hops in sorted(out.items()):
+        used = tuple((head, rate) for head, rate in sorted(hops.items()) if rate > smallest)
+        mine = own.get((server, destination), 0.0)
+        total = sum(rate for _, rate in used)
+        if used:
+            passing = total - mine
+            rows.append(DestinationRate(server, destination, mine, passing if passing > smallest else 0.0, used))
+    return tuple(rows)

@@ -1,0 +1,157 @@
+"""The solution of an allocation problem: rates, what every server sends where, and the proof that the rates are right.
+
+Every figure is recomputed from the rates, none is a solver's claim. Wall-clock times are kept out, so that the same
+seed gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+from topoopt.core.topology import Topology
+
+DUST = 1e-9
+"""Part of the largest rate below which a difference of rates is rounding."""
+
+ROUNDING = 1e-12
+"""Relative difference of two figures that is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class PriceCertificate:
+    """Proof that some transfers can gain only at the cost of transfers that have no more (linear-programming duality).
+
+    With p_k the price of route k (sum of price times fraction over what it uses) and p_t the least of the routes of
+    transfer t, any allocation x obeys  sum_t y_t x_t <= sum_r price_r capacity_r + sum_t max(0, y_t - p_t) max_t.
+    Where the rates reach this bound, a transfer with y_t > 0 grows only if another one with y > 0 falls.
+
+    Attributes:
+        transfers: int64, the transfers it is about (indices); all have y > 0.
+        shared, price: int64 and float64, what is shared and has a price above 0 (numbering of `AllocationProblem`).
+        valued, multiplier: int64 and float64, the transfers with y > 0 and their y.
+    """
+
+    transfers: NDArray[np.int64]
+    shared: NDArray[np.int64]
+    price: NDArray[np.float64]
+    valued: NDArray[np.int64]
+    multiplier: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TransferRate:
+    """What a transfer gets.
+
+    Attributes:
+        name, source, destination: of the transfer.
+        rate_gbps: over all its routes.
+        route_gbps: over each of them.
+        completion_time_s: its size over its rate; None without a size.
+        limited_by: full links and limits that keep it from more, for people.
+    """
+
+    name: str
+    source: int
+    destination: int
+    rate_gbps: float
+    route_gbps: tuple[float, ...]
+    completion_time_s: float | None
+    limited_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DestinationRate:
+    """What one server sends towards one destination: the rate to configure there.
+
+    Attributes:
+        server, destination: where, and for whom.
+        own_gbps: traffic of the server itself.
+        forwarded_gbps: traffic of others that passes through.
+        next_hops: (neighbour, Gbit/s) by neighbour; the rates sum to own and forwarded traffic together.
+    """
+
+    server: int
+    destination: int
+    own_gbps: float
+    forwarded_gbps: float
+    next_hops: tuple[tuple[int, float], ...]
+
+    @property
+    def rate_gbps(self) -> float:
+        """All traffic towards the destination."""
+        return self.own_gbps + self.forwarded_gbps
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationSolution:
+    """Result of `topoopt solve` on an instance of kind `allocation`.
+
+    Attributes:
+        name: of the instance.
+        status, stopped_by: what is known, and why it stopped; optimal: all rates are proven, not only the objective.
+        goal, surplus: of the instance.
+        objective: its first figure: the smallest rate (over weight, or above the guarantee), a total, or a time.
+        bound: largest value any allocation can have; for a completion time the smallest.
+        check: verdict of the independent checker.
+        seed, method: of the run.
+        topology, capacity_gbps: of the instance.
+        transfers: what each one gets, in the order of the instance.
+        link_gbps: float64[m], rate on every arc.
+        servers: what every server sends towards each destination, sorted.
+        certificates: proofs of the rates; empty where every transfer has one route, which needs none.
+        instance_sha256: of the canonical instance.
+        versions: of topoopt, python and the libraries that matter.
+        notes: for people.
+    """
+
+    name: str
+    status: Status
+    stopped_by: StopReason
+    goal: str
+    surplus: str
+    objective: Objective
+    bound: Bound
+    check: CheckResult
+    seed: int
+    method: str
+    topology: Topology
+    capacity_gbps: NDArray[np.float64]
+    transfers: tuple[TransferRate, ...]
+    link_gbps: NDArray[np.float64]
+    servers: tuple[DestinationRate, ...]
+    certificates: tuple[PriceCertificate, ...]
+    instance_sha256: str
+    versions: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+
+    kind = "allocation"
+
+    @property
+    def rates_gbps(self) -> NDArray[np.float64]:
+        """float64[T], rate of every transfer."""
+        return np.array([transfer.rate_gbps for transfer in self.transfers])
+
+    @property
+    def completion_time_s(self) -> float | None:
+        """When the last transfer ends at these rates; None if some have no size."""
+        times = [transfer.completion_time_s for transfer in self.transfers]
+        known = [time for time in times if time is not None]
+        return max(known) if len(known) == len(times) else None
+
+    @property
+    def utilisation(self) -> NDArray[np.float64]:
+        """float64[m], rate over capacity of every arc."""
+        return self.link_gbps / self.capacity_gbps
+
+    @property
+    def gap(self) -> float:
+        """Distance of objective and bound, relative to the larger; 0 if it is rounding of the rates."""
+        value, bound = self.objective.value, self.bound.value
+        larger = max(abs(value), abs(bound))
+        small = DUST * float(self.rates_gbps.max(initial=0.0)) if self.objective.unit == "Gbit/s" else 0.0
+        return 0.0 if abs(value - bound) <= max(small, ROUNDING * larger) else abs(value - bound) / larger

@@ -1,0 +1,68 @@
+"""Shape of solution files of kind `allocation`. Long tables are rows of plain lists; comments name their columns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict
+
+from topoopt.io.allocation_schema import MAX_PATHS, MAX_TRANSFERS
+from topoopt.io.fields import MAX_SERVERS, FileModel, SchemaVersion
+from topoopt.io.network_solution_schema import NetworkTopologyFile
+from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, ObjectiveFile, Server, Text
+from topoopt.io.topology_families import MAX_ARCS
+
+Index = Annotated[int, Field(ge=0, lt=MAX_ARCS + 2 * MAX_SERVERS)]
+TransferIndex = Annotated[int, Field(ge=0, lt=MAX_TRANSFERS)]
+HopRow = Annotated[tuple[Server, Amount], Strict(False)]  # next hop, Gbit/s
+ServerRow = Annotated[
+    tuple[Server, Server, Amount, Amount, list[HopRow]], Strict(False)
+]  # server, destination, own Gbit/s, forwarded Gbit/s, next hops
+PriceRow = Annotated[tuple[Index, Amount], Strict(False)]  # link, egress or ingress (numbered in this order), price
+ValueRow = Annotated[tuple[TransferIndex, Amount], Strict(False)]  # transfer, multiplier
+
+
+class TransferRateFile(FileModel):
+    """What one transfer gets."""
+
+    name: Text
+    source: Server
+    destination: Server
+    rate_gbps: Amount
+    route_gbps: Annotated[list[Amount], Field(min_length=1, max_length=MAX_PATHS)]
+    completion_time_s: Amount | None
+    limited_by: Annotated[list[Text], Field(max_length=MAX_ARCS)]
+
+
+class CertificateFile(FileModel):
+    """Prices that prove the rates of some transfers."""
+
+    transfers: Annotated[list[TransferIndex], Field(max_length=MAX_TRANSFERS)]
+    prices: Annotated[list[PriceRow], Field(max_length=MAX_ARCS + 2 * MAX_SERVERS)]
+    multipliers: Annotated[list[ValueRow], Field(max_length=MAX_TRANSFERS)]
+
+
+class AllocationSolutionFile(FileModel):
+    """Result of `topoopt solve` on an instance of kind `allocation`."""
+
+    schema_version: SchemaVersion
+    kind: Literal["allocation-solution"]
+    name: Text
+    status: Literal["optimal", "feasible", "infeasible", "unknown"]
+    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
+    goal: Literal["max-min", "weighted", "min-guarantee", "completion-time"]
+    surplus: Literal["max-min", "sum"]
+    objective: ObjectiveFile
+    bound: BoundFile
+    check: CheckFile
+    seed: int = Field(ge=0)
+    method: Text
+    instance_sha256: Text
+    versions: dict[str, Text]
+    notes: list[Text]
+    topology: NetworkTopologyFile
+    capacity_gbps: Annotated[list[Amount], Field(max_length=MAX_ARCS)]
+    link_gbps: Annotated[list[Amount], Field(max_length=MAX_ARCS)] = Field(description="one for each arc")
+    transfers: Annotated[list[TransferRateFile], Field(min_length=1, max_length=MAX_TRANSFERS)]
+    servers: list[ServerRow] = Field(description="what every server sends towards each destination")
+    certificates: list[CertificateFile] = Field(description="see PriceCertificate; none where every route is given")
