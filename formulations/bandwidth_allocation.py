@@ -121,7 +121,7 @@ def _column_names(data: BandwidthAllocation) -> tuple[str, ...]:
     within = np.empty(len(order), dtype=np.int64)
     within[order] = np.arange(len(order)) - first[data.owner[order]]
     columns = [
-        f"rate[{names[t]}]" if choice[t] == 1 else f"rate[{names[t]},{k}]"
+        f"rate_{names[t]}" if choice[t] == 1 else f"rate_{names[t]}_{k}"
         for t, k in zip(data.owner.tolist(), within.tolist(), strict=True)
     ]
     return tuple(columns + ["level"] * data.rises())
@@ -131,9 +131,9 @@ def _row_names(data: BandwidthAllocation) -> tuple[str, ...]:
     names = _names(data.transfer_names, data.transfers)
     shared = _names(data.shared_names, len(data.capacity))
     return (
-        *(f"fit[{name}]" for name in shared),
-        *(f"keep[{name}]" for name in names),
-        *(f"limit[{names[t]}]" for t in data.limited()),
+        *(f"fit_{name}" for name in shared),
+        *(f"keep_{name}" for name in names),
+        *(f"limit_{names[t]}" for t in data.limited()),
     )
 
 
@@ -141,20 +141,21 @@ def build_pyomo(data: BandwidthAllocation) -> Any:
     """The same as a Pyomo model, to be read and to be compared with; small instances only."""
     import pyomo.environ as pyo
 
-    routes, shares = range(len(data.owner)), range(len(data.capacity))
-    use = {(int(r), int(k)): float(u) for r, k, u in zip(data.shared, data.route, data.use, strict=True)}
-    of = {t: [k for k in routes if data.owner[k] == t] for t in range(data.transfers)}
+    shares = range(len(data.capacity))
+    label = [name.removeprefix("rate_") for name in _column_names(data)[: len(data.owner)]]
+    use = {(int(r), label[k]): float(u) for r, k, u in zip(data.shared, data.route, data.use, strict=True)}
+    of = {t: [k for k, owner in zip(label, data.owner, strict=True) if owner == t] for t in range(data.transfers)}
 
     model = pyo.ConcreteModel("bandwidth allocation")
-    model.routes = pyo.Set(initialize=list(routes))
-    model.shared = pyo.Set(initialize=[r for r in shares if any((r, k) in use for k in routes)])
+    model.routes = pyo.Set(initialize=label)
+    model.shared = pyo.Set(initialize=[r for r in shares if any((r, k) in use for k in label)])
     model.transfers = pyo.Set(initialize=list(of))
     model.limited = pyo.Set(initialize=data.limited().tolist())
     model.rate = pyo.Var(model.routes, bounds=(0.0, None))
     model.level = pyo.Var(bounds=(0.0, None if data.rises() else 0.0))
 
     def fits(block: Any, r: int) -> Any:
-        return sum(use[r, k] * block.rate[k] for k in routes if (r, k) in use) <= float(data.capacity[r])
+        return sum(use[r, k] * block.rate[k] for k in label if (r, k) in use) <= float(data.capacity[r])
 
     def kept(block: Any, t: int) -> Any:
         return sum(block.rate[k] for k in of[t]) - float(data.gain[t]) * block.level >= float(data.floor[t])

@@ -10,6 +10,7 @@ from typing import Any
 from formulations import (
     allreduce_mix,
     allreduce_topology,
+    bandwidth_allocation_data,
     circulant_flow,
     concurrent_flow,
     concurrent_flow_hops,
@@ -70,6 +71,11 @@ FORMULATIONS: Mapping[str, Formulation] = {
         ("topology",),
         allreduce_topology.from_topology,
         {"volume": VOLUME, "symmetry": Option("1: rules that break symmetry", 1, most=1)},
+    ),
+    "bandwidth_allocation": Formulation(
+        "rates of transfers that share links: all rise together (the first step of fair rates), or the largest total",
+        ("allocation",),
+        bandwidth_allocation_data.from_allocation,
     ),
     "circulant_flow": Formulation(
         "routing on a circulant, one load per class of arcs; routings for a grid of lengths (an upper bound)",

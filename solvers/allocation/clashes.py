@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.bandwidth_allocation import build_arrays
-from solvers.allocation.data import Network, Shares, program_of
+from formulations.bandwidth_allocation_data import Network, Shares, program_of
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
 from solvers.stop import Stop
 from topoopt.core.errors import LimitError

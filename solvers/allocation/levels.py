@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.bandwidth_allocation import BandwidthAllocation, build_arrays
-from solvers.allocation.data import Network, Shares, fitted, program_of
+from formulations.bandwidth_allocation_data import Network, Shares, fitted, program_of
 from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.bandwidth_allocation import build_arrays
-from solvers.allocation.data import Network, Shares, fitted, program_of
+from formulations.bandwidth_allocation_data import Network, Shares, fitted, program_of
 from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop

@@ -37,12 +37,28 @@ OPTIMA = {
     "concurrent_flow_hops": 10 / 3,
     "path_split": 10 / 3,
     "joint_topology": -1 / 2,
+    "bandwidth_allocation": -50.0,  # the long transfer shares each link of 100 Gbit/s with another one
+}
+
+ALLOCATION: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "allocation",
+    "name": "parking-lot",
+    "topology": {"links": [[0, 1], [1, 2]], "servers": 3},
+    "link_gbps": 100,
+    "objective": "max-min",
+    "transfers": [
+        {"name": "long", "source": 0, "destination": 2},
+        {"name": "first", "source": 0, "destination": 1},
+        {"name": "second", "source": 1, "destination": 2},
+    ],
 }
 
 
 def instance_for(name: str, folder: Path) -> Path:
     """An instance that the formulation takes."""
-    return write(folder, ROUTING if "routing" in FORMULATIONS[name].kinds else TOPOLOGY)
+    documents = {"routing": ROUTING, "topology": TOPOLOGY, "allocation": ALLOCATION}
+    return write(folder, next(document for kind, document in documents.items() if kind in FORMULATIONS[name].kinds))
 
 
 def optimum(program: LpArrays) -> float:

@@ -13,6 +13,7 @@ from formulations import (
     allreduce_mix_pyomo,
     allreduce_topology,
     allreduce_topology_pyomo,
+    bandwidth_allocation,
     circulant_flow,
     concurrent_flow,
     concurrent_flow_hops,
@@ -24,6 +25,7 @@ from formulations import (
 from formulations.allreduce_mix import AllReduceMix, RingGroup
 from formulations.allreduce_topology import AllReduceTopology
 from formulations.arrays import LpArrays, with_names
+from formulations.bandwidth_allocation import BandwidthAllocation
 from formulations.concurrent_flow import ConcurrentFlow
 from formulations.hop_lp import HopLp
 from formulations.joint_topology import JointTopology, Symmetry
@@ -55,6 +57,19 @@ SPLIT = PathSplit(
     price=np.array([0.5, 0.0, 0.25]),
 )
 """Two ways for demand 0 (2 on resource 0, or 3 on resource 1), one for demand 1 (1 on resource 0); two families."""
+
+RATES = BandwidthAllocation(
+    owner=np.array([0, 0, 1]),
+    shared=np.array([0, 1, 0]),
+    route=np.array([0, 1, 2]),
+    use=np.array([1.0, 0.5, 1.0]),
+    capacity=np.array([10.0, 4.0]),
+    floor=np.array([1.0, 0.0]),
+    ceiling=np.array([np.inf, 3.0]),
+    gain=np.array([2.0, 1.0]),
+    worth=np.array([0.0, 0.5]),
+)
+"""Transfer 0 over link 0, or half of it over link 1; transfer 1 over link 0, at most 3; 0 has 1 guaranteed."""
 
 LOAD, CAPACITY, CLASSES = np.array([[3.0, 1.0], [2.0, 4.0]]), np.array([1.0, 2.0]), [1, 2]
 """Two routings over classes 1 and 2, the latter of two links."""
@@ -121,6 +136,10 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
     "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),
     "path_split": (_split, lambda: path_split.build_pyomo(SPLIT)),
+    "bandwidth_allocation": (
+        lambda: bandwidth_allocation.build_arrays(RATES),
+        lambda: bandwidth_allocation.build_pyomo(RATES),
+    ),
     "circulant_flow": (_circulant, lambda: circulant_flow.build_pyomo(LOAD, CAPACITY, CLASSES)),
     "allreduce_mix": (
         lambda: allreduce_mix.build_arrays(MIX),

@@ -36,14 +36,14 @@ def two_transfers() -> BandwidthAllocation:
 
 GOLDEN = """\
 Minimize
- cost: + 0 rate(a,0) + 0 rate(a,1) + 0 rate(b) - level
+ cost: + 0 rate_a_0 + 0 rate_a_1 + 0 rate_b - level
 Subject To
- fit(x): + rate(a,0) + rate(b) <= 4
- fit(y): + 0.5 rate(a,1) <= 5
- fit(z): + 0.5 rate(a,1) <= 6
- keep(a): + rate(a,0) + rate(a,1) - level >= 0.5
- keep(b): + rate(b) - 2 level >= 1
- limit(b): + rate(b) <= 3
+ fit_x: + rate_a_0 + rate_b <= 4
+ fit_y: + 0.5 rate_a_1 <= 5
+ fit_z: + 0.5 rate_a_1 <= 6
+ keep_a: + rate_a_0 + rate_a_1 - level >= 0.5
+ keep_b: + rate_b - 2 level >= 1
+ limit_b: + rate_b <= 3
 """
 
 

@@ -28,6 +28,7 @@ HELPERS = {
     "joint_topology_arrays",
     "joint_topology_pyomo",
     "rows",  # collects programs row by row
+    "bandwidth_allocation_data",  # from the problem to the data of bandwidth_allocation
     "allreduce_mix_pyomo",
     "allreduce_topology_pyomo",
     "strategy_choice",  # programs of jobs, whose data come from solvers and checker: tests of their own
@@ -44,7 +45,7 @@ Terms = dict[str, float]
 def readable(name: str) -> str:
     """`flow[0,1,2]` as `flow_0_1_2`; of two rules the reference states both ends, or the earlier one."""
     head, _, index = name.partition("[")
-    parts = [part for part in index.rstrip("]").split(",") if part]
+    parts = [part.strip("'") for part in index.rstrip("]").split(",") if part]
     if head == "row_order":
         parts = parts[:2]
     if head == "prefix":

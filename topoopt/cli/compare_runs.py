@@ -140,7 +140,7 @@ def run_of(start: Start) -> Run:
         proved_by=f"no such method of kind {instance.kind}",
         checked=False,
         wall_s=0.0,
-        maximise=entrant.contest.maximise,
+        maximise=entrant.contest.maximise(entrant.instance),
     )
     if start.wishes is None:
         return failed

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.kinds import KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
-from topoopt.core.allocation_problem import AllocationProblem
+from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 
@@ -149,4 +149,26 @@ def _search_problems(problem: AllocationProblem) -> list[Problem]:
     return search_problems(problem, problem.search.method)
 
 
-COMMANDS = KindCommands(solve_allocation_command, check_allocation_file, _report, _search_problems)
+def _methods(problem: AllocationProblem) -> tuple[str, ...]:
+    from topoopt.allocation import ALLOCATION_METHODS
+
+    return tuple(ALLOCATION_METHODS)
+
+
+def _run(problem: AllocationProblem, wishes: Wishes) -> AllocationSolution:
+    from topoopt.allocation import solve_allocation
+
+    return solve_allocation(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+
+
+def _maximise(problem: AllocationProblem) -> bool:
+    return problem.goal is not AllocationGoal.COMPLETION_TIME
+
+
+COMMANDS = KindCommands(
+    solve_allocation_command,
+    check_allocation_file,
+    _report,
+    _search_problems,
+    Contest(_methods, _run, maximise=_maximise),
+)

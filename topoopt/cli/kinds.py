@@ -68,13 +68,13 @@ class Contest:
         run: (instance, wishes) -> checked solution. Raises InputError where the method does not cover the instance,
             InfeasibleError, LimitError.
         takes_budget: whether `wishes.budget` means something.
-        maximise: whether a larger objective is better.
+        maximise: whether a larger objective of this instance is better.
     """
 
     methods: Callable[[Any], Sequence[str]]
     run: Callable[[Any, Wishes], Found]
     takes_budget: bool = False
-    maximise: bool = False
+    maximise: Callable[[Any], bool] = lambda _: False
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from topoopt.core.allocation_solution import AllocationSolution, DestinationRate
@@ -14,8 +13,8 @@ from topoopt.core.status import Status
 from topoopt.report.allocation_picture import link_picture
 from topoopt.report.format import counted, percent, shortened
 from topoopt.report.format import number as plain_number
-from topoopt.report.html import SHOWN_VIOLATIONS, Card, utilisation_legend
 from topoopt.report.links import sorted_chart
+from topoopt.report.page import Card, render_page, utilisation_legend
 from topoopt.report.svg import percentage
 
 TEMPLATE = "allocation.html.j2"
@@ -198,22 +197,14 @@ def use_chart(solution: AllocationSolution) -> Markup:
 
 def render_allocation(solution: AllocationSolution) -> str:
     """The whole report as one HTML page; names from the instance are escaped. Same solution, same bytes."""
-    environment = Environment(
-        loader=PackageLoader("topoopt.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     servers, hidden_rows = server_rows(solution)
     bars = transfer_bars(solution)
-    return environment.get_template(TEMPLATE).render(
+    return render_page(
+        TEMPLATE,
+        solution.check,
         solution=solution,
         subtitle=subtitle(solution),
         cards=cards(solution),
-        violations=solution.check.violations[:SHOWN_VIOLATIONS],
-        hidden_violations=max(0, len(solution.check.violations) - SHOWN_VIOLATIONS),
         bars=bars,
         hidden_bars=len(solution.transfers) - len(bars),
         timed=any(bar.ends for bar in bars),

@@ -1,14 +1,16 @@
-"""An allocation problem in arrays."""
+"""An allocation problem in the arrays of `bandwidth_allocation`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.bandwidth_allocation import BandwidthAllocation
-from topoopt.core.allocation_problem import GBIT_BYTES, AllocationGoal, AllocationProblem
+from formulations.arrays import LpArrays
+from formulations.bandwidth_allocation import BandwidthAllocation, build_arrays
+from topoopt.core.allocation_problem import GBIT_BYTES, AllocationGoal, AllocationProblem, Surplus
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +119,14 @@ def program_of(
         transfer_names=shares.names,
         shared_names=network.names,
     )
+
+
+def from_allocation(problem: AllocationProblem, options: Mapping[str, float]) -> LpArrays:
+    """The first program of an allocation: all transfers rise together, or the largest total where that is the goal."""
+    network, shares = network_of(problem), shares_of(problem)
+    if problem.goal is AllocationGoal.MIN_GUARANTEE and problem.surplus is Surplus.SUM:
+        return build_arrays(program_of(network, shares, worth=shares.gain))
+    return build_arrays(program_of(network, shares, gain=shares.gain))
 
 
 def fitted(network: Network, rates: NDArray[np.float64]) -> NDArray[np.float64]:
