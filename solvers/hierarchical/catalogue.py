@@ -96,7 +96,7 @@ def _settled(data: BandwidthProgram, plain: BandwidthProgram, near: Array, choos
         lower[fixed] = upper[fixed] = list(speeds.values())
         rest = replace(plain, lower=lower, upper=upper, speeds=((),) * len(bandwidth))
         try:
-            start = starting_point(rest, stop.remaining_s())
+            start = starting_point(rest, stop.remaining_s(), endless=data.ratio)
             if rest.time_limit_ns is not None:
                 start = within_limit(rest, start, stop)
         except (InfeasibleError, LimitError):

@@ -68,7 +68,7 @@ def solve_program(
         InputError: nothing limits a bandwidth, or cost may vanish. InfeasibleError: nothing satisfies the constraints.
         LimitError: no time for a first point.
     """
-    start = starting_point(plain, stop.remaining_s())
+    start = starting_point(plain, stop.remaining_s(), endless=ratio)
     if ratio:
         refuse_vanishing(plain)
     if plain.time_limit_ns is not None:

@@ -20,12 +20,13 @@ EXPLAIN_S = 5.0
 """Time to find the clashing constraints."""
 
 
-def starting_point(plain: BandwidthProgram, time_s: float | None = None) -> Array:
+def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endless: bool = False) -> Array:
     """float64[D]: bandwidths within all linear constraints, the least one that is needed as large as can be.
 
     Args:
         plain: the program of time, or of cost, without tau.
         time_s: limit; 0 leaves no time.
+        endless: whether bandwidths may go without limit, since their cost counts.
 
     Raises:
         InputError: time falls for ever as a bandwidth grows.
@@ -36,9 +37,9 @@ def starting_point(plain: BandwidthProgram, time_s: float | None = None) -> Arra
     for j, speeds in enumerate(plain.speeds):
         if speeds:
             upper[j] = min(upper[j], speeds[-1])
-    if plain.time_limit_ns is None:
+    if plain.time_limit_ns is None and not endless:
         refuse_endless(plain, upper)
-    else:
+    elif plain.time_limit_ns is not None:
         upper = np.where(np.isfinite(upper), upper, _ample(plain))
     program = widest_arrays(plain, upper, loaded)
     result = SOLVERS["highs-simplex"](program, SolverLimits(time_s=time_s, feasibility=1e-9))

@@ -96,17 +96,17 @@ def random_instance(seed: int, dimensions: int = 3, **fields: Any) -> dict[str, 
     tensor = [size if place < cut else 1 for place, size in enumerate(sizes)]
     data = [1 if place < cut else size for place, size in enumerate(sizes)]
 
-    def size_bytes() -> float:
-        return float(rng.uniform(1e7, 3e9).round())
+    def size_bytes() -> int:
+        return round(rng.uniform(1e7, 3e9))
 
     layers = [
         layer(
             f"layer {number}",
             repeat=int(rng.integers(1, 4)),
-            forward=phase(float(rng.uniform(0, 3e6).round()), ("all-reduce", size_bytes(), "tensor")),
-            input_gradient=phase(float(rng.uniform(0, 3e6).round()), ("all-gather", size_bytes() / 100, "tensor")),
+            forward=phase(round(rng.uniform(0, 3e6)), ("all-reduce", size_bytes(), "tensor")),
+            input_gradient=phase(round(rng.uniform(0, 3e6)), ("all-gather", size_bytes() / 100, "tensor")),
             weight_gradient=phase(
-                float(rng.uniform(0, 3e6).round()),
+                round(rng.uniform(0, 3e6)),
                 ("reduce-scatter", size_bytes(), "data"),
                 ("all-to-all", size_bytes(), None),
             ),
@@ -114,7 +114,7 @@ def random_instance(seed: int, dimensions: int = 3, **fields: Any) -> dict[str, 
         for number in range(3)
     ]
     own = job("job", *layers, communicators={"tensor": tensor, "data": data}, loop=fields.pop("loop", "no-overlap"))
-    net = network(sizes, prices, total_gbytes_per_s=float(rng.uniform(50, 900).round()))
+    net = network(sizes, prices, total_gbytes_per_s=round(rng.uniform(50, 900)))
     return instance(net, own, **fields)
 
 
