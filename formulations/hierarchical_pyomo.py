@@ -1,4 +1,4 @@
-"""The program of `hierarchical_bandwidth` as a Pyomo model: to be read, and to be compared with; small instances only."""
+"""The program of `hierarchical_bandwidth` as a Pyomo model: to be read and compared with, on small instances."""
 
 from __future__ import annotations
 

@@ -22,6 +22,9 @@ Array = NDArray[np.float64]
 ACCURACY = 1e-7
 """Relative gap to close; branch and bound is right to about 1e-9 of the objective."""
 
+SPEED_SEEDS = np.geomspace(1e-2, 1e2, 41)
+"""First tangents, as multiples of the relaxed optimum."""
+
 MAX_ROUNDS = 60
 NONE_FITS = "no choice of speeds satisfies the constraints"
 
@@ -40,7 +43,7 @@ def minimise_speeds(data: BandwidthProgram, plain: BandwidthProgram, relaxed: Op
     best: Optimum | None = None
     bound = relaxed.bound
     scale = scale_at(data, relaxed, data.columns_of(relaxed.bandwidth))
-    tangents = seeds(data, scale.columns, 41, 1e-2, 1e2)
+    tangents = seeds(data, scale.columns, SPEED_SEEDS)
     paths = paths_at(data, relaxed.bandwidth, [[] for _ in data.timelines])
     for rounds in range(1, MAX_ROUNDS + 1):
         reason = stop.reason()

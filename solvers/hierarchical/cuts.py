@@ -27,6 +27,10 @@ ACCURACY = 1e-9
 NEAR = 1e-4
 """Gap at which the arrays are scaled anew, at the best point."""
 
+FAR_SEEDS = np.geomspace(1e-4, 1e4, 41)
+NEAR_SEEDS = np.sort(np.concatenate((np.geomspace(0.8, 1.25, 21), (0.2, 0.4, 2.5, 5.0))))
+"""First tangents, as multiples of the starting point: over eight decades, or close to a point that is nearly right."""
+
 MAX_ROUNDS = 200
 STALLED = 12
 """Rounds without progress after which rounding is to blame."""
@@ -84,7 +88,7 @@ def minimise(
     best = Optimum(start, data.objective_of(start), -np.inf, None, 0, StopReason.GAP)
     columns = data.columns_of(start)
     scale = scale_at(data, best, columns)
-    tangents = seeds(data, scale.columns, 9, 0.2, 5.0) if near else seeds(data, scale.columns, 41, 1e-4, 1e4)
+    tangents = seeds(data, scale.columns, NEAR_SEEDS if near else FAR_SEEDS)
     paths = paths_at(data, start, [[] for _ in data.timelines])
     fine, idle = near, 0
     for rounds in range(1, MAX_ROUNDS + 1):
@@ -107,7 +111,7 @@ def minimise(
             return best
         if not fine and best.gap <= NEAR:
             fine, scale = True, scale_at(data, best, data.columns_of(best.bandwidth))
-            tangents = seeds(data, scale.columns, 9, 0.2, 5.0)
+            tangents = seeds(data, scale.columns, NEAR_SEEDS)
         tangents = with_tangents(data, tangents, columns, scale)
         tangents = with_tangents(data, tangents, priced, scale)
         paths = paths_at(data, data.bandwidth_of(columns), paths)
@@ -124,9 +128,9 @@ def scale_at(data: BandwidthProgram, best: Optimum, columns: Array) -> Scale:
     return Scale(reference, best.objective, best.objective)
 
 
-def seeds(data: BandwidthProgram, reference: Array, count: int, low: float, high: float) -> list[Array]:
-    points = np.geomspace(low, high, count)
-    return [points * one if used else np.zeros(0) for one, used in zip(reference, data.loaded, strict=True)]
+def seeds(data: BandwidthProgram, reference: Array, factors: Array) -> list[Array]:
+    """Tangents at these multiples of a point, in the columns that count."""
+    return [factors * one if used else np.zeros(0) for one, used in zip(reference, data.loaded, strict=True)]
 
 
 def with_tangents(data: BandwidthProgram, tangents: list[Array], columns: Array, scale: Scale) -> list[Array]:

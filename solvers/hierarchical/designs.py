@@ -125,6 +125,9 @@ def best_design(problem: HierarchicalProblem, stop: Stop) -> Choice:
         bounds[design] = max(bounds[design], found.bound)
         if found.objective < target:
             best = (design, found)
+        if found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED):
+            reason = found.stopped_by
+            break
     if best is None:
         raise failure or InfeasibleError("no design satisfies the constraints")
     return _choice(best, bounds, formulas, tuple(proofs), opened, reason)

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from hierarchical_cases import instance, job, network, problem_of, solved
 
+from solvers.hierarchical import best_design
+from solvers.stop import Stop
 from topoopt.core.errors import InputError
 from topoopt.core.hierarchy_workload import Loop
+from topoopt.core.status import StopReason
 from topoopt.hierarchical.solve import solve_hierarchical
 from topoopt.workloads.hierarchical_transformer import (
     Choices,
@@ -40,8 +43,8 @@ def modelled(net: dict[str, Any], **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("loop", ["no-overlap", "dp-overlap"])
 def test_best_of_all_designs(objective: str, loop: str) -> None:
     """The design found is the best when every design is solved by itself."""
-    net = network([4, 2, 4], [2.0, 8.0, 30.0], total_gbytes_per_s=200.0)
-    document = modelled(net, objective=objective, loop=loop, strategies={"microbatches": 2})
+    net = network([4, 2, 2], [2.0, 8.0, 30.0], total_gbytes_per_s=200.0)
+    document = modelled(net, objective=objective, loop=loop, strategies={"microbatches": 2, "pipeline": [1, 2]})
     problem = problem_of(document)
     assert len(problem.designs) > 20
     values = [solve_hierarchical(replace(problem, designs=(design,))).objective.value for design in problem.designs]
@@ -96,7 +99,7 @@ def test_strategies_that_exist() -> None:
     assert len(set(free)) == len(free)
     assert all(degrees_of(mapping)[2] % 3 == 0 for mapping in free)  # three divides nothing but the batch
     held = 16.0 * (4 * 1024**2 + 4 * 8 * 1024**2) * 8
-    tight = list(mappings(model, Npu(100.0, held / 12), Choices(), [4, 2, 3]))
+    tight = list(mappings(model, Npu(100.0, held / 6), Choices(), [4, 2, 3]))
     assert 0 < len(tight) < len(free)
     assert all(
         degrees_of(mapping)[0] > 1 or degrees_of(mapping)[1] > 1 or degrees_of(mapping)[3] > 1 for mapping in tight
@@ -192,3 +195,28 @@ def test_jobs_beside_models() -> None:
     found = solved(document)
     assert [one.name for one in found.jobs] == ["gpt", "plain"]
     assert "gpt:" in found.design_name
+
+
+class Countdown(Stop):
+    """Says stop after so many questions."""
+
+    left = 0
+
+    def reason(self) -> StopReason | None:
+        """TIME once the questions are used up."""
+        self.left -= 1
+        return StopReason.TIME if self.left < 0 else None
+
+
+@pytest.mark.parametrize("questions", [0, 1, 2, 5, 20, 60])
+def test_stopping_early_leaves_a_true_bound(questions: int) -> None:
+    """Whenever the search is stopped, what it found is allowed and its bound is below the true optimum."""
+    net = network([4, 2, 2], [2.0, 8.0, 30.0], total_gbytes_per_s=200.0)
+    document = modelled(net, objective="time-times-cost")
+    problem = problem_of(document)
+    best = solved(document).objective.value
+    stop = Countdown()
+    stop.left = questions
+    found = best_design(problem, stop)
+    assert found.stopped_by is StopReason.TIME or found.bound >= found.optimum.objective * (1 - 2e-9)
+    assert found.bound <= best * (1 + 1e-9) <= found.optimum.objective * (1 + 2e-9)
