@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from scipy.sparse import block_array, csc_array
 
 from formulations.arrays import LpArrays
-from formulations.hierarchical_bandwidth import BandwidthProgram, Blocks, Scale
+from formulations.hierarchical_bandwidth import Blocks, Scale
+from formulations.hierarchical_program import BandwidthProgram
 
 Array = NDArray[np.float64]
 

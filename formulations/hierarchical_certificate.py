@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import BandwidthProgram, Blocks, Scale
+from formulations.hierarchical_bandwidth import Blocks, Scale
+from formulations.hierarchical_program import BandwidthProgram
 from formulations.hierarchical_timeline import Path
 
 Array = NDArray[np.float64]

@@ -17,34 +17,33 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import COST_CAP, BandwidthProgram
+from formulations.hierarchical_program import COST_CAP, BandwidthProgram
 
 Array = NDArray[np.float64]
 
 
 def formula_bound(plain: BandwidthProgram, *, ratio: bool) -> float:
     """The bound for a program without tau; `ratio`: of time x cost."""
-    parts = []
+    parts: list[tuple[float, Array]] = []
     for timeline, weight in zip(plain.timelines, plain.weights, strict=True):
         path = timeline.longest(np.zeros(len(timeline.groups)))
         whole = timeline.volumes.sum(axis=1, keepdims=True)
         spread = path.sizes @ (timeline.volumes**2 / whole) if timeline.tasks is None else np.zeros(len(plain.names))
-        parts.append((weight * path.compute_ns, weight * spread))
+        parts.append((float(weight) * path.compute_ns, weight * spread))
     if not plain.worst_case:
-        parts = [(sum(one for one, _ in parts), sum((own for _, own in parts), start=np.zeros(len(plain.names))))]
-    found = [_bound(plain, ratio, float(compute), spread) for compute, spread in parts]
-    return float(max(found))
+        parts = [(sum(one for one, _ in parts), np.sum([own for _, own in parts], axis=0))]
+    return max(_bound(plain, ratio, compute, spread) for compute, spread in parts)
 
 
 def _bound(plain: BandwidthProgram, ratio: bool, compute: float, spread: Array) -> float:
-    even: float = float(np.sqrt(spread).sum()) ** 2
-    priced: float = float(np.sqrt(spread * plain.price).sum()) ** 2
+    even = float(np.square(np.sqrt(spread).sum()))
+    priced = float(np.square(np.sqrt(spread * plain.price).sum()))
     total = (plain.rows == 1.0).all(axis=1)
     if plain.time_limit_ns is not None:
         left = plain.time_limit_ns - compute
         return plain.fixed_cost + priced / left if left > 0 else np.inf
     if ratio:
-        least = max(plain.row_lower[total].max(initial=0.0), 0.0)
+        least = float(plain.row_lower[total].max(initial=0.0))
         return compute * (plain.fixed_cost + least * float(plain.price.min())) + priced
     bound = compute + even / float(plain.row_upper[total].min(initial=np.inf))
     if COST_CAP in plain.row_names:

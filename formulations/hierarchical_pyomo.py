@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import BandwidthProgram
+from formulations.hierarchical_program import BandwidthProgram
 from formulations.hierarchical_timeline import Path
 
 
@@ -18,7 +18,7 @@ def build_pyomo(data: BandwidthProgram, tangents: list[NDArray[np.float64]], pat
     columns, jobs = range(len(data.names)), range(len(data.timelines))
     groups = [(w, g) for w in jobs for g in range(len(data.timelines[w].groups))]
     model = pyo.ConcreteModel("hierarchical bandwidth")
-    model.bandwidth = pyo.Var(columns, bounds=lambda _, j: (float(data.lower[j]), _end(data.upper[j])))
+    model.bandwidth = pyo.Var(columns, bounds=lambda _, j: (float(data.lower[j]), _end(float(data.upper[j]))))
     model.reciprocal = pyo.Var(columns, bounds=(0.0, None))
     model.byte_time = pyo.Var(groups, bounds=(0.0, None))
     model.time = pyo.Var(jobs, bounds=(0.0, None))
@@ -36,7 +36,7 @@ def build_pyomo(data: BandwidthProgram, tangents: list[NDArray[np.float64]], pat
             model.tangent.add(model.reciprocal[j] + model.bandwidth[j] / point**2 >= 2.0 / point)
     for row, low, high in zip(data.rows.tolist(), data.row_lower, data.row_upper, strict=True):
         total = sum(value * model.bandwidth[j] for j, value in enumerate(row))
-        model.limit.add(pyo.inequality(_end(low), total, _end(high)))
+        model.limit.add(pyo.inequality(_end(float(low)), total, _end(float(high))))
     fleet = sum(float(data.weights[w]) * model.time[w] for w in jobs)
     if data.worst_case:
         model.worst = pyo.Var(bounds=(0.0, None))

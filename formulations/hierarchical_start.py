@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.arrays import LpArrays
-from formulations.hierarchical_bandwidth import BandwidthProgram
+from formulations.hierarchical_program import BandwidthProgram
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import BandwidthProgram, Scale, build_arrays, with_ratio
+from formulations.hierarchical_bandwidth import Scale, build_arrays
 from formulations.hierarchical_catalogue import chosen_speeds, with_catalogue
+from formulations.hierarchical_program import BandwidthProgram, with_ratio
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
 from solvers.hierarchical.cuts import Optimum, minimise, paths_at, scale_at, seeds, with_tangents
 from solvers.hierarchical.limit import within_limit

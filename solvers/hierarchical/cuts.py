@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import BandwidthProgram, Blocks, Scale, build_arrays
+from formulations.hierarchical_bandwidth import Blocks, Scale, build_arrays
 from formulations.hierarchical_certificate import Multipliers, lower_bound, multipliers_of
+from formulations.hierarchical_program import BandwidthProgram
 from formulations.hierarchical_timeline import Path
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop

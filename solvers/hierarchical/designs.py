@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.hierarchical_bandwidth import BandwidthProgram, plain_program, with_ratio
 from formulations.hierarchical_certificate import Multipliers
 from formulations.hierarchical_formula import formula_bound
+from formulations.hierarchical_program import BandwidthProgram, plain_program, with_ratio
 from solvers.hierarchical.catalogue import minimise_speeds
 from solvers.hierarchical.cuts import Optimum, minimise
 from solvers.hierarchical.limit import TooSlowError, within_limit

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import BandwidthProgram
+from formulations.hierarchical_program import BandwidthProgram
 from solvers.hierarchical.cuts import Optimum, minimise
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.hierarchical_bandwidth import BandwidthProgram
+from formulations.hierarchical_program import BandwidthProgram
 from solvers.hierarchical.catalogue import minimise_speeds
 from solvers.hierarchical.cuts import Optimum, minimise
 from solvers.hierarchical.designs import solve_program

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import BandwidthProgram
 from formulations.hierarchical_certificate import implied_upper
+from formulations.hierarchical_program import BandwidthProgram
 from formulations.hierarchical_start import endless_arrays, widest_arrays
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from formulations.hierarchical_bandwidth import plain_program
+from formulations.hierarchical_program import plain_program
 from solvers.hierarchical import best_design, front
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of

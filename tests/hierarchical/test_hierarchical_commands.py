@@ -187,4 +187,4 @@ def test_names_are_escaped_in_the_report(tmp_path: Path) -> None:
     """A job named like markup does not become markup."""
     own = job("<script>alert(1)</script>")
     solve(tmp_path, instance(network([4, 8], [1.0, 2.0], total_gbytes_per_s=10.0), own))
-    assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
+    assert "<script>alert" not in (tmp_path / "out" / "report.html").read_text()

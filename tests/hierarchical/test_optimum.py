@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from formulations.hierarchical_bandwidth import Scale, build_arrays, plain_program, program_of
+from formulations.hierarchical_bandwidth import Scale, build_arrays
+from formulations.hierarchical_program import plain_program, program_of
 from formulations.hierarchical_pyomo import build_pyomo
 from solvers.backends import SOLVERS
 from solvers.hierarchical import minimise, starting_point

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import BandwidthProgram
 from formulations.hierarchical_certificate import Multipliers
+from formulations.hierarchical_program import BandwidthProgram
 from topoopt.core.hierarchy import Design
 from topoopt.core.hierarchy_solution import CollectiveTime, JobTime
 

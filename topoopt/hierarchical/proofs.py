@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchical_bandwidth import BandwidthProgram
 from formulations.hierarchical_certificate import Multipliers
+from formulations.hierarchical_program import BandwidthProgram
 from solvers.hierarchical import Proof
 from topoopt.core.hierarchy_solution import BandwidthCertificate, DesignProof, GroupShare, PathWeight
 

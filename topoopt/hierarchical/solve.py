@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from formulations.hierarchical_bandwidth import BandwidthProgram, plain_program
+from formulations.hierarchical_program import BandwidthProgram, plain_program
 from solvers.hierarchical import Choice, best_design, front
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem

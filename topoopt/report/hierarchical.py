@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.status import Status
-from topoopt.report.format import counted, percent
+from topoopt.report.format import percent
 from topoopt.report.hierarchical_figures import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest
 from topoopt.report.hierarchical_format import duration, gigabytes, money, rate, times
-from topoopt.report.html import SHOWN_VIOLATIONS, Card
+from topoopt.report.page import Card, check_card, render_page, run_rows
 
 TEMPLATE = "hierarchical.html.j2"
 SHOWN_ROWS = 60
@@ -35,9 +33,7 @@ def headline(solution: HierarchicalSolution) -> tuple[Card, ...]:
     proven = "good" if solution.status is Status.OPTIMAL else ""
     gap = f"{solution.gap:.1e}" if 0 < solution.gap < 5e-4 else percent(solution.gap)
     cards.append(Card("gap to the lower bound", gap, f"{solution.status.value}: {solution.bound.proved_by}", proven))
-    check = solution.check
-    verdict = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
-    cards.append(Card("independent check", "passed" if check.ok else "failed", verdict, "good" if check.ok else "bad"))
+    cards.append(check_card(solution.check))
     return tuple(cards)
 
 
@@ -89,36 +85,27 @@ def job_rows(solution: HierarchicalSolution) -> tuple[tuple[str, ...], ...]:
 
 def provenance(solution: HierarchicalSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
-    objective = solution.objective
+    bound = f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"
     return (
-        ("instance", f"{solution.name} ({solution.kind})"),
-        ("instance SHA-256", solution.instance_sha256 or "not recorded"),
+        *run_rows(solution),
         ("design", f"{solution.design_name} ({solution.design + 1} of {solution.designs})"),
-        ("method", solution.method),
-        ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
-        ("objective", f"{objective.name}, {objective.value!r} {objective.unit}"),
-        ("lower bound", f"{solution.bound.value!r} {objective.unit}, proved by: {solution.bound.proved_by}"),
+        ("lower bound", bound),
+        ("check again, without a solver", "topoopt check INSTANCE solution.json"),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     )
 
 
 def render_hierarchical(solution: HierarchicalSolution) -> str:
     """The whole report as one HTML page; names from the instance are escaped. Same solution, same bytes."""
-    environment = Environment(
-        loader=PackageLoader("topoopt.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     bars, keys = collective_bars(solution)
     shape = " × ".join(f"{block} {size}" for block, size in zip(solution.blocks, solution.sizes, strict=True))
-    return environment.get_template(TEMPLATE).render(
+    return render_page(
+        TEMPLATE,
+        solution.check,
         solution=solution,
         subtitle=f"{math.prod(solution.sizes):,} NPUs · {shape} · least {solution.objective.name.replace('-', ' ')}",
-        cards=headline(solution),
-        violations=solution.check.violations[:SHOWN_VIOLATIONS],
+        verdict=headline(solution),
+        comparisons=(),
         bandwidths=bandwidth_bars(solution),
         dimensions=dimension_rows(solution),
         bars=bars,

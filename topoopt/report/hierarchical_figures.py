@@ -165,9 +165,9 @@ def pareto_plot(solution: HierarchicalSolution) -> Markup:
     for name, css, t, c in marks:
         place = x_at(t)
         shapes.append(element("circle", cx=percentage(place), cy=y_at(c), r=7.0, class_=f"dot {css}"))
-        anchor, shift = ("end", -12) if place > 0.7 else ("start", 12)
+        anchor, shift = ("end", -4) if place > 0.7 else ("start", 4)
         shapes.append(
-            element("text", name, x=percentage(place), y=y_at(c) + 4, dx=shift, text_anchor=anchor, class_="halo")
+            element("text", name, x=percentage(place), y=y_at(c) - 10, dx=shift, text_anchor=anchor, class_="halo")
         )
     return picture(*shapes, label="Cost against time", class_="chart", height=int(BASE + 40))
 
