@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.benchmarks.bench_evaluation import evaluation_figures
+from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_studies import study_figures
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:
         "routing": routing_figures,
         "studies": study_figures,
         "topology-search": topology_search_figures,
+        "hierarchical": hierarchical_figures,
     }
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")

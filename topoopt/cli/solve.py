@@ -31,7 +31,8 @@ def solve(
     """Find a parallelization strategy, a topology and routes of least iteration time; write and check the plan.
 
     Instances of kind routing and topology: route a demand, or choose the links as well, so that theta, the largest
-    link utilisation, is least.
+    link utilisation, is least. Kind hierarchical-bandwidth: choose the bandwidth of every dimension of a hierarchical
+    network, and strategies and shape where the instance leaves them open.
     """
     output = Output.choose(as_json)
 

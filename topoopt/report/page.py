@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import CheckResult, Solution
 from topoopt.report.format import counted
@@ -35,7 +36,7 @@ def check_card(check: CheckResult) -> Card:
     )
 
 
-def run_rows(solution: Solution | NetworkSolution) -> tuple[tuple[str, str], ...]:
+def run_rows(solution: Solution | NetworkSolution | HierarchicalSolution) -> tuple[tuple[str, str], ...]:
     """Name and value pairs of the instance and the run."""
     return (
         ("instance", f"{solution.name} ({solution.kind})"),
