@@ -10,16 +10,19 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.io.co_optimisation import read_co_optimisation
 from topoopt.io.co_optimisation_schema import CoOptimisationFile
 from topoopt.io.documents import Document
 from topoopt.io.faults import nearest_text, value_text
+from topoopt.io.hierarchical_instances import read_hierarchical
+from topoopt.io.hierarchical_schema import HierarchicalFile
 from topoopt.io.network_instances import read_routing, read_topology
 from topoopt.io.network_schema import RoutingFile, TopologyFile
 
-Instance = CoOptimisation | RoutingProblem | TopologyProblem
+Instance = CoOptimisation | HierarchicalProblem | RoutingProblem | TopologyProblem
 """Union of the domain objects of all kinds."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -35,6 +38,7 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "co-optimisation": Kind(CoOptimisationFile, read_co_optimisation),
+    "hierarchical-bandwidth": Kind(HierarchicalFile, read_hierarchical),
     "routing": Kind(RoutingFile, read_routing),
     "topology": Kind(TopologyFile, read_topology),
 }
