@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from topoopt.cli import import_traces
+from topoopt.cli.import_traces import positive
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
@@ -42,27 +44,28 @@ def _sizes(texts: list[str]) -> dict[str, int]:
     return sizes
 
 
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise InputError([Problem("must be a positive finite number", path=name, value=str(value))])
-
-
-def _name_of(file: Path) -> str:
+def name_of(file: Path) -> str:
     """Name of an instance after a file, without what names may not hold."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", file.stem).lstrip("._+-")[:100] or "imported"
 
 
-def _write(path: Path, name: str, cluster: dict[str, Any], workload: Workload, output: Output) -> int:
-    from topoopt.io.instance_file import write_instance
+def workload_instance(name: str, cluster: dict[str, Any], workload: Workload) -> dict[str, Any]:
+    """Document of a `co-optimisation` instance."""
     from topoopt.io.workload_document import workload_document
 
-    document = {
+    return {
         "schema_version": 1,
         "kind": "co-optimisation",
         "name": name,
         "cluster": cluster,
         "workload": workload_document(workload),
     }
+
+
+def _write(path: Path, name: str, cluster: dict[str, Any], workload: Workload, output: Output) -> int:
+    from topoopt.io.instance_file import write_instance
+
+    document = workload_instance(name, cluster, workload)
     write_instance(document, path)
     summary = {
         "instance": str(path),
@@ -120,7 +123,7 @@ def flexnet_profile(
             element, local, intra = "flexnet", "flexnet", 200.0
         if element not in ("actual", "flexnet"):
             raise InputError([Problem("unknown element sizes", value=element, allowed="actual, flexnet")])
-        _positive("--link-gbps", link_gbps)
+        positive("--link-gbps", link_gbps)
         profile = read_profile(file)
         workload = workload_from_profile(
             model,
@@ -139,7 +142,7 @@ def flexnet_profile(
             "local_allreduce": local,
             "gpu_memory_gib": gpu_memory_gib,
         }
-        return _write(out, name or _name_of(file), cluster, workload, output)
+        return _write(out, name or name_of(file), cluster, workload, output)
 
     output.run(command)
 
@@ -161,7 +164,7 @@ def flexnet_taskgraph(
         from topoopt.io.flexnet_taskgraph import read_flexnet_taskgraph
         from topoopt.io.taskgraph_workload import local_allreduce_gbps, workload_of_taskgraph
 
-        _positive("--link-gbps", link_gbps)
+        positive("--link-gbps", link_gbps)
         content = read_flexnet_taskgraph(file)
         workload = workload_of_taskgraph(content)
         local_gbps = local_allreduce_gbps(content.graph)
@@ -175,6 +178,10 @@ def flexnet_taskgraph(
             "links": links,
             "gpu_memory_gib": None,
         }
-        return _write(out, name or _name_of(file), cluster, workload, output)
+        return _write(out, name or name_of(file), cluster, workload, output)
 
     output.run(command)
+
+
+app.command("chakra")(import_traces.chakra)
+app.command("astrasim-network")(import_traces.astrasim_network)

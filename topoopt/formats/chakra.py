@@ -102,7 +102,9 @@ def _describe() -> Any:
             type_name=f".{PACKAGE}.{name.capitalize()}List",
         )
     _message(file, "Metadata", (("version", 1, text, _OPTIONAL, ""), ("attr", 2, nested, _REPEATED, "Attribute")))
-    _message(file, "Values", tuple((key, k, text, _OPTIONAL, "") for k, key in enumerate(("values", "shapes", "types"), 1)))
+    _message(
+        file, "Values", tuple((key, k, text, _OPTIONAL, "") for k, key in enumerate(("values", "shapes", "types"), 1))
+    )
     _message(
         file,
         "Node",

@@ -22,13 +22,14 @@ def compute_ns(content: TraceContent, peak_tflops: float | None) -> tuple[Matrix
         content: the traces.
         peak_tflops: rate at which compute nodes run that state operations instead of a time, 10^12 a second.
     """
-    known = content.compute_us * 1000.0
+    known = content.compute_us.astype(np.float64) * 1000.0
     if not content.operations.any():
         return known, ()
     total = f"{content.operations.max():.6g} operations on the busiest rank"
     if peak_tflops is None:
         return known, (f"compute nodes without a time ({total}) are not counted: --peak-tflops tells their rate",)
-    return known + content.operations / peak_tflops / 1000.0, (f"{total} at {peak_tflops:g} TFLOP/s",)
+    added: Matrix = known + content.operations / peak_tflops / 1000.0
+    return added, (f"{total} at {peak_tflops:g} TFLOP/s",)
 
 
 def servers_of(content: TraceContent, ranks_per_server: int) -> int:
@@ -41,7 +42,14 @@ def servers_of(content: TraceContent, ranks_per_server: int) -> int:
     if rest or n < 2:
         allowed = f"a divisor of {content.ranks} less than it"
         raise InputError(
-            [Problem("wrong number of ranks in a server", path="--gpus-per-server", value=str(ranks_per_server), allowed=allowed)]
+            [
+                Problem(
+                    "wrong number of ranks in a server",
+                    path="--gpus-per-server",
+                    value=str(ranks_per_server),
+                    allowed=allowed,
+                )
+            ]
         )
     return n
 
@@ -54,13 +62,11 @@ def between_servers(matrix: Matrix, servers: int) -> Matrix:
     return folded
 
 
-def topology_document(
-    name: str, traffic_bytes: Matrix, *, degree: int, links: str, link_gbps: float
-) -> dict[str, Any]:
+def topology_document(name: str, traffic_bytes: Matrix, *, degree: int, links: str, link_gbps: float) -> dict[str, Any]:
     """Instance of kind `topology`.
 
-    Demand is in Gbit/s if the iteration took a millisecond (bytes x 8 / 10^6), so theta is the time in milliseconds that the
-    busiest link needs for the traffic of one iteration.
+    Demand is in Gbit/s if the iteration took a millisecond (bytes x 8 / 10^6), so theta is the time in milliseconds
+    that the busiest link needs for the traffic of one iteration.
     """
     return {
         "schema_version": 1,

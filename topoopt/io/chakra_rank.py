@@ -62,7 +62,8 @@ def attributes(node: Any) -> dict[str, Any]:
     return found
 
 
-def _host_operator(node: Any) -> bool:
+def host_operator(node: Any) -> bool:
+    """Whether a node runs on the host and only launches work."""
     return any(attribute.name == "is_cpu_op" and _truth(attribute) for attribute in node.attr)
 
 
@@ -71,13 +72,20 @@ def _truth(attribute: Any) -> bool:
     return bool(kind) and not kind.endswith("_list") and bool(getattr(attribute, kind))
 
 
+def operations_of(node: Any) -> float:
+    """Operations a compute node states, 0 if none."""
+    value = attributes(node).get("num_ops")
+    return float(value) if isinstance(value, int | float) and 0 < value < float("inf") else 0.0
+
+
 def process_groups(node: Any) -> dict[str, tuple[int, ...]]:
     """Process groups that a PyTorch metadata node states as JSON inside its inputs; none if there are none."""
     text = node.inputs.values
     if "pg_name" not in text:
         return {}
     listed = re.search(r"\[\s*\{.*\}\s*\]", text, re.DOTALL)
-    for candidate in (listed.group(), listed.group().replace('\\"', '"')) if listed else ():
+    text = listed.group() if listed else ""
+    for candidate in (text, text.replace('\\"', '"')):
         try:
             entries = json.loads(candidate)
             return {str(entry["pg_name"]): _ranks(entry.get("ranks", [])) for entry in entries if "pg_name" in entry}
@@ -163,14 +171,12 @@ def read_rank(file: FilePath, rank: int, ranks: int) -> RankTrace:
         trace.nodes += 1
         kind = node.type
         if kind == NodeType.COMP:
-            if _host_operator(node):
+            if host_operator(node):
                 trace.host_us += node.duration_micros
             elif node.duration_micros:
                 trace.compute_us += node.duration_micros
             else:
-                operations = attributes(node).get("num_ops")
-                if isinstance(operations, int | float) and operations > 0:
-                    trace.operations += operations
+                trace.operations += operations_of(node)
         elif kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
             _communication(node, trace, ranks, faults)
         elif kind == NodeType.METADATA:

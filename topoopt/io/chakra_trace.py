@@ -6,14 +6,15 @@ the sizes of the dimensions), otherwise all ranks. With the trace of one rank of
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path as FilePath
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.chakra import CommType
@@ -53,8 +54,8 @@ def read_comm_groups(path: str | os.PathLike[str], ranks: int) -> dict[str, tupl
     return groups
 
 
-class _Resolver:
-    """Members of groups, and what had to be assumed about them."""
+class Resolver:
+    """Members of groups; collects what had to be assumed (`notes`) and what is wrong (`problems`)."""
 
     def __init__(self, ranks: int, groups: Groups, dims: tuple[int, ...]) -> None:
         self.ranks, self.groups, self.dims = ranks, groups, dims
@@ -64,6 +65,7 @@ class _Resolver:
         self.problems: list[Problem] = []
 
     def members(self, trace: RankTrace, group: str | None, involved: tuple[bool, ...], file: str) -> tuple[int, ...]:
+        """Ranks of a collective of one rank."""
         if group is not None:
             known = trace.groups.get(group, self.groups.get(group))
             if known is None and group not in ALL_RANKS:
@@ -91,6 +93,7 @@ class _Resolver:
         return tuple(sorted(int(base + offset) for offset in offsets))
 
     def notes(self) -> list[str]:
+        """For people."""
         notes = []
         if self.unknown:
             shown = ", ".join(value_text(name) for name in sorted(self.unknown)[:8])
@@ -103,7 +106,7 @@ class _Resolver:
 def _shifted(members: Sequence[int], ranks: int) -> list[tuple[int, ...]] | None:
     """All groups that look like `members` (an arithmetic progression) in an SPMD job, None if that is not clear."""
     p = len(members)
-    steps = {b - a for a, b in zip(members, members[1:], strict=False)}
+    steps = {b - a for a, b in itertools.pairwise(members)}
     stride = next(iter(steps), 1)
     if len(steps) > 1 or ranks % (stride * p):
         return None
@@ -137,18 +140,33 @@ def read_chakra(
         allowed = f"2 to {MAX_SERVERS}" + ("; for the trace of one rank say how many there are" if n == 1 else "")
         raise InputError([Problem("wrong number of ranks", shown, None, "--ranks", str(n), allowed)])
     if given not in (1, n):
-        raise InputError([Problem("the traces are of another number of ranks", shown, None, "--ranks", str(n), str(given))])
+        raise InputError(
+            [Problem("the traces are of another number of ranks", shown, None, "--ranks", str(n), str(given))]
+        )
     if dims and math.prod(dims) != n:
         allowed = f"sizes whose product is {n}"
-        raise InputError([Problem("the dimensions hold another number of ranks", shown, None, "dims", str(dims), allowed)])
+        raise InputError(
+            [Problem("the dimensions hold another number of ranks", shown, None, "dims", str(dims), allowed)]
+        )
     groups = read_comm_groups(comm_groups, n) if comm_groups is not None else {}
-    resolver = _Resolver(n, groups, dims)
+    resolver = Resolver(n, groups, dims)
     calls: dict[tuple[CommType, tuple[int, ...], int, tuple[bool, ...]], dict[int, int]] = defaultdict(dict)
     sent, received = (np.zeros((n, n), dtype=np.int64) for _ in range(2))
     compute, operations = np.zeros(n, dtype=np.int64), np.zeros(n)
     nodes = unsized = host = 0
     if max(files) >= n:
-        raise InputError([Problem("the trace is of a rank there is not", shown, None, "--ranks", str(max(files)), f"more than {max(files)}")])
+        raise InputError(
+            [
+                Problem(
+                    "the trace is of a rank there is not",
+                    shown,
+                    None,
+                    "--ranks",
+                    str(max(files)),
+                    f"more than {max(files)}",
+                )
+            ]
+        )
     for rank, file in files.items():
         trace = read_rank(file, rank, n)
         nodes, unsized, host = nodes + trace.nodes, unsized + trace.unsized, host + trace.host_us
@@ -181,7 +199,7 @@ def read_chakra(
     return replace(content, notes=(*notes, *_disagreements(content, received)))
 
 
-def _disagreements(content: TraceContent, received: np.ndarray) -> list[str]:  # type: ignore[type-arg]
+def _disagreements(content: TraceContent, received: NDArray[np.int64]) -> list[str]:
     """What the ranks do not agree about."""
     notes = []
     odd = [use for use in content.uses if len(set(use.calls)) > 1]
@@ -207,7 +225,13 @@ def _replicated(content: TraceContent, rank: int, file: str) -> TraceContent:
         groups = _shifted(use.members, n)
         if groups is None:
             allowed = "a group that can be shifted over all ranks, or the traces of all ranks"
-            raise InputError([Problem("the groups of the other ranks are not clear", file, None, None, str(use.members[:20]), allowed)])
+            raise InputError(
+                [
+                    Problem(
+                        "the groups of the other ranks are not clear", file, None, None, str(use.members[:20]), allowed
+                    )
+                ]
+            )
         uses += [replace(use, members=members, calls=(count,) * len(members)) for members in groups]
     shift = (np.arange(n)[None, :] - np.arange(n)[:, None]) % n
     note = f"one trace: all {n} ranks are taken to do the same (groups and peers shifted)"

@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
@@ -53,9 +54,11 @@ class _Traffic:
             return
         shown = str(use.members[:12])[:-1] + (", ...)" if len(use.members) > 12 else ")")
         if ranks.min() != ranks.max():
-            self.problems.append(Problem("a group with unequal parts in its servers", value=shown, allowed="equal parts"))
+            self.problems.append(
+                Problem("a group with unequal parts in its servers", value=shown, allowed="equal parts")
+            )
         elif n % k or servers.tolist() != list(range(int(servers[0]), n, n // k)):
-            allowed = f"groups of evenly spaced servers (--gpus-per-server puts ranks together), or --as topology"
+            allowed = "groups of evenly spaced servers (--gpus-per-server puts ranks together), or --as topology"
             self.problems.append(Problem("a group this kind has no split for", value=shown, allowed=allowed))
         else:
             self._count(use, tuple(servers.tolist()), int(ranks[0]), calls)
@@ -119,19 +122,24 @@ def _shares(traffic: _Traffic) -> dict[tuple[str, int], float]:
 
 
 def _operators(
-    traffic: _Traffic, sent: np.ndarray, n: int, compute_ms: float  # type: ignore[type-arg]
+    traffic: _Traffic,
+    sent: NDArray[np.float64],
+    n: int,
+    compute_ms: float,
 ) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
     samples, shares = _samples(traffic, n), _shares(traffic)
     notes = ["compute is placed before the communication of its group; the order of the trace is not kept"]
     made: list[Operator] = []
     if not shares:
-        made.append(Operator("compute", "compute", 1, 1, (), (), _split(n, compute_ms), locally_reduced=False, pinned_offset=0))
+        made.append(
+            Operator("compute", "compute", 1, 1, (), (), _split(n, compute_ms), locally_reduced=False, pinned_offset=0)
+        )
     elif len(shares) > 1:
         notes.append("compute is divided over the kinds of groups in proportion to their bytes")
-    for group, payloads in sorted(traffic.reduced.items()):
-        if len(payloads) > MAX_TENSORS:
-            notes.append(f"{len(payloads)} all-reduces of one group are added up to one")
-            payloads = [sum(payloads)]
+    for group, apart in sorted(traffic.reduced.items()):
+        if len(apart) > MAX_TENSORS:
+            notes.append(f"{len(apart)} all-reduces of one group are added up to one")
+        payloads = [sum(apart)] if len(apart) > MAX_TENSORS else apart
         weights = tuple(math.ceil(payload / GRADIENT_BYTES) for payload in payloads)
         time = _split(len(group), shares["reduce", len(group)] * compute_ms)
         name = f"all-reduce {len(group)} from {group[0]}"
@@ -146,13 +154,25 @@ def _operators(
         edge = (OperatorInput(len(made) - 1),)
         halves = _split(1, 0.0, k)
         made.append(
-            Operator(f"{name}: received", "exchange", channels, 1, (), edge, halves, mixes_channels=False, pinned_offset=group[0])
+            Operator(
+                f"{name}: received",
+                "exchange",
+                channels,
+                1,
+                (),
+                edge,
+                halves,
+                mixes_channels=False,
+                pinned_offset=group[0],
+            )
         )
     for i, j in np.argwhere(np.triu(sent) > 0).tolist():
         size = math.ceil(sent[i, j] / samples)
         made.append(Operator(f"messages {i}-{j}: sent", "message", size, 1, (), (), _split(1, 0.0), pinned_offset=i))
         edge = (OperatorInput(len(made) - 1),)
-        made.append(Operator(f"messages {i}-{j}: received", "message", size, 1, (), edge, _split(1, 0.0), pinned_offset=j))
+        made.append(
+            Operator(f"messages {i}-{j}: received", "message", size, 1, (), edge, _split(1, 0.0), pinned_offset=j)
+        )
     if traffic.local:
         notes.append("collectives inside one server are left out")
     if traffic.converted:
