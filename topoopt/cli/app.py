@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from topoopt.cli import check, compare, doctor, files, imports, replay, solve, topology
+from topoopt.cli import check, compare, doctor, export, files, imports, replay, solve, topology
 from topoopt.cli.output import Output
 from topoopt.core.errors import InputError
 
@@ -49,6 +49,7 @@ app.command("compare")(compare.compare)
 app.command("report")(files.report)
 app.command("validate")(files.validate)
 app.command("schema")(files.schema)
+app.command("export")(export.export)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")

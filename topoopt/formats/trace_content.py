@@ -52,3 +52,14 @@ class TraceContent:
     compute_us: NDArray[np.int64]
     operations: NDArray[np.float64]
     notes: tuple[str, ...] = ()
+
+    def comparable(self) -> tuple[object, ...]:
+        """Everything but name and notes, as plain data that `==` compares."""
+        return (
+            self.ranks,
+            self.nodes,
+            self.uses,
+            self.sent_bytes.tolist(),
+            self.compute_us.tolist(),
+            self.operations.tolist(),
+        )

@@ -57,7 +57,7 @@ def attributes(node: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for attribute in node.attr:
         kind = attribute.WhichOneof("value")
-        value = getattr(attribute, kind) if kind else None
+        value: Any = getattr(attribute, kind) if kind else None
         found[attribute.name] = list(value.values) if kind and kind.endswith("_list") else value
     return found
 
@@ -83,9 +83,12 @@ def process_groups(node: Any) -> dict[str, tuple[int, ...]]:
     text = node.inputs.values
     if "pg_name" not in text:
         return {}
-    listed = re.search(r"\[\s*\{.*\}\s*\]", text, re.DOTALL)
-    text = listed.group() if listed else ""
-    for candidate in (text, text.replace('\\"', '"')):
+    begin = re.search(r"\[\s*\{", text)
+    end = text.find("]", text.rfind("}"))
+    if begin is None or end < begin.start():
+        return {}
+    listed = text[begin.start() : end + 1]
+    for candidate in (listed, listed.replace('\\"', '"')):
         try:
             entries = json.loads(candidate)
             return {str(entry["pg_name"]): _ranks(entry.get("ranks", [])) for entry in entries if "pg_name" in entry}

@@ -1,0 +1,34 @@
+"""The topology of a solution, and what its links are like."""
+
+from __future__ import annotations
+
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.solution import Solution
+from topoopt.core.topology import Topology
+from topoopt.export.base import ExportOptions, refuse
+
+HOP_LATENCY_US = 1.0
+"""Where a solution states none."""
+
+
+def topology_of(solution: Solution | NetworkSolution) -> Topology:
+    """The links that were found or given."""
+    return solution.plan.topology if isinstance(solution, Solution) else solution.topology
+
+
+def link_of(solution: Solution | NetworkSolution, options: ExportOptions) -> tuple[float, float]:
+    """Rate of one link, Gbit/s, and latency of a hop, us.
+
+    Raises:
+        InputError: the rate is nowhere stated, or stated twice.
+    """
+    latency = options.hop_latency_us
+    if isinstance(solution, Solution):
+        cluster = solution.cluster
+        if options.link_gbps is not None and options.link_gbps != cluster.link_gbps:
+            allowed = f"{cluster.link_gbps:g}, as the solution says"
+            raise refuse("the solution has another rate", path="--link-gbps", value=options.link_gbps, allowed=allowed)
+        return cluster.link_gbps, cluster.hop_latency_us if latency is None else latency
+    if options.link_gbps is None:
+        raise refuse("the solution does not say the rate of a link", path="--link-gbps", allowed="Gbit/s")
+    return options.link_gbps, HOP_LATENCY_US if latency is None else latency
