@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from topoopt.cli import import_libra
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
@@ -42,12 +43,13 @@ def _sizes(texts: list[str]) -> dict[str, int]:
     return sizes
 
 
-def _positive(name: str, value: float) -> None:
+def positive(name: str, value: float) -> None:
+    """Refuse an option that is no positive finite number."""
     if not 0 < value < float("inf"):
         raise InputError([Problem("must be a positive finite number", path=name, value=str(value))])
 
 
-def _name_of(file: Path) -> str:
+def name_of(file: Path) -> str:
     """Name of an instance after a file, without what names may not hold."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", file.stem).lstrip("._+-")[:100] or "imported"
 
@@ -120,7 +122,7 @@ def flexnet_profile(
             element, local, intra = "flexnet", "flexnet", 200.0
         if element not in ("actual", "flexnet"):
             raise InputError([Problem("unknown element sizes", value=element, allowed="actual, flexnet")])
-        _positive("--link-gbps", link_gbps)
+        positive("--link-gbps", link_gbps)
         profile = read_profile(file)
         workload = workload_from_profile(
             model,
@@ -139,7 +141,7 @@ def flexnet_profile(
             "local_allreduce": local,
             "gpu_memory_gib": gpu_memory_gib,
         }
-        return _write(out, name or _name_of(file), cluster, workload, output)
+        return _write(out, name or name_of(file), cluster, workload, output)
 
     output.run(command)
 
@@ -161,7 +163,7 @@ def flexnet_taskgraph(
         from topoopt.io.flexnet_taskgraph import read_flexnet_taskgraph
         from topoopt.io.taskgraph_workload import local_allreduce_gbps, workload_of_taskgraph
 
-        _positive("--link-gbps", link_gbps)
+        positive("--link-gbps", link_gbps)
         content = read_flexnet_taskgraph(file)
         workload = workload_of_taskgraph(content)
         local_gbps = local_allreduce_gbps(content.graph)
@@ -175,6 +177,9 @@ def flexnet_taskgraph(
             "links": links,
             "gpu_memory_gib": None,
         }
-        return _write(out, name or _name_of(file), cluster, workload, output)
+        return _write(out, name or name_of(file), cluster, workload, output)
 
     output.run(command)
+
+
+app.command("libra")(import_libra.libra)
