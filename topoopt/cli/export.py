@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.import_traces import QueuesOption, positive
+from topoopt.cli.import_traces import QueuesOption
+from topoopt.cli.imports import positive
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 

@@ -36,16 +36,6 @@ def one_of(option: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def positive(option: str, value: float | None) -> None:
-    """Refuse a number that is not positive and finite; None is not given.
-
-    Raises:
-        InputError: it is not.
-    """
-    if value is not None and not 0 < value < float("inf"):
-        raise InputError([Problem("must be a positive finite number", path=option, value=str(value))])
-
-
 def parse_dims(text: str) -> list[dict[str, Any]]:
     """Dimensions of `ring:16,fully-connected:8,switch:32` as they stand in an instance.
 
@@ -149,7 +139,7 @@ def chakra(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.cli.imports import name_of, workload_instance
+        from topoopt.cli.imports import name_of, positive, workload_instance
         from topoopt.io import chakra_instances as instances
         from topoopt.io.chakra_hierarchy import hierarchical_document, layers_workload
         from topoopt.io.chakra_tasks import tasks_workload
@@ -233,7 +223,7 @@ def astrasim_network(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.cli.imports import name_of
+        from topoopt.cli.imports import name_of, positive
         from topoopt.io.astrasim_network import dimension_documents, npu_bandwidths, read_network
         from topoopt.io.chakra_hierarchy import hierarchical_document
 

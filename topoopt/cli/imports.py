@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli import import_traces
-from topoopt.cli.import_traces import positive
+from topoopt.cli import import_libra, import_traces
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
@@ -42,6 +41,12 @@ def _sizes(texts: list[str]) -> dict[str, int]:
     if problems:
         raise InputError(problems)
     return sizes
+
+
+def positive(name: str, value: float | None) -> None:
+    """Refuse an option that is no positive finite number; None is not given."""
+    if value is not None and not 0 < value < float("inf"):
+        raise InputError([Problem("must be a positive finite number", path=name, value=str(value))])
 
 
 def name_of(file: Path) -> str:
@@ -185,3 +190,4 @@ def flexnet_taskgraph(
 
 app.command("chakra")(import_traces.chakra)
 app.command("astrasim-network")(import_traces.astrasim_network)
+app.command("libra")(import_libra.libra)

@@ -67,7 +67,8 @@ def graph_export(solution: Solution | NetworkSolution, options: ExportOptions) -
     topology = topology_of(solution)
     graph = ns3_topology(topology, gbps, latency_us)
     notes = (
-        f"links of {gbps:g} Gbit/s, {latency_us:g} us a hop; name topology.txt as TOPOLOGY_FILE in the ns-3 configuration",
+        f"links of {gbps:g} Gbit/s, {latency_us:g} us a hop",
+        "topology.txt: TOPOLOGY_FILE of the ns-3 configuration; logical_topology.json, system.json: of the command line",
         *GRAPH_NOTES,
     )
     files = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from topoopt.core.hierarchy import Dimension
+from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.export.astrasim_system import algorithms, system_document
 from topoopt.export.base import NOTES_FILE, Export, ExportOptions, decimal_text, json_bytes, notes_bytes
 from topoopt.formats.astrasim import BLOCKS, AnalyticalNetwork, link_gib_per_s
@@ -22,17 +21,17 @@ _NAMES = {ours: theirs for theirs, ours in BLOCKS.items()}
 
 
 def analytical_network(
-    dimensions: Sequence[Dimension], bandwidth_gbytes_per_s: Sequence[float], latency_ns: float, ring_queues: int = 1
+    blocks: Sequence[str],
+    sizes: Sequence[int],
+    bandwidth_gbytes_per_s: Sequence[float],
+    latency_ns: float,
+    ring_queues: int = 1,
 ) -> AnalyticalNetwork:
-    """Network yml of a design, innermost dimension first."""
-    blocks = tuple(_NAMES[one.block.value] for one in dimensions)
-    rows = zip(blocks, dimensions, bandwidth_gbytes_per_s, strict=True)
-    return AnalyticalNetwork(
-        blocks,
-        tuple(one.size for one in dimensions),
-        tuple(link_gib_per_s(block, one.size, value, ring_queues) for block, one, value in rows),
-        (latency_ns,) * len(blocks),
-    )
+    """Network yml of a design, innermost dimension first; blocks as in instances."""
+    named = tuple(_NAMES[block] for block in blocks)
+    rows = zip(named, sizes, bandwidth_gbytes_per_s, strict=True)
+    links = tuple(link_gib_per_s(block, size, value, ring_queues) for block, size, value in rows)
+    return AnalyticalNetwork(named, tuple(sizes), links, (latency_ns,) * len(named))
 
 
 def network_text(network: AnalyticalNetwork) -> str:
@@ -50,28 +49,21 @@ def network_text(network: AnalyticalNetwork) -> str:
     )
 
 
-def network_export(
-    dimensions: Sequence[Dimension], bandwidth_gbytes_per_s: Sequence[float], options: ExportOptions
-) -> Export:
+def hierarchy_export(solution: HierarchicalSolution, options: ExportOptions) -> Export:
     """Folder for the analytical backend."""
     latency_ns = LATENCY_NS if options.hop_latency_us is None else options.hop_latency_us * 1000.0
-    network = analytical_network(dimensions, bandwidth_gbytes_per_s, latency_ns, options.ring_queues)
     queues = options.ring_queues
+    network = analytical_network(solution.blocks, solution.sizes, solution.bandwidth_gbytes_per_s, latency_ns, queues)
+    share = "half " if queues == 2 else ""
     notes = (
-        f"latency {latency_ns:g} ns in every dimension, {'given' if options.hop_latency_us is not None else 'assumed'}",
-        f"a ring link has {'half ' if queues == 2 else ''}the bandwidth of its NPU: run with num-queues-per-dim {queues}",
+        f"latency {latency_ns:g} ns in every dimension, {'assumed' if options.hop_latency_us is None else 'as given'}",
+        f"a ring link has {share}the bandwidth of its NPU: run with num-queues-per-dim {queues}",
         *HIERARCHY_NOTES,
     )
-    chosen = [algorithms(one.block.value, one.size) for one in dimensions]
-    title = f"{len(dimensions)} dimensions for the analytical backend of ASTRA-sim"
+    chosen = [algorithms(block, size) for block, size in zip(solution.blocks, solution.sizes, strict=True)]
     files = (
         ("network.yml", network_text(network).encode()),
         ("system.json", json_bytes(system_document(chosen))),
-        (NOTES_FILE, notes_bytes(title, notes)),
+        (NOTES_FILE, notes_bytes(f"{solution.name} for the analytical backend of ASTRA-sim", notes)),
     )
     return Export(files, network, notes)
-
-
-def hierarchy_export(solution: Any, options: ExportOptions) -> Export:
-    """Folder of a solution of kind `hierarchical-bandwidth`."""
-    return network_export(solution.network.dimensions, solution.bandwidth_gbytes_per_s, options)

@@ -71,7 +71,7 @@ def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, by
     """Make a folder with the given files, by their plain names; nothing that is there already is touched.
 
     Raises:
-        WriteError: the name is taken (by anything but an empty folder), or it cannot be written; nothing is left behind.
+        WriteError: the name is taken by anything but an empty folder, or it cannot be written; nothing is left behind.
     """
     folder = os.fspath(path)
     for name in files:

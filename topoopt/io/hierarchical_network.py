@@ -77,7 +77,7 @@ def _dimension_faults(where: Path, one: DimensionFile, file: HierarchicalNetwork
             faults.append(Fault((*where, "tier"), "missing price", allowed=nearest_text("", file.tiers)))
     elif one.tier not in file.tiers:
         faults.append(Fault((*where, "tier"), "unknown tier", one.tier, nearest_text(one.tier, file.tiers)))
-    elif one.block == Block.SWITCH and file.tiers[one.tier].switch is None:
+    elif one.block == "switch" and file.tiers[one.tier].switch is None:
         faults.append(
             Fault(("tiers", one.tier), "missing price: a dimension of this tier is a switch", allowed="switch")
         )
@@ -110,7 +110,7 @@ def _applies(constraint: ConstraintFile, shape: ShapeFile) -> bool:
 
 def _price(block: str, tier: TierFile) -> float:
     """US dollars for 1 GB/s of one NPU (every block's links and ports reduce to this; spec of LIBRA's cost model)."""
-    if block != Block.SWITCH:
+    if Block(block) is not Block.SWITCH:
         return tier.link
     return tier.link + (tier.switch or 0.0) + (tier.nic or 0.0)
 

@@ -79,7 +79,7 @@ class HierarchicalNetworkFile(FileModel):
     )
     total_gbytes_per_s: Speed | None = Field(default=None, description="sum over all dimensions, to be used up")
     total_at_most_gbytes_per_s: Speed | None = Field(default=None, description="the same as a limit")
-    constraints: Annotated[list[ConstraintFile], Field(max_length=200)] = []
+    constraints: Annotated[list[ConstraintFile], Field(max_length=200)] = Field(default=[])
     tiers: Annotated[dict[str, TierFile], Field(max_length=50)] = Field(default={}, description="prices by tier")
     fixed_cost_usd: float = Field(default=0.0, ge=0, le=1e18, description="cost whatever the bandwidths")
 
@@ -98,7 +98,7 @@ class PhaseFile(FileModel):
     """Compute, then collectives one after the other."""
 
     compute_ns: TimeNs = 0.0
-    collectives: Annotated[list[CommunicationFile], Field(max_length=1000)] = []
+    collectives: Annotated[list[CommunicationFile], Field(max_length=1000)] = Field(default=[])
 
 
 class LayerFile(FileModel):

@@ -1,7 +1,7 @@
 """Decoder-only transformers on hierarchical networks: one iteration, per NPU, for given degrees of parallelism.
 
-Per token and block, with width h and sequence length s, a forward pass takes 2 (4 h^2 + 8 k h^2) + 4 s h operations (k
-experts a token, 1 when dense); the two gradients take as many each. Tensor parallelism all-reduces the activations twice
+Per token and block, with width h and sequence length s, a forward pass takes 2 (4 h^2 + 8 k h^2) + 4 s h operations
+(k experts a token, 1 when dense); the two gradients take as many each. Tensor parallelism all-reduces the activations twice
 forward and twice backward in every block (Shoeybi et al., Megatron-LM, 2019); expert parallelism exchanges them twice
 each way (Lepikhin et al., GShard, 2020); a pipeline of p stages and m micro-batches takes m + p - 1 slots each way and
 passes activations on after every slot (Huang et al., GPipe, 2019); gradients are all-reduced once, over the replicas
@@ -108,19 +108,19 @@ def _splits(size: int) -> list[Factors]:
 def _inner_first(sizes: Sequence[int]) -> Iterator[Mapping]:
     """One mapping for each set of degrees that fill the dimensions from the inside without a rest."""
     for degrees in _splits(math.prod(sizes)):
-        left = list(sizes)
-        parts = [[1, 1, 1, 1] for _ in sizes]
-        for kind, degree in enumerate(degrees):
-            rest = degree
-            for place, room in enumerate(left):
-                part = math.gcd(rest, room)
-                parts[place][kind], left[place], rest = part, room // part, rest // part
-                if left[place] > 1:
-                    break
-            if rest > 1:
-                break
-        else:
+        left, parts = list(sizes), [[1, 1, 1, 1] for _ in sizes]
+        if all(_lay(degree, kind, left, parts) for kind, degree in enumerate(degrees)):
             yield tuple((a, b, c, d) for a, b, c, d in parts)
+
+
+def _lay(degree: int, kind: int, left: list[int], parts: list[list[int]]) -> bool:
+    """Lay one parallelism on what is left of the dimensions, from the inside; whether it leaves no hole."""
+    for place in range(len(left)):
+        part = math.gcd(degree, left[place])
+        parts[place][kind], left[place], degree = part, left[place] // part, degree // part
+        if left[place] > 1:
+            break
+    return degree == 1
 
 
 def _fits(model: Transformer, npu: Npu, choices: Choices, degrees: Factors) -> bool:

@@ -1,0 +1,343 @@
+r"""Bandwidth per dimension of a hierarchical network: least time, least time x cost, or least cost, as linear programs.
+
+Sets        DIMENSIONS j (and tau, see below); JOBS w; GROUPS g of a job (`hierarchical_timeline`); PATHS p of a job.
+Parameters  u[g, j]: bytes per byte;  C[p] ns, a[p, g] bytes;  omega[w]: weights;  A, b: linear constraints on bandwidth;
+            k[j]: US dollars for 1 GB/s in dimension j, over all NPUs;  c0: fixed cost.
+Variables   X[j] >= 0: bandwidth, GB/s per NPU;  x[j] >= 1/X[j];  t[g]: ns per byte;  T[w]: ns;  M: worst weighted time.
+
+    minimise    sum_w omega[w] T[w]   (or M)            objective time; or  k.X + c0  under (6): objective cost
+    (1) path     T[w] - sum_g a[p, g] t[g] >= C[p]                            paths p known so far
+    (2) slowest  t[g] - u[g, j] x[j] >= 0                                     u[g, j] > 0
+    (3) tangent  x[j] + X[j] / s^2 >= 2 / s                                   points s known so far
+    (4) limit    b_low <= A X <= b_high,   l <= X <= h
+    (5) worst    M - omega[w] T[w] >= 0                                       fleet worst-case
+    (6) in time  sum_w omega[w] T[w] <= limit   (or M <= limit)               objective cost
+
+x X >= 1 is convex; (3) are its tangents (exact at X = s, below the curve elsewhere), so the program is a relaxation whose
+X always satisfies (4): evaluating T there gives an upper bound, the duals a lower one (`hierarchical_certificate`). The
+exact class is a second-order cone program; tangents added where the last X was leave a gap of 1e-9 after few rounds.
+
+Time x cost in one program (Charnes and Cooper 1962, with T homogeneous but for its constants): tau = 1/cost, Z = tau X,
+
+    T cost = max_p C[p]/tau + sum_g a[p, g] max_j u[g, j]/Z[j],      k.Z + c0 tau = 1,   b_low tau <= A Z <= b_high tau.
+
+So tau is one more column with a reciprocal, and a constant is a group that moves its nanoseconds over tau.
+
+Size: 2 J + G + W columns; (2) has G J rows, (3) some tens a column. The class and its properties: Won et al., LIBRA
+(ISPASS 2024), who solve it as a non-convex program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+
+from formulations.arrays import LpArrays
+from formulations.hierarchical_timeline import Path, Timeline, timeline_of
+from topoopt.core.hierarchy import Design, Fleet, HierarchicalObjective, HierarchicalProblem
+
+Array = NDArray[np.float64]
+
+TAU = "1/cost"
+COST_CAP = "cost cap"
+NORMALISATION = "normalisation"
+
+
+@dataclass(frozen=True, eq=False)
+class BandwidthProgram:
+    """Data of one design under one objective; J columns, which are dimensions, after tau for time x cost.
+
+    Attributes:
+        names: of the columns.
+        timelines: of the jobs; their volumes have D columns.
+        weights: float64[W], omega.
+        worst_case: whether the largest weighted time counts, not the sum.
+        rows: float64[R, J], A; row_lower, row_upper: float64[R]; row_names.
+        lower, upper: float64[J], of X.
+        price: float64[J] in US dollars, k (of tau: c0); fixed_cost: c0, US dollars.
+        time_limit_ns: of (6); None where time is minimised.
+        ratio: whether column 0 is tau.
+        speeds: what each dimension may run at, ascending; empty: any.
+    """
+
+    names: tuple[str, ...]
+    timelines: tuple[Timeline, ...]
+    weights: Array
+    worst_case: bool
+    rows: Array
+    row_lower: Array
+    row_upper: Array
+    row_names: tuple[str, ...]
+    lower: Array
+    upper: Array
+    price: Array
+    fixed_cost: float
+    time_limit_ns: float | None
+    ratio: bool
+    speeds: tuple[tuple[float, ...], ...]
+
+    @property
+    def shift(self) -> int:
+        """Columns before the dimensions."""
+        return int(self.ratio)
+
+    @property
+    def loaded(self) -> NDArray[np.bool_]:
+        """bool[J]: columns with a reciprocal that counts."""
+        used = np.zeros(len(self.names), dtype=np.bool_)
+        for timeline in self.timelines:
+            used[self.shift :] |= (timeline.volumes > 0).any(axis=0)
+        if self.ratio:
+            used[0] = any(_has_compute(timeline) for timeline in self.timelines)
+        return used
+
+    def bandwidth_of(self, columns: Array) -> Array:
+        """float64[D] bandwidths of float64[J] columns."""
+        return columns[1:] / columns[0] if self.ratio else columns
+
+    def columns_of(self, bandwidth: Array) -> Array:
+        """Inverse of `bandwidth_of`."""
+        if not self.ratio:
+            return bandwidth
+        tau = 1.0 / (self.fixed_cost + float(self.price[1:] @ bandwidth))
+        return np.concatenate(([tau], tau * bandwidth))
+
+    def time_of(self, bandwidth: Array) -> float:
+        """Time of the fleet, ns."""
+        times = self.weights * [timeline.time_ns(bandwidth) for timeline in self.timelines]
+        return float(times.max() if self.worst_case else times.sum())
+
+    def cost_of(self, bandwidth: Array) -> float:
+        """US dollars."""
+        return self.fixed_cost + float(self.price[self.shift :] @ bandwidth)
+
+    def objective_of(self, bandwidth: Array) -> float:
+        """What is minimised, of a point within (4) and (6)."""
+        if self.time_limit_ns is not None:
+            return self.cost_of(bandwidth)
+        time = self.time_of(bandwidth)
+        return time * self.cost_of(bandwidth) if self.ratio else time
+
+
+def _has_compute(timeline: Timeline) -> bool:
+    tasks = timeline.tasks is not None and bool(timeline.tasks[0].any())
+    return tasks or timeline.base.compute_ns > 0 or any(weight.compute_ns > 0 for _, _, weight in timeline.branches)
+
+
+def program_of(design: Design, problem: HierarchicalProblem) -> BandwidthProgram:
+    """The program of a design under the objective of a problem; prices that are unknown count as 0."""
+    network = design.network
+    d = len(network.dimensions)
+    price = network.npus * np.array([one.usd_per_gbytes_per_s or 0.0 for one in network.dimensions])
+    rows = [(one.name, one.coefficients, one.at_least, one.at_most) for one in network.constraints]
+    if problem.cost_cap_usd is not None:
+        rows.append((COST_CAP, tuple(price.tolist()), -np.inf, problem.cost_cap_usd - network.fixed_cost_usd))
+    plain = BandwidthProgram(
+        names=tuple(one.name for one in network.dimensions),
+        timelines=tuple(timeline_of(workload, d) for workload in design.workloads),
+        weights=np.array([workload.weight for workload in design.workloads]),
+        worst_case=problem.fleet is Fleet.WORST_CASE,
+        rows=np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), d),
+        row_lower=np.array([row[2] for row in rows], dtype=np.float64),
+        row_upper=np.array([row[3] for row in rows], dtype=np.float64),
+        row_names=tuple(row[0] for row in rows),
+        lower=np.array([one.min_gbytes_per_s for one in network.dimensions]),
+        upper=np.array([one.max_gbytes_per_s for one in network.dimensions]),
+        price=price,
+        fixed_cost=network.fixed_cost_usd,
+        time_limit_ns=problem.time_limit_ns,
+        ratio=False,
+        speeds=tuple(one.speeds_gbytes_per_s for one in network.dimensions),
+    )
+    return with_ratio(plain) if problem.objective is HierarchicalObjective.TIME_TIMES_COST else plain
+
+
+def with_ratio(plain: BandwidthProgram) -> BandwidthProgram:
+    """The program of time x cost: columns (tau, tau X), rows made homogeneous, bounds turned into rows."""
+    d = len(plain.names)
+    rows: list[Array] = []
+    sides: list[tuple[float, float, str]] = []
+
+    def add(of_tau: float, of_dimensions: Array, low: float, high: float, name: str) -> None:
+        rows.append(np.concatenate(([of_tau], of_dimensions)))
+        sides.append((low, high, name))
+
+    for row, low, high, name in zip(plain.rows, plain.row_lower, plain.row_upper, plain.row_names, strict=True):
+        if low == high:
+            add(-low, row, 0.0, 0.0, name)
+            continue
+        if np.isfinite(low):
+            add(-low, row, 0.0, np.inf, f"{name} at least")
+        if np.isfinite(high):
+            add(-high, row, -np.inf, 0.0, f"{name} at most")
+    for j in range(d):
+        if plain.lower[j] > 0:
+            add(-plain.lower[j], np.eye(d)[j], 0.0, np.inf, f"least {plain.names[j]}")
+        if np.isfinite(plain.upper[j]):
+            add(-plain.upper[j], np.eye(d)[j], -np.inf, 0.0, f"most {plain.names[j]}")
+    add(plain.fixed_cost, plain.price, 1.0, 1.0, NORMALISATION)
+    return replace(
+        plain,
+        names=(TAU, *plain.names),
+        rows=np.array(rows),
+        row_lower=np.array([side[0] for side in sides]),
+        row_upper=np.array([side[1] for side in sides]),
+        row_names=tuple(side[2] for side in sides),
+        lower=np.zeros(d + 1),
+        upper=np.full(d + 1, np.inf),
+        price=np.concatenate(([plain.fixed_cost], plain.price)),
+        ratio=True,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Units of the arrays: float64[J] of the columns, one of the objective and one of time, so that all are near 1."""
+
+    columns: Array
+    objective: float
+    time: float
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Where the columns and rows of the arrays are: columns X, x, t, T, M; rows (1), (2), (3), (4), (5), (6)."""
+
+    columns: tuple[int, int, int, int, int]
+    rows: tuple[int, int, int, int, int, int]
+    path_job: NDArray[np.int64]
+    slowest_group: NDArray[np.int64]
+    slowest_column: NDArray[np.int64]
+    row_scale: Array
+    group_start: NDArray[np.int64]
+    bulk: Array
+
+
+def build_arrays(
+    data: BandwidthProgram, tangents: list[Array], paths: list[list[Path]], scale: Scale
+) -> tuple[LpArrays, Blocks]:
+    """The linear program in scaled units, with float64 points of tangents for each column and the paths of each job.
+
+    The time of one byte of a group is scaled by the bytes of the job's first path in it, so that it is near 1 as well.
+    """
+    columns, jobs = len(data.names), len(data.timelines)
+    group_start = np.cumsum([0, *(len(one.groups) for one in data.timelines)])
+    groups = int(group_start[-1])
+    bulk = np.concatenate([_bulk(own) for own in paths]) if groups else np.zeros(0)
+    first = np.cumsum([0, columns, columns, groups, jobs])
+    at_x, at_t, at_job, at_worst = (int(first[k]) for k in (1, 2, 3, 4))
+    entries: list[tuple[list[int], list[int], list[float]]] = []
+    low: list[float] = []
+    high: list[float] = []
+    names: list[str] = []
+    starts = []
+
+    def row(cells: list[tuple[int, float]], least: float, most: float, name: str) -> None:
+        kept = [(place, value) for place, value in cells if value]
+        entries.append(([len(low)] * len(kept), [place for place, _ in kept], [value for _, value in kept]))
+        low.append(least)
+        high.append(most)
+        names.append(name)
+
+    starts.append(0)
+    path_job = []
+    for w, own in enumerate(paths):
+        mine = slice(group_start[w], group_start[w + 1])
+        for number, path in enumerate(own):
+            cells = [(at_job + w, 1.0)]
+            cells += [(at_t + group_start[w] + g, -value) for g, value in enumerate(path.sizes / bulk[mine])]
+            # The constant of a path is its compute, which in time x cost is carried by 1/tau.
+            constant = path.compute_ns / scale.time
+            if data.ratio:
+                cells.append((at_x, -path.compute_ns / (scale.columns[0] * scale.objective)))
+            row(cells, 0.0 if data.ratio else constant, np.inf, f"path[{w},{number}]")
+            path_job.append(w)
+    starts.append(len(low))
+    per_time = scale.objective if data.ratio else scale.time
+    slowest: list[tuple[int, int]] = []
+    for w, timeline in enumerate(data.timelines):
+        for g, j in np.argwhere(timeline.volumes > 0).tolist():
+            group, column = int(group_start[w]) + g, j + data.shift
+            value = timeline.volumes[g, j] * bulk[group] / (scale.columns[column] * per_time)
+            row([(at_t + group, 1.0), (at_x + column, -value)], 0.0, np.inf, f"slowest[{w},{g},{data.names[column]}]")
+            slowest.append((group, column))
+    starts.append(len(low))
+    for j, points in enumerate(tangents):
+        for number, point in enumerate((points / scale.columns[j]).tolist()):
+            cells = [(at_x + j, 1.0), (j, 1.0 / point**2)]
+            size = max(1.0, 1.0 / point**2)
+            row([(a, v / size) for a, v in cells], 2.0 / point / size, np.inf, f"tangent[{data.names[j]},{number}]")
+    starts.append(len(low))
+    scaled = data.rows * scale.columns
+    row_scale = np.abs(scaled).max(axis=1, initial=0.0)
+    row_scale[row_scale == 0] = 1.0
+    for k, name in enumerate(data.row_names):
+        cells = list(enumerate((scaled[k] / row_scale[k]).tolist()))
+        row(cells, data.row_lower[k] / row_scale[k], data.row_upper[k] / row_scale[k], name)
+    starts.append(len(low))
+    if data.worst_case:
+        for w in range(jobs):
+            row([(at_worst, 1.0), (at_job + w, -float(data.weights[w]))], 0.0, np.inf, f"worst[{w}]")
+    starts.append(len(low))
+    fleet = [(at_worst, 1.0)] if data.worst_case else [(at_job + w, float(v)) for w, v in enumerate(data.weights)]
+    if data.time_limit_ns is not None:
+        row(fleet, -np.inf, data.time_limit_ns / scale.time, "time limit")
+    total = at_worst + (1 if data.worst_case else 0)
+    cost = np.zeros(total)
+    if data.time_limit_ns is not None:
+        cost[:columns] = data.price * scale.columns / scale.objective
+    else:
+        for place, value in fleet:
+            cost[place] = value
+    matrix = coo_array(
+        (
+            np.array([v for _, _, values in entries for v in values], dtype=np.float64),
+            (
+                np.array([r for rows, _, _ in entries for r in rows], dtype=np.int64),
+                np.array([c for _, places, _ in entries for c in places], dtype=np.int64),
+            ),
+        ),
+        shape=(len(low), total),
+    ).tocsc()
+    lower, upper = np.zeros(total), np.full(total, np.inf)
+    lower[:columns], upper[:columns] = data.lower / scale.columns, data.upper / scale.columns
+    arrays = LpArrays(
+        cost=cost,
+        lower=lower,
+        upper=upper,
+        row_lower=np.array(low),
+        row_upper=np.array(high),
+        start=matrix.indptr.astype(np.int64),
+        index=matrix.indices.astype(np.int64),
+        value=matrix.data,
+        column_names=_column_names(data, group_start),
+        row_names=tuple(names),
+    )
+    pairs = np.array(slowest, dtype=np.int64).reshape(-1, 2)
+    blocks = Blocks(
+        columns=(0, at_x, at_t, at_job, at_worst),
+        rows=(starts[0], starts[1], starts[2], starts[3], starts[4], starts[5]),
+        path_job=np.array(path_job, dtype=np.int64),
+        slowest_group=pairs[:, 0],
+        slowest_column=pairs[:, 1],
+        row_scale=row_scale,
+        group_start=group_start,
+        bulk=bulk,
+    )
+    return arrays, blocks
+
+
+def _bulk(paths: list[Path]) -> Array:
+    """float64[G]: bytes that make the time of a group of order one."""
+    sizes = np.max([path.sizes for path in paths], axis=0)
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def _column_names(data: BandwidthProgram, group_start: NDArray[np.int64]) -> tuple[str, ...]:
+    names = [f"bandwidth[{name}]" for name in data.names] + [f"reciprocal[{name}]" for name in data.names]
+    names += [f"byte_time[{w},{g}]" for w, one in enumerate(data.timelines) for g in range(len(one.groups))]
+    names += [f"time[{w}]" for w in range(len(data.timelines))]
+    return (*names, "worst") if data.worst_case else tuple(names)

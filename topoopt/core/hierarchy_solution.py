@@ -1,0 +1,167 @@
+"""The solution of a hierarchical network: bandwidths, what they give, and the proof of how good they can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+
+
+@dataclass(frozen=True)
+class PathWeight:
+    """A path through one iteration of a job, and its weight in the proof.
+
+    Attributes:
+        job: position of the workload.
+        weight: not negative; of the objective per ns of this path.
+        steps: loop `dag`: positions of the tasks on it, in order; `dp-overlap`: positions of the layers where it takes
+            the weight gradient; `no-overlap`: empty.
+    """
+
+    job: int
+    weight: float
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupShare:
+    """Weighted bytes of a job's collectives of one kind on one communicator, split over the dimensions."""
+
+    job: int
+    communicator: int
+    collective: Collective
+    bytes_by_dimension: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class BandwidthCertificate:
+    """Proof of a lower bound by weak duality: any such numbers prove one, good ones a good one.
+
+    The time of a job is at least that of each of its paths, a collective takes at least any weighted mean of its times
+    in the dimensions; what remains is separable in the bandwidths but for the linear rows, which are priced.
+
+    Attributes:
+        paths: weights of paths.
+        shares: of the bytes on these paths.
+        prices: of the linear rows, by name: at least 0 pushes the row up. For time x cost the rows are homogeneous.
+    """
+
+    paths: tuple[PathWeight, ...]
+    shares: tuple[GroupShare, ...]
+    prices: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class CollectiveTime:
+    """All collectives of one kind of a job on one communicator.
+
+    Attributes:
+        job, communicator, collective: which.
+        size_bytes: in one iteration, on all paths together.
+        time_ns: how long they take, were nothing overlapped.
+        times_ns: the same in each dimension; the largest is `time_ns`.
+        bound_by: names of the dimensions that take longest.
+    """
+
+    job: str
+    communicator: str
+    collective: Collective
+    size_bytes: float
+    time_ns: float
+    times_ns: tuple[float, ...]
+    bound_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ParetoPoint:
+    """A network nothing both faster and cheaper than which exists, up to `gap` of its cost."""
+
+    time_ns: float
+    cost_usd: float
+    bandwidth_gbytes_per_s: tuple[float, ...]
+    cost_bound_usd: float
+
+
+@dataclass(frozen=True)
+class JobTime:
+    """Iteration time of one job, its compute alone, and its time under the equal split (None: not allowed one)."""
+
+    name: str
+    time_ns: float
+    compute_ns: float
+    equal_split_ns: float
+
+
+@dataclass(frozen=True)
+class HierarchicalSolution:
+    """Result of `topoopt solve` on an instance of kind `hierarchical-bandwidth`.
+
+    Attributes:
+        name: of the instance.
+        status, stopped_by: what is known, and why it stopped.
+        objective: name, value, unit of what was minimised.
+        bound: proven lower bound, over all designs and bandwidths.
+        check: verdict of the independent checker.
+        seed, method: of the run.
+        design, design_name, designs: position and name of the design chosen, and how many there were.
+        dimensions, blocks, sizes: of its network, innermost first.
+        bandwidth_gbytes_per_s: per NPU and dimension.
+        time_ns: of the fleet, as the objective counts it.
+        cost_usd: of the network; None without prices.
+        equal_time_ns, equal_cost_usd: the same under the equal split of the same total.
+        jobs: each job.
+        collectives: what takes how long, and which dimension bounds it.
+        gain_ns: time saved by one more GB/s in each dimension alone.
+        certificate: proves the bound of the design chosen; None where a catalogue makes it a matter of enumeration.
+        pareto: front of time and cost of the design chosen.
+        instance_sha256, versions, notes: provenance.
+    """
+
+    name: str
+    status: Status
+    stopped_by: StopReason
+    objective: Objective
+    bound: Bound
+    check: CheckResult
+    seed: int
+    method: str
+    design: int
+    design_name: str
+    designs: int
+    dimensions: tuple[str, ...]
+    blocks: tuple[str, ...]
+    sizes: tuple[int, ...]
+    bandwidth_gbytes_per_s: tuple[float, ...]
+    time_ns: float
+    cost_usd: float | None
+    equal_time_ns: float
+    equal_cost_usd: float | None
+    jobs: tuple[JobTime, ...]
+    collectives: tuple[CollectiveTime, ...]
+    gain_ns: tuple[float, ...]
+    certificate: BandwidthCertificate | None
+    pareto: tuple[ParetoPoint, ...]
+    instance_sha256: str
+    versions: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+
+    kind = "hierarchical-bandwidth"
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective."""
+        return max(0.0, (self.objective.value - self.bound.value) / self.objective.value)
+
+    @property
+    def speedup_over_equal(self) -> float:
+        """Time under the equal split over time."""
+        return self.equal_time_ns / self.time_ns
+
+    @property
+    def perf_per_cost_gain(self) -> float | None:
+        """Performance per cost over that of the equal split; None without prices."""
+        if self.cost_usd is None or self.equal_cost_usd is None:
+            return None
+        return self.equal_time_ns * self.equal_cost_usd / (self.time_ns * self.cost_usd)
