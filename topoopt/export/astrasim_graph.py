@@ -68,7 +68,7 @@ def graph_export(solution: Solution | NetworkSolution, options: ExportOptions) -
     graph = ns3_topology(topology, gbps, latency_us)
     notes = (
         f"links of {gbps:g} Gbit/s, {latency_us:g} us a hop",
-        "topology.txt: TOPOLOGY_FILE of the ns-3 configuration; logical_topology.json, system.json: of the command line",
+        "topology.txt goes into the ns-3 configuration as TOPOLOGY_FILE, the json files on the command line",
         *GRAPH_NOTES,
     )
     files = (

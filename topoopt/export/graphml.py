@@ -13,7 +13,7 @@ from topoopt.export.graphs import topology_of
 def build(solution: Solution | NetworkSolution, options: ExportOptions) -> Export:
     """A GraphML file that instances of kind `routing` can refer to."""
     topology = topology_of(solution)
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(str(server) for server in range(topology.servers))
     links = []
     for (tail, head), count in zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True):

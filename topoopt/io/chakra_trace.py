@@ -169,7 +169,7 @@ def read_chakra(
         )
     for rank, file in files.items():
         trace = read_rank(file, rank, n)
-        nodes, unsized, host = nodes + trace.nodes, unsized + trace.unsized, host + trace.host_us
+        nodes, unsized, host = nodes + trace.nodes, unsized + trace.unsized, max(host, trace.host_us)
         compute[rank], operations[rank] = trace.compute_us, trace.operations
         for peer, amount in trace.sent.items():
             sent[rank, peer] = amount
@@ -186,7 +186,7 @@ def read_chakra(
     notes = resolver.notes()
     if unsized:
         notes.append(f"{unsized} communication nodes state no size and are left out")
-    if host and not compute.any():
+    if host and not compute.any() and not operations.any():
         notes.append(f"compute nodes are host operators only ({host / 1000:.6g} ms): their time is not counted")
     uses = tuple(
         CollectiveUse(kind, members, size, tuple(by_rank.get(rank, 0) for rank in members), involved)
