@@ -1,7 +1,7 @@
 r"""Bandwidth per dimension of a hierarchical network: least time, least time x cost, or least cost, as linear programs.
 
 Sets        DIMENSIONS j (and tau, see below); JOBS w; GROUPS g of a job (`hierarchical_timeline`); PATHS p of a job.
-Parameters  u[g, j]: bytes per byte;  C[p] ns, a[p, g] bytes;  omega[w]: weights;  A, b: linear constraints on bandwidth;
+Parameters  u[g, j]: bytes per byte;  C[p] ns, a[p, g] bytes;  omega[w]: weights;  A, b: linear constraints;
             k[j]: US dollars for 1 GB/s in dimension j, over all NPUs;  c0: fixed cost.
 Variables   X[j] >= 0: bandwidth, GB/s per NPU;  x[j] >= 1/X[j];  t[g]: ns per byte;  T[w]: ns;  M: worst weighted time.
 
@@ -13,9 +13,10 @@ Variables   X[j] >= 0: bandwidth, GB/s per NPU;  x[j] >= 1/X[j];  t[g]: ns per b
     (5) worst    M - omega[w] T[w] >= 0                                       fleet worst-case
     (6) in time  sum_w omega[w] T[w] <= limit   (or M <= limit)               objective cost
 
-x X >= 1 is convex; (3) are its tangents (exact at X = s, below the curve elsewhere), so the program is a relaxation whose
-X always satisfies (4): evaluating T there gives an upper bound, the duals a lower one (`hierarchical_certificate`). The
-exact class is a second-order cone program; tangents added where the last X was leave a gap of 1e-9 after few rounds.
+x X >= 1 is convex; (3) are its tangents (exact at X = s, below the curve elsewhere), so the program is a relaxation
+whose X always satisfies (4): evaluating T there gives an upper bound, the duals a lower one
+(`hierarchical_certificate`). The exact class is a second-order cone program; tangents added where the last X was leave
+a gap of 1e-9 after few rounds.
 
 Time x cost in one program (Charnes and Cooper 1962, with T homogeneous but for its constants): tau = 1/cost, Z = tau X,
 
@@ -128,14 +129,20 @@ def _has_compute(timeline: Timeline) -> bool:
 
 
 def program_of(design: Design, problem: HierarchicalProblem) -> BandwidthProgram:
-    """The program of a design under the objective of a problem; prices that are unknown count as 0."""
+    """The program of a design under the objective of a problem."""
+    plain = plain_program(design, problem)
+    return with_ratio(plain) if problem.objective is HierarchicalObjective.TIME_TIMES_COST else plain
+
+
+def plain_program(design: Design, problem: HierarchicalProblem) -> BandwidthProgram:
+    """The same without tau: least time, or least cost under a limit on time; prices that are unknown count as 0."""
     network = design.network
     d = len(network.dimensions)
     price = network.npus * np.array([one.usd_per_gbytes_per_s or 0.0 for one in network.dimensions])
     rows = [(one.name, one.coefficients, one.at_least, one.at_most) for one in network.constraints]
     if problem.cost_cap_usd is not None:
         rows.append((COST_CAP, tuple(price.tolist()), -np.inf, problem.cost_cap_usd - network.fixed_cost_usd))
-    plain = BandwidthProgram(
+    return BandwidthProgram(
         names=tuple(one.name for one in network.dimensions),
         timelines=tuple(timeline_of(workload, d) for workload in design.workloads),
         weights=np.array([workload.weight for workload in design.workloads]),
@@ -152,7 +159,6 @@ def program_of(design: Design, problem: HierarchicalProblem) -> BandwidthProgram
         ratio=False,
         speeds=tuple(one.speeds_gbytes_per_s for one in network.dimensions),
     )
-    return with_ratio(plain) if problem.objective is HierarchicalObjective.TIME_TIMES_COST else plain
 
 
 def with_ratio(plain: BandwidthProgram) -> BandwidthProgram:
