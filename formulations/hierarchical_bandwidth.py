@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
+from scipy.sparse import csc_array
 
 from formulations.arrays import LpArrays
 from formulations.hierarchical_timeline import Path, Timeline, timeline_of
@@ -271,11 +271,21 @@ def build_arrays(
             row([(at_t + group, 1.0), (at_x + column, -value)], 0.0, np.inf, f"slowest[{w},{g},{data.names[column]}]")
             slowest.append((group, column))
     starts.append(len(low))
-    for j, points in enumerate(tangents):
-        for number, point in enumerate((points / scale.columns[j]).tolist()):
-            cells = [(at_x + j, 1.0), (j, 1.0 / point**2)]
-            size = max(1.0, 1.0 / point**2)
-            row([(a, v / size) for a, v in cells], 2.0 / point / size, np.inf, f"tangent[{data.names[j]},{number}]")
+    counts = [len(points) for points in tangents]
+    owner = np.repeat(np.arange(columns), counts)
+    point = np.concatenate(tangents) / scale.columns[owner]
+    # Each row is divided by its largest coefficient.
+    size = np.maximum(1.0, 1.0 / point**2)
+    first_tangent = len(low)
+    low += (2.0 / point / size).tolist()
+    high += [np.inf] * len(point)
+    names += [f"tangent[{data.names[j]},{number}]" for j, count in enumerate(counts) for number in range(count)]
+    at = first_tangent + np.arange(len(point))
+    bulk_entries = (
+        np.tile(at, 2),
+        np.concatenate((at_x + owner, owner)),
+        np.concatenate((1 / size, 1 / point**2 / size)),
+    )
     starts.append(len(low))
     scaled = data.rows * scale.columns
     row_scale = np.abs(scaled).max(axis=1, initial=0.0)
@@ -298,16 +308,9 @@ def build_arrays(
     else:
         for place, value in fleet:
             cost[place] = value
-    matrix = coo_array(
-        (
-            np.array([v for _, _, values in entries for v in values], dtype=np.float64),
-            (
-                np.array([r for rows, _, _ in entries for r in rows], dtype=np.int64),
-                np.array([c for _, places, _ in entries for c in places], dtype=np.int64),
-            ),
-        ),
-        shape=(len(low), total),
-    ).tocsc()
+    small = [np.array([cell for row in part for cell in row]) for part in zip(*entries, strict=True)]
+    rows_of, places, values = (np.concatenate((one, two)) for one, two in zip(small, bulk_entries, strict=True))
+    matrix = csc_array((values, (rows_of.astype(np.int64), places.astype(np.int64))), shape=(len(low), total))
     lower, upper = np.zeros(total), np.full(total, np.inf)
     lower[:columns], upper[:columns] = data.lower / scale.columns, data.upper / scale.columns
     arrays = LpArrays(

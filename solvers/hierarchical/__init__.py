@@ -5,4 +5,14 @@ from solvers.hierarchical.designs import Choice, Proof, best_design, solve_progr
 from solvers.hierarchical.pareto import FrontPoint, front
 from solvers.hierarchical.start import starting_point
 
-__all__ = ["Choice", "FrontPoint", "Optimum", "Proof", "best_design", "front", "minimise", "solve_program", "starting_point"]
+__all__ = [
+    "Choice",
+    "FrontPoint",
+    "Optimum",
+    "Proof",
+    "best_design",
+    "front",
+    "minimise",
+    "solve_program",
+    "starting_point",
+]

@@ -65,6 +65,7 @@ def minimise(
     start: Array,
     stop: Stop,
     *,
+    near: bool = False,
     accuracy: float = ACCURACY,
     enough: float = -np.inf,
     hopeless: float = np.inf,
@@ -75,6 +76,7 @@ def minimise(
         data: the program.
         start: float64[D], satisfies every row.
         stop: asked before each round.
+        near: whether the start is close to the optimum, which saves rounds.
         accuracy: relative gap to close.
         enough: end early at a point this good.
         hopeless: end early once the bound is above this.
@@ -82,9 +84,9 @@ def minimise(
     best = Optimum(start, data.objective_of(start), -np.inf, None, 0, StopReason.GAP)
     columns = data.columns_of(start)
     scale = scale_at(data, best, columns)
-    tangents = seeds(data, scale.columns, 41, 1e-4, 1e4)
+    tangents = seeds(data, scale.columns, 9, 0.2, 5.0) if near else seeds(data, scale.columns, 41, 1e-4, 1e4)
     paths = paths_at(data, start, [[] for _ in data.timelines])
-    fine, idle = False, 0
+    fine, idle = near, 0
     for rounds in range(1, MAX_ROUNDS + 1):
         reason = stop.reason()
         if reason is not None:
@@ -95,7 +97,7 @@ def minimise(
             return replace(best, stopped_by=stop.reason() or StopReason.ERROR)
         columns = np.maximum(result.raw_x[: len(data.names)], 0.0) * scale.columns
         previous, best = best, _improved(data, replace(best, rounds=rounds), columns, start)
-        best = _bounded(data, best, blocks, scale, paths, result)
+        best, priced = _bounded(data, best, blocks, scale, paths, result, columns)
         if best.gap <= accuracy:
             return replace(best, stopped_by=StopReason.CONVERGED)
         if best.objective <= enough or best.bound > hopeless:
@@ -107,6 +109,7 @@ def minimise(
             fine, scale = True, scale_at(data, best, data.columns_of(best.bandwidth))
             tangents = seeds(data, scale.columns, 9, 0.2, 5.0)
         tangents = with_tangents(data, tangents, columns, scale)
+        tangents = with_tangents(data, tangents, priced, scale)
         paths = paths_at(data, data.bandwidth_of(columns), paths)
         paths = paths_at(data, best.bandwidth, paths)
     return best
@@ -177,11 +180,18 @@ def _into_limit(data: BandwidthProgram, outside: Array, inside: Array) -> Array:
 
 
 def _bounded(
-    data: BandwidthProgram, best: Optimum, blocks: Blocks, scale: Scale, paths: list[list[Path]], result: LpResult
-) -> Optimum:
-    """The best point with the better of its bound and the one of these duals."""
+    data: BandwidthProgram,
+    best: Optimum,
+    blocks: Blocks,
+    scale: Scale,
+    paths: list[list[Path]],
+    result: LpResult,
+    columns: Array,
+) -> tuple[Optimum, Array]:
+    """The best point with the better of its bound and the one of these duals; the columns that those ask for."""
     if result.row_dual is None:
-        return best
+        return best, columns
     found = multipliers_of(data, blocks, scale, paths, result.row_dual)
-    bound = lower_bound(data, found, blocks.group_start, best.objective)
-    return replace(best, bound=bound, multipliers=found) if bound > best.bound else best
+    bound, priced = lower_bound(data, found, blocks.group_start, best.objective)
+    better = replace(best, bound=bound, multipliers=found) if bound > best.bound else best
+    return better, np.where(np.isfinite(priced) & (priced > 0), priced, columns)

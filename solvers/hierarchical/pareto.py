@@ -17,8 +17,8 @@ from topoopt.core.errors import InfeasibleError, LimitError
 SLOWEST = 2.0
 """Largest time limit, as a multiple of the least time."""
 
-SAME = 1e-9
-"""Relative slack of the first limit above the least time; costs closer than this are the same point."""
+SAME = 1e-6
+"""Relative slack of the first limit above the least time, where cost falls without bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +41,18 @@ def front(plain: BandwidthProgram, points: int, stop: Stop) -> Iterator[FrontPoi
     plain = replace(plain, time_limit_ns=None)
     _, fastest = solve_program(plain, stop, ratio=False)
     limits = fastest.objective * (1 + SAME) * np.geomspace(1.0, SLOWEST, points)
-    known = np.inf
+    inside, known = fastest.bandwidth, np.inf
     for limit in limits.tolist():
         if stop.reason() is not None:
             return
         data = replace(plain, time_limit_ns=limit)
         try:
-            found = minimise(data, fastest.bandwidth, stop)
+            found = minimise(data, inside, stop, near=True)
             if any(plain.speeds):
                 found = minimise_speeds(data, data, found, stop)
         except (InfeasibleError, LimitError):
             continue
-        if found.objective >= known * (1 - SAME):
+        if found.objective >= known * (1 - 1e-9):
             continue
-        known = found.objective
+        inside, known = found.bandwidth, found.objective  # it keeps every later limit with room to spare
         yield FrontPoint(limit, data, found)
