@@ -1,7 +1,7 @@
 r"""Bandwidth per dimension of a hierarchical network: least time, least time x cost, or least cost, as linear programs.
 
 Sets        DIMENSIONS j (and tau, see below); JOBS w; GROUPS g of a job (`hierarchical_timeline`); PATHS p of a job.
-Parameters  u[g, j]: bytes per byte;  C[p] ns, a[p, g] bytes;  omega[w]: weights;  A, b: linear constraints on bandwidth;
+Parameters  u[g, j]: bytes per byte;  C[p] ns, a[p, g] bytes;  omega[w]: weights;  A, b: linear constraints;
             k[j]: US dollars for 1 GB/s in dimension j, over all NPUs;  c0: fixed cost.
 Variables   X[j] >= 0: bandwidth, GB/s per NPU;  x[j] >= 1/X[j];  t[g]: ns per byte;  T[w]: ns;  M: worst weighted time.
 
@@ -13,9 +13,10 @@ Variables   X[j] >= 0: bandwidth, GB/s per NPU;  x[j] >= 1/X[j];  t[g]: ns per b
     (5) worst    M - omega[w] T[w] >= 0                                       fleet worst-case
     (6) in time  sum_w omega[w] T[w] <= limit   (or M <= limit)               objective cost
 
-x X >= 1 is convex; (3) are its tangents (exact at X = s, below the curve elsewhere), so the program is a relaxation whose
-X always satisfies (4): evaluating T there gives an upper bound, the duals a lower one (`hierarchical_certificate`). The
-exact class is a second-order cone program; tangents added where the last X was leave a gap of 1e-9 after few rounds.
+x X >= 1 is convex; (3) are its tangents (exact at X = s, below the curve elsewhere), so the program is a relaxation
+whose X always satisfies (4): evaluating T there gives an upper bound, the duals a lower one
+(`hierarchical_certificate`). The exact class is a second-order cone program; tangents added where the last X was leave
+a gap of 1e-9 after few rounds.
 
 Time x cost in one program (Charnes and Cooper 1962, with T homogeneous but for its constants): tau = 1/cost, Z = tau X,
 
@@ -33,7 +34,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
+from scipy.sparse import csc_array
 
 from formulations.arrays import LpArrays
 from formulations.hierarchical_timeline import Path, Timeline, timeline_of
@@ -128,14 +129,20 @@ def _has_compute(timeline: Timeline) -> bool:
 
 
 def program_of(design: Design, problem: HierarchicalProblem) -> BandwidthProgram:
-    """The program of a design under the objective of a problem; prices that are unknown count as 0."""
+    """The program of a design under the objective of a problem."""
+    plain = plain_program(design, problem)
+    return with_ratio(plain) if problem.objective is HierarchicalObjective.TIME_TIMES_COST else plain
+
+
+def plain_program(design: Design, problem: HierarchicalProblem) -> BandwidthProgram:
+    """The same without tau: least time, or least cost under a limit on time; prices that are unknown count as 0."""
     network = design.network
     d = len(network.dimensions)
     price = network.npus * np.array([one.usd_per_gbytes_per_s or 0.0 for one in network.dimensions])
     rows = [(one.name, one.coefficients, one.at_least, one.at_most) for one in network.constraints]
     if problem.cost_cap_usd is not None:
         rows.append((COST_CAP, tuple(price.tolist()), -np.inf, problem.cost_cap_usd - network.fixed_cost_usd))
-    plain = BandwidthProgram(
+    return BandwidthProgram(
         names=tuple(one.name for one in network.dimensions),
         timelines=tuple(timeline_of(workload, d) for workload in design.workloads),
         weights=np.array([workload.weight for workload in design.workloads]),
@@ -152,7 +159,6 @@ def program_of(design: Design, problem: HierarchicalProblem) -> BandwidthProgram
         ratio=False,
         speeds=tuple(one.speeds_gbytes_per_s for one in network.dimensions),
     )
-    return with_ratio(plain) if problem.objective is HierarchicalObjective.TIME_TIMES_COST else plain
 
 
 def with_ratio(plain: BandwidthProgram) -> BandwidthProgram:
@@ -265,11 +271,21 @@ def build_arrays(
             row([(at_t + group, 1.0), (at_x + column, -value)], 0.0, np.inf, f"slowest[{w},{g},{data.names[column]}]")
             slowest.append((group, column))
     starts.append(len(low))
-    for j, points in enumerate(tangents):
-        for number, point in enumerate((points / scale.columns[j]).tolist()):
-            cells = [(at_x + j, 1.0), (j, 1.0 / point**2)]
-            size = max(1.0, 1.0 / point**2)
-            row([(a, v / size) for a, v in cells], 2.0 / point / size, np.inf, f"tangent[{data.names[j]},{number}]")
+    counts = [len(points) for points in tangents]
+    owner = np.repeat(np.arange(columns), counts)
+    point = np.concatenate(tangents) / scale.columns[owner]
+    # Each row is divided by its largest coefficient.
+    size = np.maximum(1.0, 1.0 / point**2)
+    first_tangent = len(low)
+    low += (2.0 / point / size).tolist()
+    high += [np.inf] * len(point)
+    names += [f"tangent[{data.names[j]},{number}]" for j, count in enumerate(counts) for number in range(count)]
+    at = first_tangent + np.arange(len(point))
+    bulk_entries = (
+        np.tile(at, 2),
+        np.concatenate((at_x + owner, owner)),
+        np.concatenate((1 / size, 1 / point**2 / size)),
+    )
     starts.append(len(low))
     scaled = data.rows * scale.columns
     row_scale = np.abs(scaled).max(axis=1, initial=0.0)
@@ -292,16 +308,9 @@ def build_arrays(
     else:
         for place, value in fleet:
             cost[place] = value
-    matrix = coo_array(
-        (
-            np.array([v for _, _, values in entries for v in values], dtype=np.float64),
-            (
-                np.array([r for rows, _, _ in entries for r in rows], dtype=np.int64),
-                np.array([c for _, places, _ in entries for c in places], dtype=np.int64),
-            ),
-        ),
-        shape=(len(low), total),
-    ).tocsc()
+    small = [np.array([cell for row in part for cell in row]) for part in zip(*entries, strict=True)]
+    rows_of, places, values = (np.concatenate((one, two)) for one, two in zip(small, bulk_entries, strict=True))
+    matrix = csc_array((values, (rows_of.astype(np.int64), places.astype(np.int64))), shape=(len(low), total))
     lower, upper = np.zeros(total), np.full(total, np.inf)
     lower[:columns], upper[:columns] = data.lower / scale.columns, data.upper / scale.columns
     arrays = LpArrays(

@@ -76,8 +76,13 @@ def _tight(data: BandwidthProgram, blocks: Blocks, found: Multipliers) -> Multip
     return replace(found, path_weights=weights, shares=shares)
 
 
-def lower_bound(data: BandwidthProgram, found: Multipliers, group_start: NDArray[np.int64], best: float) -> float:
-    """What the multipliers prove; `best` is the objective of a point that is allowed (or infinite)."""
+def lower_bound(
+    data: BandwidthProgram, found: Multipliers, group_start: NDArray[np.int64], best: float
+) -> tuple[float, Array]:
+    """What the multipliers prove, and float64[J] the columns where the minima are (the next tangents).
+
+    `best` is the objective of a point that is allowed (or infinite).
+    """
     weights = np.zeros(len(data.names))
     constant, eta = 0.0, 0.0
     for job, (own, paths) in enumerate(zip(found.path_weights, found.paths, strict=True)):
@@ -96,18 +101,19 @@ def lower_bound(data: BandwidthProgram, found: Multipliers, group_start: NDArray
     with np.errstate(invalid="ignore"):
         sides = np.where(found.prices > 0, found.prices * data.row_lower, found.prices * data.row_upper)
     total = constant + float(np.where(found.prices == 0, 0.0, sides).sum())
-    upper = implied_upper(data, best)
-    return total + float(sum(map(_least, weights, reduced, data.lower, upper)))
+    minima = list(map(_least, weights, reduced, data.lower, implied_upper(data, best)))
+    return total + sum(value for value, _ in minima), np.array([point for _, point in minima])
 
 
-def _least(weight: float, slope: float, low: float, high: float) -> float:
-    """min of weight / X + slope X over low <= X <= high."""
+def _least(weight: float, slope: float, low: float, high: float) -> tuple[float, float]:
+    """min of weight / X + slope X over low <= X <= high, and where it is."""
     if weight <= 0:
-        return slope * low if slope >= 0 else slope * high
+        point = low if slope >= 0 else high
+        return (slope * point if slope else 0.0), point
     if slope <= 0:
-        return weight / high + (slope * high if slope < 0 else 0.0)
+        return weight / high + (slope * high if slope < 0 else 0.0), high
     point = min(max(float(np.sqrt(weight / slope)), low), high)
-    return weight / point + slope * point
+    return weight / point + slope * point, point
 
 
 def implied_upper(data: BandwidthProgram, best: float = np.inf) -> Array:

@@ -185,7 +185,9 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> Timeline:
             continue
         key3 = (weights[0], inputs[1].tobytes(), weights[1].tobytes())
         alike.setdefault(key3, ([], Path(0.0, inputs[1], ()), Path(*weights, ())))[0].append(index)
-    branches = tuple((tuple(layers), _times(one, len(layers)), _times(two, len(layers))) for layers, one, two in alike.values())
+    branches = tuple(
+        (tuple(layers), _times(one, len(layers)), _times(two, len(layers))) for layers, one, two in alike.values()
+    )
     return Timeline(groups, volumes, Path(compute_ns, total, ()), branches)
 
 

@@ -61,7 +61,14 @@ class Optimum:
 
 
 def minimise(
-    data: BandwidthProgram, start: Array, stop: Stop, *, accuracy: float = ACCURACY, target: float | None = None
+    data: BandwidthProgram,
+    start: Array,
+    stop: Stop,
+    *,
+    near: bool = False,
+    accuracy: float = ACCURACY,
+    enough: float = -np.inf,
+    hopeless: float = np.inf,
 ) -> Optimum:
     """Close the gap from an allowed point.
 
@@ -69,15 +76,17 @@ def minimise(
         data: the program.
         start: float64[D], satisfies every row.
         stop: asked before each round.
+        near: whether the start is close to the optimum, which saves rounds.
         accuracy: relative gap to close.
-        target: end early at a point this good, or once the bound is above it.
+        enough: end early at a point this good.
+        hopeless: end early once the bound is above this.
     """
     best = Optimum(start, data.objective_of(start), -np.inf, None, 0, StopReason.GAP)
     columns = data.columns_of(start)
-    scale = _scale(data, best, columns)
-    tangents = _seeds(data, scale.columns, 41, 1e-4, 1e4)
-    paths = [_paths_at(data, start, [[] for _ in data.timelines])[job] for job in range(len(data.timelines))]
-    fine, idle = False, 0
+    scale = scale_at(data, best, columns)
+    tangents = seeds(data, scale.columns, 9, 0.2, 5.0) if near else seeds(data, scale.columns, 41, 1e-4, 1e4)
+    paths = paths_at(data, start, [[] for _ in data.timelines])
+    fine, idle = near, 0
     for rounds in range(1, MAX_ROUNDS + 1):
         reason = stop.reason()
         if reason is not None:
@@ -88,24 +97,25 @@ def minimise(
             return replace(best, stopped_by=stop.reason() or StopReason.ERROR)
         columns = np.maximum(result.raw_x[: len(data.names)], 0.0) * scale.columns
         previous, best = best, _improved(data, replace(best, rounds=rounds), columns, start)
-        best = _bounded(data, best, blocks, scale, paths, result)
+        best, priced = _bounded(data, best, blocks, scale, paths, result, columns)
         if best.gap <= accuracy:
             return replace(best, stopped_by=StopReason.CONVERGED)
-        if target is not None and (best.objective <= target or best.bound > target):
+        if best.objective <= enough or best.bound > hopeless:
             return best
         idle = 0 if best.gap < 0.9 * previous.gap else idle + 1
         if idle >= STALLED:
             return best
         if not fine and best.gap <= NEAR:
-            fine, scale = True, _scale(data, best, data.columns_of(best.bandwidth))
-            tangents = _seeds(data, scale.columns, 9, 0.2, 5.0)
-        tangents = _with_tangents(data, tangents, columns, scale)
-        paths = _paths_at(data, data.bandwidth_of(columns), paths)
-        paths = _paths_at(data, best.bandwidth, paths)
+            fine, scale = True, scale_at(data, best, data.columns_of(best.bandwidth))
+            tangents = seeds(data, scale.columns, 9, 0.2, 5.0)
+        tangents = with_tangents(data, tangents, columns, scale)
+        tangents = with_tangents(data, tangents, priced, scale)
+        paths = paths_at(data, data.bandwidth_of(columns), paths)
+        paths = paths_at(data, best.bandwidth, paths)
     return best
 
 
-def _scale(data: BandwidthProgram, best: Optimum, columns: Array) -> Scale:
+def scale_at(data: BandwidthProgram, best: Optimum, columns: Array) -> Scale:
     """Units in which the best point is all ones."""
     positive = columns[columns > 0]
     reference = np.where(columns > 1e-9 * positive.max(), columns, positive.min())
@@ -114,12 +124,12 @@ def _scale(data: BandwidthProgram, best: Optimum, columns: Array) -> Scale:
     return Scale(reference, best.objective, best.objective)
 
 
-def _seeds(data: BandwidthProgram, reference: Array, count: int, low: float, high: float) -> list[Array]:
+def seeds(data: BandwidthProgram, reference: Array, count: int, low: float, high: float) -> list[Array]:
     points = np.geomspace(low, high, count)
     return [points * one if used else np.zeros(0) for one, used in zip(reference, data.loaded, strict=True)]
 
 
-def _with_tangents(data: BandwidthProgram, tangents: list[Array], columns: Array, scale: Scale) -> list[Array]:
+def with_tangents(data: BandwidthProgram, tangents: list[Array], columns: Array, scale: Scale) -> list[Array]:
     """One more tangent a column, where the point is."""
     added = []
     for known, point, unit, used in zip(tangents, columns, scale.columns, data.loaded, strict=True):
@@ -129,7 +139,7 @@ def _with_tangents(data: BandwidthProgram, tangents: list[Array], columns: Array
     return added
 
 
-def _paths_at(data: BandwidthProgram, bandwidth: Array, paths: list[list[Path]]) -> list[list[Path]]:
+def paths_at(data: BandwidthProgram, bandwidth: Array, paths: list[list[Path]]) -> list[list[Path]]:
     """The paths, and of each job the longest one at a point."""
     more = []
     for timeline, own in zip(data.timelines, paths, strict=True):
@@ -170,11 +180,18 @@ def _into_limit(data: BandwidthProgram, outside: Array, inside: Array) -> Array:
 
 
 def _bounded(
-    data: BandwidthProgram, best: Optimum, blocks: Blocks, scale: Scale, paths: list[list[Path]], result: LpResult
-) -> Optimum:
-    """The best point with the better of its bound and the one of these duals."""
+    data: BandwidthProgram,
+    best: Optimum,
+    blocks: Blocks,
+    scale: Scale,
+    paths: list[list[Path]],
+    result: LpResult,
+    columns: Array,
+) -> tuple[Optimum, Array]:
+    """The best point with the better of its bound and the one of these duals; the columns that those ask for."""
     if result.row_dual is None:
-        return best
+        return best, columns
     found = multipliers_of(data, blocks, scale, paths, result.row_dual)
-    bound = lower_bound(data, found, blocks.group_start, best.objective)
-    return replace(best, bound=bound, multipliers=found) if bound > best.bound else best
+    bound, priced = lower_bound(data, found, blocks.group_start, best.objective)
+    better = replace(best, bound=bound, multipliers=found) if bound > best.bound else best
+    return better, np.where(np.isfinite(priced) & (priced > 0), priced, columns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -94,3 +96,22 @@ def _ample(plain: BandwidthProgram) -> Array:
     for timeline, weight in zip(plain.timelines, plain.weights, strict=True):
         needed += weight * (timeline.all_sizes @ timeline.volumes)
     return np.maximum(1e6 * len(needed) * needed / (limit - compute), plain.lower)
+
+
+def refuse_vanishing(plain: BandwidthProgram) -> None:
+    """Raise InputError when cost may fall to 0: then time x cost falls with it, and no bandwidths are the best."""
+    if plain.fixed_cost > 0 or (plain.lower > 0).any():
+        return
+    cheapest = widest_arrays(plain, plain.upper, np.zeros(len(plain.names), dtype=np.bool_))
+    cheapest = replace(cheapest, cost=np.append(plain.price / plain.price.max(), 0.0))
+    result = SOLVERS["highs-simplex"](cheapest, SolverLimits(time_s=EXPLAIN_S))
+    if result.objective is not None and result.objective <= 1e-9:
+        raise InputError(
+            [
+                Problem(
+                    "nothing keeps the bandwidths from 0, and time x cost falls with them",
+                    path="network",
+                    allowed="total_gbytes_per_s, min_gbytes_per_s, or a constraint with at_least",
+                )
+            ]
+        )

@@ -49,7 +49,7 @@ class Dimension:
         usd_per_gbytes_per_s: price of 1 GB/s of one NPU (link, and switch and NIC where the block has them); None:
             unknown.
         min_gbytes_per_s, max_gbytes_per_s: bounds on its bandwidth.
-        speeds_gbytes_per_s: the speeds there are, ascending; empty: any.
+        speeds_gbytes_per_s: the speeds there are, ascending, the bounds the first and the last of them; empty: any.
     """
 
     name: str

@@ -54,6 +54,15 @@ class BandwidthCertificate:
 
 
 @dataclass(frozen=True)
+class DesignProof:
+    """A certificate of one design; `too_slow`: it proves that no bandwidths keep the time limit."""
+
+    design: int
+    certificate: BandwidthCertificate
+    too_slow: bool = False
+
+
+@dataclass(frozen=True)
 class CollectiveTime:
     """All collectives of one kind of a job on one communicator.
 
@@ -76,17 +85,26 @@ class CollectiveTime:
 
 @dataclass(frozen=True)
 class ParetoPoint:
-    """A network nothing both faster and cheaper than which exists, up to `gap` of its cost."""
+    """The cheapest network that keeps a time limit.
 
+    Attributes:
+        limit_ns: the limit.
+        time_ns, cost_usd, bandwidth_gbytes_per_s: of the network.
+        cost_bound_usd: proven least cost.
+        certificate: proves it; None: branch and bound.
+    """
+
+    limit_ns: float
     time_ns: float
     cost_usd: float
     bandwidth_gbytes_per_s: tuple[float, ...]
     cost_bound_usd: float
+    certificate: BandwidthCertificate | None
 
 
 @dataclass(frozen=True)
 class JobTime:
-    """Iteration time of one job, its compute alone, and its time under the equal split (None: not allowed one)."""
+    """Iteration time of one job, its compute alone, and its time under the equal split."""
 
     name: str
     time_ns: float
@@ -114,7 +132,7 @@ class HierarchicalSolution:
         jobs: each job.
         collectives: what takes how long, and which dimension bounds it.
         gain_ns: time saved by one more GB/s in each dimension alone.
-        certificate: proves the bound of the design chosen; None where a catalogue makes it a matter of enumeration.
+        proofs: certificates of the designs whose bound is more than a formula.
         pareto: front of time and cost of the design chosen.
         instance_sha256, versions, notes: provenance.
     """
@@ -141,7 +159,7 @@ class HierarchicalSolution:
     jobs: tuple[JobTime, ...]
     collectives: tuple[CollectiveTime, ...]
     gain_ns: tuple[float, ...]
-    certificate: BandwidthCertificate | None
+    proofs: tuple[DesignProof, ...]
     pareto: tuple[ParetoPoint, ...]
     instance_sha256: str
     versions: tuple[tuple[str, str], ...]

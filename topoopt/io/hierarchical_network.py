@@ -124,8 +124,8 @@ def _dimension(one: DimensionFile, tiers: dict[str, TierFile]) -> Dimension:
         size=one.size,
         tier=one.tier or "",
         usd_per_gbytes_per_s=None if one.tier is None else _price(one.block, tiers[one.tier]),
-        min_gbytes_per_s=one.min_gbytes_per_s,
-        max_gbytes_per_s=most,
+        min_gbytes_per_s=speeds[0] if speeds else one.min_gbytes_per_s,
+        max_gbytes_per_s=speeds[-1] if speeds else most,
         speeds_gbytes_per_s=tuple(speeds),
     )
 

@@ -120,7 +120,9 @@ def read_libra_communicator(path: str | os.PathLike[str], sizes: Sequence[int]) 
     for name, _ in PHASES:
         ranks = getattr(file, name)
         if len(ranks) != len(sizes):
-            faults.append(Fault((name,), "not one number for each dimension", value_text(ranks), f"{len(sizes)} numbers"))
+            faults.append(
+                Fault((name,), "not one number for each dimension", value_text(ranks), f"{len(sizes)} numbers")
+            )
             continue
         for place, (rank, size) in enumerate(zip(ranks, sizes, strict=True)):
             if rank == 0 or (rank > 0 and size % rank):
@@ -154,9 +156,7 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def read_libra_workload(
-    path: str | os.PathLike[str], communicators: dict[str, str | None]
-) -> list[dict[str, Any]]:
+def read_libra_workload(path: str | os.PathLike[str], communicators: dict[str, str | None]) -> list[dict[str, Any]]:
     """Layers of an instance file; `communicators`: for each of LIBRA's phases a name, or None for the whole network.
 
     Raises:

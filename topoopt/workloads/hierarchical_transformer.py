@@ -1,11 +1,11 @@
 """Decoder-only transformers on hierarchical networks: one iteration, per NPU, for given degrees of parallelism.
 
 Per token and block, with width h and sequence length s, a forward pass takes 2 (4 h^2 + 8 k h^2) + 4 s h operations
-(k experts a token, 1 when dense); the two gradients take as many each. Tensor parallelism all-reduces the activations twice
-forward and twice backward in every block (Shoeybi et al., Megatron-LM, 2019); expert parallelism exchanges them twice
-each way (Lepikhin et al., GShard, 2020); a pipeline of p stages and m micro-batches takes m + p - 1 slots each way and
-passes activations on after every slot (Huang et al., GPipe, 2019); gradients are all-reduced once, over the replicas
-that hold the same weights. Embeddings, norms and biases are left out.
+(k experts a token, 1 when dense); the two gradients take as many each. Tensor parallelism all-reduces the activations
+twice forward and twice backward in every block (Shoeybi et al., Megatron-LM, 2019); expert parallelism exchanges them
+twice each way (Lepikhin et al., GShard, 2020); a pipeline of p stages and m micro-batches takes m + p - 1 slots each
+way and passes activations on after every slot (Huang et al., GPipe, 2019); gradients are all-reduced once, over the
+replicas that hold the same weights. Embeddings, norms and biases are left out.
 """
 
 from __future__ import annotations
