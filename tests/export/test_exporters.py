@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from topoopt.export.astrasim_system import algorithms
 from topoopt.export.base import Export, ExportOptions, plain_name
 from topoopt.export.chakra import build as build_chakra
 from topoopt.export.graphml import build as build_graphml
+from topoopt.io.astrasim_network import read_network
 from topoopt.io.chakra_trace import read_chakra
 from topoopt.io.chakra_traffic import traffic_matrix
 from topoopt.io.network_schema import FileTopology
@@ -181,3 +183,23 @@ def test_algorithms_fit_the_size() -> None:
     assert algorithms("switch", 6) == ("ring", "direct")
     assert algorithms("ring", 6) == ("ring", "ring")
     assert algorithms("fully-connected", 6) == ("direct", "direct")
+
+
+def test_hierarchical_design(tmp_path: Path) -> None:
+    """The optimum for GPT-3 in three dimensions goes out in GiB/s of a link, with an algorithm for every block."""
+    optimum = SimpleNamespace(
+        name="gpt",
+        kind="hierarchical-bandwidth",
+        blocks=("ring", "fully-connected", "switch"),
+        sizes=(16, 8, 32),
+        bandwidth_gbytes_per_s=(397.55295, 89.99270, 12.45435),
+    )
+    export = EXPORTERS["astrasim"].build(optimum, OPTIONS)
+    check_export("astrasim", export)
+    network = read_network(place(export, tmp_path) / "network.yml")
+    assert network.bandwidth_gib_per_s == pytest.approx((370.2500, 11.9732, 11.5990), abs=5e-5)
+    assert network.latency_ns == (500.0, 500.0, 500.0)
+    system = json.loads((tmp_path / "system.json").read_text())
+    assert system["all-reduce-implementation"] == ["ring", "direct", "halvingDoubling"]
+    assert system["all-to-all-implementation"] == ["ring", "direct", "direct"]
+    assert "assumed" in (tmp_path / "NOTES.txt").read_text()

@@ -1,4 +1,4 @@
-"""What traces say about the network: traffic, groups, compute; expected values from the formulas of the specification."""
+"""What traces say about the network: traffic, groups, compute; expected values from formulas and the shared files."""
 
 from __future__ import annotations
 
@@ -206,7 +206,8 @@ def test_assumptions_are_told(tmp_path: Path) -> None:
     host = node(0, COMP, us=7, is_cpu_op=1)
     write(tmp_path / "b", {0: [host], 1: [host]})
     assert any("host operators only (0.007 ms)" in note for note in read_chakra(tmp_path / "b").notes)
-    write(tmp_path / "c", dict.fromkeys(range(2), [host, node(1, COMP, num_ops=4 * 10**12)]))
+    unknown = [host, node(1, COMP, num_ops=4 * 10**12)]
+    write(tmp_path / "c", {0: unknown, 1: unknown})
     content = read_chakra(tmp_path / "c")
     assert not content.notes
     assert compute_ns(content, 2.0)[0].tolist() == [2e9, 2e9]

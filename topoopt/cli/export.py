@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.import_traces import QueuesOption
 from topoopt.cli.imports import positive
+from topoopt.cli.instance_output import QueuesOption
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 
@@ -33,10 +33,17 @@ def _read_network(path: Path) -> Any:
     return read_network_solution(path)
 
 
+def _read_hierarchical(path: Path) -> Any:
+    from topoopt.io.hierarchical_solution_file import read_hierarchical_solution
+
+    return read_hierarchical_solution(path)
+
+
 SOLUTION_READERS: Mapping[str, Callable[[Path], Any]] = {
     "co-optimisation": _read_co_optimisation,
     "routing": _read_network,
     "topology": _read_network,
+    "hierarchical-bandwidth": _read_hierarchical,
 }
 """Reader of the solution files of each kind that some target takes."""
 
@@ -148,6 +155,8 @@ def export(
         if solution is None or to is None or out is None or missing:
             raise InputError(missing)
         positive("--link-gbps", link_gbps)
+        if hop_latency_us:
+            positive("--hop-latency-us", hop_latency_us)
         exporter = EXPORTERS[to]
         kind = solution_kind(solution, sorted({kind for one in EXPORTERS.values() for kind in one.kinds}))
         if kind not in exporter.kinds:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli import import_libra, import_traces
+from topoopt.cli import import_astrasim, import_chakra, import_libra
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
@@ -188,6 +188,6 @@ def flexnet_taskgraph(
     output.run(command)
 
 
-app.command("chakra")(import_traces.chakra)
-app.command("astrasim-network")(import_traces.astrasim_network)
+app.command("chakra")(import_chakra.chakra)
+app.command("astrasim-network")(import_astrasim.astrasim_network)
 app.command("libra")(import_libra.libra)
