@@ -32,12 +32,12 @@ def formula_bound(plain: BandwidthProgram, *, ratio: bool) -> float:
         parts.append((weight * path.compute_ns, weight * spread))
     if not plain.worst_case:
         parts = [(sum(one for one, _ in parts), sum((own for _, own in parts), start=np.zeros(len(plain.names))))]
-    return max(_bound(plain, ratio, compute, spread) for compute, spread in parts)
+    return max(_bound(plain, ratio, float(compute), spread) for compute, spread in parts)
 
 
 def _bound(plain: BandwidthProgram, ratio: bool, compute: float, spread: Array) -> float:
-    even = float(np.sqrt(spread).sum()) ** 2
-    priced = float(np.sqrt(spread * plain.price).sum()) ** 2
+    even: float = float(np.sqrt(spread).sum()) ** 2
+    priced: float = float(np.sqrt(spread * plain.price).sum()) ** 2
     total = (plain.rows == 1.0).all(axis=1)
     if plain.time_limit_ns is not None:
         left = plain.time_limit_ns - compute

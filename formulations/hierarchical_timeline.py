@@ -140,7 +140,8 @@ def largest_ratio(volumes: Array, bandwidth: Array) -> Array:
     """float64[G], max over i of volumes[g, i] / bandwidth[i], dimensions without volume left out."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(volumes > 0, volumes / bandwidth, 0.0)
-    return ratio.max(axis=1, initial=0.0)
+    largest: Array = ratio.max(axis=1, initial=0.0)
+    return largest
 
 
 def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> Timeline:

@@ -120,7 +120,7 @@ def best_design(problem: HierarchicalProblem, stop: Stop) -> Choice:
                 raise
             reason = stop.reason() or StopReason.TIME
             break
-        if found.multipliers is not None and found.bound > formulas[design]:
+        if found.multipliers is not None and (found.bound > formulas[design] or found.objective < target):
             proofs.append(Proof(design, data, found.multipliers))
         bounds[design] = max(bounds[design], found.bound)
         if found.objective < target:

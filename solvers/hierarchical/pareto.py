@@ -14,8 +14,11 @@ from solvers.hierarchical.designs import solve_program
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
 
-SLOWEST = 2.0
-"""Largest time limit, as a multiple of the least time."""
+SLOWEST = 1.0
+"""Largest time limit above the least time, as a part of that time, or ..."""
+
+SLOWEST_COMMUNICATION = 5.0
+"""... as a multiple of its communication, if that is less: where compute dominates, more time buys nothing."""
 
 SAME = 1e-6
 """Relative slack of the first limit above the least time, where cost falls without bound."""
@@ -31,7 +34,7 @@ class FrontPoint:
 
 
 def front(plain: BandwidthProgram, points: int, stop: Stop) -> Iterator[FrontPoint]:
-    """Up to `points` points, fastest first, limits in a geometric row; ends when time runs out or cost falls no more.
+    """Up to `points` points, fastest first; ends when time runs out or cost falls no more.
 
     Args:
         plain: the program of time, without tau.
@@ -40,7 +43,11 @@ def front(plain: BandwidthProgram, points: int, stop: Stop) -> Iterator[FrontPoi
     """
     plain = replace(plain, time_limit_ns=None)
     _, fastest = solve_program(plain, stop, ratio=False)
-    limits = fastest.objective * (1 + SAME) * np.geomspace(1.0, SLOWEST, points)
+    least = fastest.objective
+    compute = plain.time_of(np.full(len(plain.names), np.inf))
+    most = min(SLOWEST * least, SLOWEST_COMMUNICATION * (least - compute))
+    # Closer together where cost falls fastest, at the fast end.
+    limits = least * (1 + SAME) + most * np.linspace(0.0, 1.0, points) ** 2
     inside, known = fastest.bandwidth, np.inf
     for limit in limits.tolist():
         if stop.reason() is not None:

@@ -55,6 +55,7 @@ class KindCommands:
 
 KINDS: dict[str, str] = {
     "co-optimisation": "topoopt.cli.kind_co_optimisation",
+    "hierarchical-bandwidth": "topoopt.cli.kind_hierarchical",
     "routing": "topoopt.cli.kind_network",
     "topology": "topoopt.cli.kind_network",
 }

@@ -131,8 +131,10 @@ class HierarchicalSolution:
         equal_time_ns, equal_cost_usd: the same under the equal split of the same total.
         jobs: each job.
         collectives: what takes how long, and which dimension bounds it.
-        gain_ns: time saved by one more GB/s in each dimension alone.
-        proofs: certificates of the designs whose bound is more than a formula.
+        gain_ns: time saved by one more GB/s in each dimension alone; 0 where another one holds up the same collectives.
+        marginal_ns: ns per GB/s in each dimension at the margin, the others that hold up the same collectives growing
+            with it (the dual price of its bandwidth); None for a catalogue.
+        proofs: certificates of the design chosen, and of others whose bound is more than a formula.
         pareto: front of time and cost of the design chosen.
         instance_sha256, versions, notes: provenance.
     """
@@ -159,6 +161,7 @@ class HierarchicalSolution:
     jobs: tuple[JobTime, ...]
     collectives: tuple[CollectiveTime, ...]
     gain_ns: tuple[float, ...]
+    marginal_ns: tuple[float, ...] | None
     proofs: tuple[DesignProof, ...]
     pareto: tuple[ParetoPoint, ...]
     instance_sha256: str

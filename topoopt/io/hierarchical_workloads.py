@@ -19,7 +19,6 @@ from topoopt.io.faults import Fault, Path, nearest_text
 from topoopt.io.hierarchical_schema import (
     CommunicationFile,
     LayersWorkload,
-    ModelWorkload,
     PhaseFile,
     ShapeFile,
     TasksWorkload,
@@ -46,6 +45,9 @@ def _phases(file: LayersWorkload | TasksWorkload) -> Iterator[tuple[Path, PhaseF
 def workload_faults(where: Path, file: LayersWorkload | TasksWorkload, shapes: Sequence[ShapeFile]) -> list[Fault]:
     """What the schema cannot state: communicators that do not fit a shape, unknown names, tasks after later ones."""
     faults: list[Fault] = []
+    if WHOLE in file.communicators:
+        allowed = "another name; a collective without communicator uses the whole network"
+        faults.append(Fault((*where, "communicators", WHOLE), "a name that is taken", allowed=allowed))
     for shape in shapes:
         for name, ranks in file.communicators.items():
             faults += _ranks_faults((*where, "communicators", name), ranks, shape)
@@ -106,8 +108,3 @@ def workload_of(file: LayersWorkload | TasksWorkload, network: HierarchicalNetwo
         for one in file.layers
     )
     return HierarchicalWorkload(file.name, Loop(file.loop), tuple(communicators), layers, weight=file.weight)
-
-
-def given(file: LayersWorkload | TasksWorkload | ModelWorkload) -> bool:
-    """Whether a workload states its own communicators, rather than being made from the sizes of a model."""
-    return not isinstance(file, ModelWorkload)

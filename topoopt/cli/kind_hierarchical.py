@@ -1,0 +1,191 @@
+"""Commands on instances of the kind `hierarchical-bandwidth`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoopt.cli.kinds import KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.output import Output
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.hierarchy import HierarchicalProblem
+from topoopt.core.hierarchy_solution import HierarchicalSolution
+
+if TYPE_CHECKING:
+    from topoopt.verify.findings import Violation
+
+
+def solve_command(problem: HierarchicalProblem, output: Output, out: Path, wishes: Wishes) -> int:
+    """Solve, check, write solution.json and report.html, show; the exit code."""
+    from topoopt.hierarchical.solve import solve_hierarchical
+    from topoopt.io.atomic import make_directory, write_text_atomically
+    from topoopt.io.hierarchical_solution_file import write_hierarchical_solution
+    from topoopt.report.hierarchical import render_hierarchical
+
+    if wishes.budget is not None:
+        allowed = "--time-limit"
+        raise InputError(
+            [Problem("no such limit for this kind", path="--budget", value=str(wishes.budget), allowed=allowed)]
+        )
+    began = time.monotonic()
+    try:
+        solution = solve_hierarchical(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+    except (InfeasibleError, LimitError) as error:
+        return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
+    wall_s = time.monotonic() - began
+    report = render_hierarchical(solution)
+    make_directory(out)
+    write_hierarchical_solution(solution, out / "solution.json")
+    write_text_atomically(out / "report.html", report)
+    output.result(summary(solution, wall_s, out), lambda console: _show(console, solution, wall_s, out))
+    return exit_code(output, solution.check, solution.stopped_by)
+
+
+def summary(solution: HierarchicalSolution, wall_s: float, out: Path) -> dict[str, Any]:
+    """The JSON object of a solve."""
+    objective = solution.objective
+    return {
+        "kind": solution.kind,
+        "name": solution.name,
+        "status": solution.status.value,
+        "stopped_by": solution.stopped_by.value,
+        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
+        "bound": {"value": solution.bound.value, "proved_by": solution.bound.proved_by},
+        "gap": solution.gap,
+        "dimensions": list(solution.dimensions),
+        "bandwidth_gbytes_per_s": list(solution.bandwidth_gbytes_per_s),
+        "time_ns": solution.time_ns,
+        "cost_usd": solution.cost_usd,
+        "speedup_over_equal": solution.speedup_over_equal,
+        "perf_per_cost_gain": solution.perf_per_cost_gain,
+        "design": solution.design_name,
+        "designs": solution.designs,
+        "jobs": [{"name": job.name, "time_ns": job.time_ns, "compute_ns": job.compute_ns} for job in solution.jobs],
+        "collectives": [
+            {
+                "job": one.job,
+                "communicator": one.communicator,
+                "collective": one.collective.value,
+                "bytes": one.size_bytes,
+                "time_ns": one.time_ns,
+                "bound_by": list(one.bound_by),
+            }
+            for one in solution.collectives
+        ],
+        "gain_ns": list(solution.gain_ns),
+        "marginal_ns": None if solution.marginal_ns is None else list(solution.marginal_ns),
+        "pareto": [{"time_ns": point.time_ns, "cost_usd": point.cost_usd} for point in solution.pareto],
+        "method": solution.method,
+        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+        "seed": solution.seed,
+        "wall_s": round(wall_s, 3),
+        "versions": dict(solution.versions),
+        "instance_sha256": solution.instance_sha256,
+        "notes": list(solution.notes),
+        "solution": str(out / "solution.json"),
+        "report": str(out / "report.html"),
+    }
+
+
+def _show(console: Console, solution: HierarchicalSolution, wall_s: float, out: Path) -> None:
+    from topoopt.report.hierarchical_format import duration, money, times
+
+    cost = "no prices" if solution.cost_usd is None else money(solution.cost_usd)
+    gain = solution.perf_per_cost_gain
+    rows = [
+        ("time of an iteration", duration(solution.time_ns)),
+        ("cost of the network", cost),
+        ("over the equal split", f"{times(solution.speedup_over_equal)} as fast"),
+        ("lower bound", f"{solution.bound.value:.9g} {solution.objective.unit} ({solution.bound.proved_by})"),
+        ("gap", f"{100 * solution.gap:.2g} %"),
+        ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}"),
+        ("check", "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"),
+    ]
+    if gain is not None:
+        rows[2] = (rows[2][0], f"{rows[2][1]}, {times(gain)} the performance per cost")
+    if solution.designs > 1:
+        rows.insert(0, ("design", f"{solution.design_name} (of {solution.designs})"))
+    table = Table(
+        title=f"{escape(solution.name)}: {solution.status}, least {solution.objective.name}",
+        show_header=False,
+        title_justify="left",
+    )
+    for name, value in rows:
+        table.add_row(name, escape(value))
+    console.print(table)
+    console.print(_dimension_table(solution))
+    if solution.collectives:
+        console.print(_collective_table(solution))
+    for note in solution.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    written = escape(f"written: {out / 'solution.json'}, {out / 'report.html'}")
+    console.print(f"[dim]{written}[/]", soft_wrap=True, highlight=False)
+
+
+def _dimension_table(solution: HierarchicalSolution) -> Table:
+    from topoopt.report.hierarchical_format import duration
+
+    table = Table("dimension", "block", "GB/s per NPU", "1 GB/s more here saves", "at the margin")
+    for column in (2, 3, 4):
+        table.columns[column].justify = "right"
+    marginal = solution.marginal_ns or (None,) * len(solution.dimensions)
+    for name, block, size, rate, gain, price in zip(
+        solution.dimensions,
+        solution.blocks,
+        solution.sizes,
+        solution.bandwidth_gbytes_per_s,
+        solution.gain_ns,
+        marginal,
+        strict=True,
+    ):
+        # Bandwidths are right to about 1e-4, so what is left of a gain where dimensions tie is rounding.
+        alone = duration(gain) if gain > 1e-6 * solution.time_ns else "nothing"
+        table.add_row(escape(name), f"{block} {size}", f"{rate:.3f}", alone, "-" if price is None else duration(price))
+    return table
+
+
+def _collective_table(solution: HierarchicalSolution) -> Table:
+    from topoopt.report.hierarchical_format import duration, gigabytes
+
+    table = Table("job", "communicator", "collective", "bytes", "time", "bound by")
+    for one in sorted(solution.collectives, key=lambda row: -row.time_ns)[:20]:
+        table.add_row(
+            escape(one.job),
+            escape(one.communicator),
+            one.collective.value,
+            gigabytes(one.size_bytes),
+            duration(one.time_ns),
+            escape(", ".join(one.bound_by)),
+        )
+    return table
+
+
+def check_file(problem: HierarchicalProblem, solution: Path) -> tuple[Violation, ...]:
+    """Violations of a solution file, found without a solver."""
+    from topoopt.io.hierarchical_solution_file import read_hierarchical_solution
+    from topoopt.verify.hierarchy_check import check_hierarchical
+
+    return check_hierarchical(problem, read_hierarchical_solution(solution))
+
+
+def _report(solution: Path) -> str:
+    from topoopt.io.hierarchical_solution_file import read_hierarchical_solution
+    from topoopt.report.hierarchical import render_hierarchical
+
+    return render_hierarchical(read_hierarchical_solution(solution))
+
+
+def _search_problems(problem: HierarchicalProblem) -> list[Problem]:
+    if problem.search.method == "auto":
+        return []
+    from topoopt.hierarchical.solve import search_problems
+
+    return search_problems(problem.search.method)
+
+
+COMMANDS = KindCommands(solve_command, check_file, _report, _search_problems)

@@ -1,0 +1,179 @@
+"""Solution files of hierarchical networks: the same bytes for the same solution, read back as from strangers."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import Any
+
+from topoopt.core.errors import TopooptError
+from topoopt.core.hierarchy_solution import (
+    BandwidthCertificate,
+    CollectiveTime,
+    DesignProof,
+    GroupShare,
+    HierarchicalSolution,
+    JobTime,
+    ParetoPoint,
+    PathWeight,
+)
+from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+from topoopt.core.units import MIB
+from topoopt.io.atomic import write_text_atomically
+from topoopt.io.checked_file import read_checked
+from topoopt.io.documents import Limits
+from topoopt.io.faults import Fault
+from topoopt.io.hierarchical_solution_schema import CertificateFile, HierarchicalSolutionFile
+
+LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
+
+TABLES = ("jobs", "collectives", "pareto", "proofs")
+"""Keys whose rows stand on lines of their own."""
+
+
+def _certificate(one: BandwidthCertificate | None) -> dict[str, Any] | None:
+    return None if one is None else {**asdict(one), "prices": dict(one.prices)}
+
+
+def hierarchical_solution_document(solution: HierarchicalSolution) -> dict[str, Any]:
+    """Plain data of a solution; the long tables come last."""
+    plain = asdict(solution)
+    plain["versions"] = dict(solution.versions)
+    plain["speedup_over_equal"] = solution.speedup_over_equal
+    plain["perf_per_cost_gain"] = solution.perf_per_cost_gain
+    plain["pareto"] = [{**asdict(one), "certificate": _certificate(one.certificate)} for one in solution.pareto]
+    plain["proofs"] = [{**asdict(one), "certificate": _certificate(one.certificate)} for one in solution.proofs]
+    ordered = {key: plain[key] for key in HierarchicalSolutionFile.model_fields if key in plain}
+    tables = {key: ordered.pop(key) for key in TABLES}
+    return {"schema_version": 1, "kind": f"{solution.kind}-solution", **ordered, **tables}
+
+
+def hierarchical_solution_to_json(solution: HierarchicalSolution) -> str:
+    """JSON text, one line for each top-level key and each row of the long tables.
+
+    Raises:
+        TopooptError: a number is NaN or infinite (a bug of what made the solution).
+    """
+
+    def dump(value: object) -> str:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+    try:
+        lines = []
+        for key, value in hierarchical_solution_document(solution).items():
+            if key in TABLES and value:
+                rows = ",\n".join(f"  {dump(row)}" for row in value)
+                lines.append(f" {dump(key)}: [\n{rows}\n ]")
+            else:
+                lines.append(f" {dump(key)}: {dump(value)}")
+    except ValueError as error:
+        raise TopooptError(f"the solution cannot be written: {error}") from error
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_hierarchical_solution(solution: HierarchicalSolution, path: str | os.PathLike[str]) -> None:
+    """Write a solution file, whole or not at all.
+
+    Raises:
+        TopooptError: a number is NaN or infinite; WriteError: the file cannot be written.
+    """
+    write_text_atomically(path, hierarchical_solution_to_json(solution))
+
+
+def _faults(file: HierarchicalSolutionFile) -> list[Fault]:
+    """What the schema cannot state: one entry for each dimension."""
+    count = len(file.dimensions)
+    rows = {
+        "blocks": len(file.blocks),
+        "sizes": len(file.sizes),
+        "bandwidth_gbytes_per_s": len(file.bandwidth_gbytes_per_s),
+        "gain_ns": len(file.gain_ns),
+        "marginal_ns": count if file.marginal_ns is None else len(file.marginal_ns),
+    }
+    return [
+        Fault((key,), "not one entry for each dimension", str(got), str(count))
+        for key, got in rows.items()
+        if got != count
+    ] + [
+        Fault((key, index), "not one entry for each dimension", str(got), str(count))
+        for key, lengths in (
+            ("collectives", [len(one.times_ns) for one in file.collectives]),
+            ("pareto", [len(one.bandwidth_gbytes_per_s) for one in file.pareto]),
+        )
+        for index, got in enumerate(lengths)
+        if got != count
+    ]
+
+
+def _read_certificate(file: CertificateFile) -> BandwidthCertificate:
+    return BandwidthCertificate(
+        paths=tuple(PathWeight(one.job, one.weight, tuple(one.steps)) for one in file.paths),
+        shares=tuple(
+            GroupShare(one.job, one.communicator, Collective(one.collective), tuple(one.bytes_by_dimension))
+            for one in file.shares
+        ),
+        prices=tuple(file.prices.items()),
+    )
+
+
+def read_hierarchical_solution(path: str | os.PathLike[str]) -> HierarchicalSolution:
+    """Read a solution file (JSON); whether it is right is for the checker to say.
+
+    Raises:
+        InputError: everything wrong with the file.
+    """
+    file = read_checked(path, HierarchicalSolutionFile, _faults, LIMITS)
+    return HierarchicalSolution(
+        name=file.name,
+        status=Status(file.status),
+        stopped_by=StopReason(file.stopped_by),
+        objective=Objective(**file.objective.model_dump()),
+        bound=Bound(**file.bound.model_dump()),
+        check=CheckResult(file.check.ok, tuple(file.check.violations)),
+        seed=file.seed,
+        method=file.method,
+        design=file.design,
+        design_name=file.design_name,
+        designs=file.designs,
+        dimensions=tuple(file.dimensions),
+        blocks=tuple(file.blocks),
+        sizes=tuple(file.sizes),
+        bandwidth_gbytes_per_s=tuple(file.bandwidth_gbytes_per_s),
+        time_ns=file.time_ns,
+        cost_usd=file.cost_usd,
+        equal_time_ns=file.equal_time_ns,
+        equal_cost_usd=file.equal_cost_usd,
+        jobs=tuple(JobTime(**one.model_dump()) for one in file.jobs),
+        collectives=tuple(
+            CollectiveTime(
+                one.job,
+                one.communicator,
+                Collective(one.collective),
+                one.size_bytes,
+                one.time_ns,
+                tuple(one.times_ns),
+                tuple(one.bound_by),
+            )
+            for one in file.collectives
+        ),
+        gain_ns=tuple(file.gain_ns),
+        marginal_ns=None if file.marginal_ns is None else tuple(file.marginal_ns),
+        proofs=tuple(DesignProof(one.design, _read_certificate(one.certificate), one.too_slow) for one in file.proofs),
+        pareto=tuple(
+            ParetoPoint(
+                one.limit_ns,
+                one.time_ns,
+                one.cost_usd,
+                tuple(one.bandwidth_gbytes_per_s),
+                one.cost_bound_usd,
+                None if one.certificate is None else _read_certificate(one.certificate),
+            )
+            for one in file.pareto
+        ),
+        instance_sha256=file.instance_sha256,
+        versions=tuple(file.versions.items()),
+        notes=tuple(file.notes),
+    )
