@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_cases import refusals, run
+from make_solution import make_solution
 
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.strategy import Placement, Strategy
 from topoopt.export import EXPORTERS
+from topoopt.io.astrasim_network import read_network
 from topoopt.io.instance_file import read_instance
+from topoopt.io.solution_file import write_solution
+from topoopt.simulate.demand import demand_of
+from topoopt.simulate.lower import build_task_graph
 
 SHARED = Path(__file__).parents[2] / "../shared/data"
 
@@ -192,6 +199,40 @@ def test_export_astrasim(tmp_path: Path, network_solution: Path) -> None:
     assert again.code == 2
     assert "not an empty folder" in again.json["error"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["sim"]
+
+
+def test_export_of_a_bandwidth_design(tmp_path: Path) -> None:
+    """An all-reduce s on switch 8 and ring 2 moves 7/4 s and 1/8 s, so 450 GiB/s are best divided 420 to 30."""
+    instance, folder = tmp_path / "net.yaml", tmp_path / "sim"
+    assert run("import", "astrasim-network", shared("astrasim/hgx_h100_16gpu.yml"), "-o", instance).code == 0
+    assert run("solve", instance, "--out", tmp_path / "out").code == 0
+    words = ("--to", "astrasim", "--hop-latency-us", 1, "-o", folder, "--json")
+    assert run("export", tmp_path / "out" / "solution.json", *words).code == 0
+    network = read_network(folder / "network.yml")
+    assert network.topology == ("Switch", "Ring")
+    assert network.bandwidth_gib_per_s == pytest.approx((420.0, 30.0), rel=1e-3)
+    assert network.latency_ns == (1000.0, 1000.0)
+
+
+def test_job_out_and_in_again(tmp_path: Path) -> None:
+    """The traces of a solved job become a job with the same AllReduces and messages."""
+    solution = make_solution(8, (1, 3))
+    write_solution(solution, tmp_path / "solution.json")
+    folder, out = tmp_path / "traces", tmp_path / "again.json"
+    assert run("export", tmp_path / "solution.json", "--to", "chakra", "-o", folder).code == 0
+    result = run("import", "chakra", folder, "--as", "co-optimisation", "-o", out, "--json")
+    assert any("comm_groups.json" in note for note in result.json["notes"])
+    assert {tuple(one["members"]): one["bytes"] for one in result.json["collectives"]} == {
+        one.members: one.payload_bytes for one in solution.demand.allreduce
+    }
+    instance = read_instance(out)
+    assert isinstance(instance, CoOptimisation)
+    strategy = Strategy(tuple(Placement(0, one.pinned_offset or 0) for one in instance.workload.operators))
+    demand = demand_of(build_task_graph(instance.cluster, instance.workload, strategy))
+    assert np.array_equal(demand.model_parallel_bytes, solution.demand.model_parallel_bytes)
+    assert {one.members: one.payload_bytes for one in demand.allreduce} == {
+        one.members: one.payload_bytes for one in solution.demand.allreduce
+    }
 
 
 @pytest.mark.parametrize(

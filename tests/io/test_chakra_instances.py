@@ -204,6 +204,17 @@ def test_graph(tmp_path: Path) -> None:
     assert any("1 dependencies on nodes that are not in the trace" in note for note in notes)
 
 
+def test_barriers_move_nothing(tmp_path: Path) -> None:
+    """A barrier is no traffic in any kind, even if it states a size."""
+    nodes = [collective(0, CommType.BARRIER, 8), node(1, COMP, us=2, after=[0])]
+    write(tmp_path, dict.fromkeys(range(4), nodes))
+    content = read_chakra(tmp_path)
+    assert not traffic_matrix(content).any()
+    assert layers_workload(content, (2, 2), 2000.0)[0]["layers"][0]["forward"]["collectives"] == []
+    assert tasks_workload(tmp_path, "job", (2, 2), 4)[0]["tasks"][0]["collectives"] == []
+    assert not any(operator.weight_elements for operator in workload_of_trace(content, 1, 2.0).workload.operators)
+
+
 def test_one_node_at_a_time(tmp_path: Path) -> None:
     """Compute nodes that wait for nothing do not run side by side on one rank."""
     write(tmp_path, {0: [node(k, COMP, us=2) for k in range(5)]})

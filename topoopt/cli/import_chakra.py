@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from topoopt.io.chakra_traffic import Algorithm
 
 SHOWN_COLLECTIVES = 1000
+GROUPS_FILE = "comm_groups.json"
 
 
 def parse_dims(text: str) -> list[dict[str, Any]]:
@@ -133,6 +134,14 @@ def _workload(job: _Job, ranks_per_server: int, interfaces: dict[str, Any]) -> _
     return _Made(workload_instance(job.name, cluster, made.workload), made.notes)
 
 
+def _groups_beside(path: Path, given: Path | None) -> tuple[Path | None, list[str]]:
+    """The file of process groups: as given, else that of the folder of the traces, if it is there."""
+    beside = (path if path.is_dir() else path.parent) / GROUPS_FILE
+    if given is not None or not beside.is_file():
+        return given, []
+    return beside, [f"process groups from {beside}"]
+
+
 def _summary(job: _Job) -> dict[str, Any]:
     content = job.content
     shown = [
@@ -159,7 +168,9 @@ def chakra(
     kind: Annotated[str, typer.Option("--as", help="co-optimisation, topology or hierarchical-bandwidth.")],
     out: OutOption,
     ranks: Annotated[int | None, typer.Option(help="Number of ranks, for the trace of a single one.")] = None,
-    comm_groups: Annotated[Path | None, typer.Option(help="JSON file of process groups: name to ranks.")] = None,
+    comm_groups: Annotated[
+        Path | None, typer.Option(help="JSON file of process groups; default: comm_groups.json beside the traces.")
+    ] = None,
     peak_tflops: Annotated[float | None, typer.Option(help="Rate of compute nodes that state operations only.")] = None,
     algorithm: Annotated[str, typer.Option(help="topology: ring, direct or halving-doubling.")] = "ring",
     all_to_all: Annotated[str, typer.Option(help="topology: direct, or ring (relayed).")] = "direct",
@@ -199,13 +210,14 @@ def chakra(
         hierarchical = kind == "hierarchical-bandwidth"
         dimensions, total = _shape(dims, network, total_gbytes_per_s, ring_queues) if hierarchical else ([], 0.0)
         sizes = tuple(dimension["size"] for dimension in dimensions)
-        content = read_chakra(path, ranks=ranks, comm_groups=comm_groups, dims=sizes)
+        groups, found = _groups_beside(path, comm_groups)
+        content = read_chakra(path, ranks=ranks, comm_groups=groups, dims=sizes)
         refuse_unsupported(content.uses, str(path))
         per_rank, told = compute_ns(content, peak_tflops)
         job = _Job(name or name_of(path), content, float(per_rank.max()))
         interfaces = {"degree": degree, "link_gbps": link_gbps, "links": links}
         if hierarchical and loop == "dag":
-            made = _graph(job, path, dimensions, total, comm_groups, peak_tflops, control=dependencies == "all")
+            made = _graph(job, path, dimensions, total, groups, peak_tflops, control=dependencies == "all")
         elif hierarchical:
             made = _layers(job, dimensions, total)
         elif kind == "topology":
@@ -213,7 +225,7 @@ def chakra(
         else:
             made = _workload(job, gpus_per_server, interfaces)
         line = f"{content.ranks} ranks, {content.nodes} nodes"
-        notes = [*content.notes, *told, *made.notes]
+        notes = [*found, *content.notes, *told, *made.notes]
         return finish(made.document, out, output, {**_summary(job), **made.figures}, line, notes)
 
     output.run(command)

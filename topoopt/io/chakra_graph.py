@@ -69,11 +69,12 @@ def _add_communication(nodes: _Nodes, place: int, node: Any, spans_of: SpansOf) 
     size = found.get("comm_size")
     if not size or found.get("is_cpu_op"):
         return
-    spans = spans_of(node, found)
+    sends = node.type == NodeType.COMM_SEND
+    kind = None if sends else CommType(found["comm_type"])
+    spans = None if kind is CommType.BARRIER else spans_of(node, found)
     if spans is None:
         return
-    sends = node.type == NodeType.COMM_SEND
-    name, factor = ("point-to-point", 1.0) if sends else COLLECTIVES[CommType(found["comm_type"])]
+    name, factor = ("point-to-point", 1.0) if kind is None else COLLECTIVES[kind]
     nodes.spans.add(spans)
     nodes.communication[place] = {"collective": name, "bytes": factor * size, "communicator": name_of_spans(spans)}
 
