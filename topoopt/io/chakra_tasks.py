@@ -9,10 +9,10 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.chakra import NodeType
 from topoopt.io.chakra_graph import Spans, task_documents
+from topoopt.io.chakra_groups import Resolver, read_comm_groups
 from topoopt.io.chakra_hierarchy import coordinates, message_spans, name_of_spans, spans_of
 from topoopt.io.chakra_rank import read_rank
 from topoopt.io.chakra_stream import trace_files
-from topoopt.io.chakra_trace import Resolver, read_comm_groups
 
 
 def tasks_workload(
