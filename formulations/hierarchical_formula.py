@@ -32,7 +32,8 @@ def formula_bound(plain: BandwidthProgram, *, ratio: bool) -> float:
         parts.append((weight * path.compute_ns, weight * spread))
     if not plain.worst_case:
         parts = [(sum(one for one, _ in parts), sum((own for _, own in parts), start=np.zeros(len(plain.names))))]
-    return max(_bound(plain, ratio, float(compute), spread) for compute, spread in parts)
+    found = [_bound(plain, ratio, float(compute), spread) for compute, spread in parts]
+    return float(max(found))
 
 
 def _bound(plain: BandwidthProgram, ratio: bool, compute: float, spread: Array) -> float:
