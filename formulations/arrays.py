@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,19 @@ class LpArrays:
     def row_name(self, row: int) -> str:
         """Name of a constraint."""
         return self.row_names[row] if self.row_names is not None else f"row{row}"
+
+
+def with_names(program: LpArrays, columns: Iterable[str], rows: Iterable[str]) -> LpArrays:
+    """The same program with names; apart from the builders, so that large programs do not pay for names unread.
+
+    Raises:
+        ValueError: not one name for each column and row.
+    """
+    named = replace(program, column_names=tuple(columns), row_names=tuple(rows))
+    faults = shape_faults(named)
+    if faults:
+        raise ValueError("; ".join(faults))
+    return named
 
 
 def shape_faults(program: LpArrays) -> list[str]:

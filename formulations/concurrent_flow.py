@@ -23,13 +23,16 @@ theta >= sum D dist_l whatever the solver did.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.arrays import LpArrays
+from formulations.arrays import LpArrays, with_names
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network_problem import RoutingProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +84,36 @@ def build_arrays(data: ConcurrentFlow) -> LpArrays:
         index=np.concatenate((row[there], conserve + np.arange(m))),
         value=np.concatenate((value[there], -data.capacity)),
     )
+
+
+def names_of(data: ConcurrentFlow) -> tuple[list[str], list[str]]:
+    """Names of the columns (`flow_s_i_j`: source, tail, head; `theta`) and rows (`conserve_s_v`, `fit_i_j`)."""
+    every = range(len(data.demand))
+    arcs = [f"{i}_{j}" for i, j in zip(data.tail.tolist(), data.head.tolist(), strict=True)]
+    columns = [f"flow_{s}_{arc}" for s in every for arc in arcs]
+    rows = [f"conserve_{s}_{v}" for s in every for v in every if v != s]
+    return [*columns, "theta"], rows + [f"fit_{arc}" for arc in arcs]
+
+
+def data_of(problem: RoutingProblem, *, hop_price: float = 0.0) -> ConcurrentFlow:
+    """Data of an instance."""
+    arcs = problem.topology.arcs.astype(np.int64)
+    capacity = problem.topology.multiplicity.astype(np.float64)
+    return ConcurrentFlow(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demand, hop_price)
+
+
+def from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance.
+
+    Raises:
+        InputError: a hop limit, which these columns cannot state.
+    """
+    if problem.max_hops is not None:
+        text = "this formulation knows no hop limit"
+        value = str(problem.max_hops)
+        raise InputError([Problem(text, path="max_hops", value=value, allowed="--formulation concurrent_flow_hops")])
+    data = data_of(problem, hop_price=options["hop_price"])
+    return with_names(build_arrays(data), *names_of(data))
 
 
 def build_pyomo(data: ConcurrentFlow) -> Any:

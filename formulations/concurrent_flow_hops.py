@@ -18,14 +18,17 @@ n m H; infeasible exactly when some demand is more than H hops away.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from formulations.arrays import LpArrays
-from formulations.concurrent_flow import ConcurrentFlow
+from formulations.arrays import LpArrays, with_names
+from formulations.concurrent_flow import ConcurrentFlow, data_of
+from topoopt.core.network_problem import RoutingProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,3 +95,67 @@ def build_arrays(data: ConcurrentFlow, max_hops: int) -> LpArrays:
         index=matrix.indices.astype(np.int64),
         value=np.asarray(matrix.data, dtype=np.float64),
     )
+
+
+def names_of(data: ConcurrentFlow, max_hops: int) -> tuple[list[str], list[str]]:
+    """Names: columns `flow_s_k_i_j`, `theta`; rows `arrive_s_v`, `onward_k_s_v`, `fit_i_j`."""
+    n = len(data.demand)
+    arcs = [f"{i}_{j}" for i, j in zip(data.tail.tolist(), data.head.tolist(), strict=True)]
+    flows = hop_columns(data, max_hops)
+    keys = zip(flows.source.tolist(), flows.hop.tolist(), flows.arc.tolist(), strict=True)
+    pairs = [f"{s}_{v}" for s in range(n) for v in range(n) if v != s]
+    onward = [f"onward_{k}_{pair}" for k in range(1, max_hops) for pair in pairs]
+    rows = [f"arrive_{pair}" for pair in pairs] + onward + [f"fit_{arc}" for arc in arcs]
+    return [*(f"flow_{s}_{k}_{arcs[a]}" for s, k, a in keys), "theta"], rows
+
+
+def from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance; option `max_hops`: 0 takes the instance's, or n - 1 (no limit)."""
+    most = problem.topology.servers - 1
+    limit = min(int(options["max_hops"]) or problem.max_hops or most, most)
+    data = data_of(problem)
+    return with_names(build_arrays(data, limit), *names_of(data, limit))
+
+
+def build_pyomo(data: ConcurrentFlow, max_hops: int) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    import pyomo.environ as pyo
+
+    n, m = len(data.demand), len(data.tail)
+    tail, head, demand = data.tail.tolist(), data.head.tolist(), data.demand.tolist()
+    pairs = [(s, v) for s in range(n) for v in range(n) if v != s]
+    at = {(s, 1): {s} for s in range(n)}  # where the k-th hop of source s can begin
+    keys = []
+    for s in range(n):
+        for k in range(1, max_hops + 1):
+            used = [a for a in range(m) if tail[a] in at[s, k] and head[a] != s]
+            at[s, k + 1] = {head[a] for a in used}
+            keys += [(s, k, tail[a], head[a]) for a in used]
+
+    model = pyo.ConcreteModel("concurrent_flow_hops")
+    model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
+    model.theta = pyo.Var(domain=pyo.NonNegativeReals)
+    model.least_load = pyo.Objective(expr=model.theta)
+    zero = 0.0 * model.theta  # keeps rows without any flow from being plain comparisons of numbers
+
+    def into(s: int, k: int, v: int) -> Any:
+        return sum(model.flow[key] for key in keys if key[:2] == (s, k) and key[3] == v)
+
+    def out_of(s: int, k: int, v: int) -> Any:
+        return sum(model.flow[key] for key in keys if key[:2] == (s, k) and key[2] == v)
+
+    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
+    def arrive(_: Any, s: int, v: int) -> Any:
+        hops = range(1, max_hops + 1)
+        return sum(into(s, k, v) for k in hops) - sum(out_of(s, k, v) for k in hops if k > 1) + zero == demand[s][v]
+
+    @model.Constraint([(k, s, v) for k in range(1, max_hops) for s, v in pairs])  # type: ignore[untyped-decorator]
+    def onward(_: Any, k: int, s: int, v: int) -> Any:
+        return out_of(s, k + 1, v) - into(s, k, v) + zero <= 0.0
+
+    @model.Constraint(list(zip(tail, head, strict=True)))  # type: ignore[untyped-decorator]
+    def fit(m: Any, i: int, j: int) -> Any:
+        capacity = float(data.capacity[next(a for a in range(len(tail)) if (tail[a], head[a]) == (i, j))])
+        return sum(m.flow[key] for key in keys if key[2:] == (i, j)) - capacity * m.theta <= 0.0
+
+    return model

@@ -25,13 +25,16 @@ joint topology and routing problem.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from formulations.arrays import LpArrays
+from formulations.arrays import LpArrays, with_names
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network_problem import TopologyProblem
 
 Array = NDArray[np.float64]
 
@@ -152,6 +155,36 @@ def build_arrays(data: HopLp) -> LpArrays:
         index=matrix.indices.astype(np.int64),
         value=np.asarray(matrix.data, dtype=np.float64),
     )
+
+
+def names_of(data: HopLp) -> tuple[list[str], list[str]]:
+    """Names: columns `lambda`, `x_i_j`, `y_i_j`, `p_i_k_j`, `f1_i_j`, `f2_i_k_j`, `f3_i_j`, `g_a_b`; rows by family."""
+    tail, head, _, i, k, j = _pairs_and_walks(data.servers)
+    pairs = [f"{a}_{b}" for a, b in zip(tail.tolist(), head.tolist(), strict=True)]
+    walks = [f"{a}_{u}_{b}" for a, u, b in zip(i.tolist(), k.tolist(), j.tolist(), strict=True)]
+    indices = {"x": pairs, "y": pairs, "p": walks, "f1": pairs, "f2": walks, "f3": pairs, "g": pairs}
+    columns = ["lambda"] + [f"{name}_{at}" for name, sets in indices.items() for at in sets]
+    servers = [str(v) for v in range(data.servers)]
+    walked, single = ("first", "second", "two_hop"), ("out", "into", "leave", "enter")
+    rows: list[str] = []
+    for name in ROW_FAMILIES:
+        sets = walks if name in walked else servers if name in single else pairs
+        rows += [name] if name == "long" else [f"{name}_{at}" for at in sets]
+    return columns, rows
+
+
+def from_topology(problem: TopologyProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance; option `guess`: L, 0 takes the node cut, d over the busiest server's demand.
+
+    Raises:
+        InputError: fewer than three servers, between which there are no walks of two hops.
+    """
+    if problem.servers < 3:
+        value = str(problem.servers)
+        raise InputError([Problem("too few servers for this formulation", path="servers", value=value, allowed=">= 3")])
+    busiest = max(float(problem.demand.sum(axis=1).max()), float(problem.demand.sum(axis=0).max()))
+    data = HopLp(problem.servers, problem.degree, problem.demand, options["guess"] or problem.degree / busiest)
+    return with_names(build_arrays(data), *names_of(data))
 
 
 def multipliers(data: HopLp, row_dual: Array) -> dict[str, Array]:

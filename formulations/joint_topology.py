@@ -166,6 +166,31 @@ def kept_counts(problem: TopologyProblem) -> NDArray[np.int64] | None:
     return np.maximum(counts, counts.T) if problem.links is LinkDirection.BIDIRECTIONAL else counts
 
 
+def data_of(problem: TopologyProblem, *, symmetry: bool = True) -> JointTopology:
+    """Data of an instance, with the node cut for U; the distance cuts, which need bounds of their own, left out.
+
+    For L see the module text; U: the busiest server sends or receives over its d links alone.
+    """
+    demand = problem.demand
+    allowed = allowed_arcs(problem)
+    kept = kept_counts(problem) if problem.max_changed is not None else None
+    busiest = max(float(demand.sum(axis=1).max()), float(demand.sum(axis=0).max()))
+    return JointTopology(
+        servers=problem.servers,
+        degree=problem.degree,
+        bidirectional=problem.links is LinkDirection.BIDIRECTIONAL,
+        demand=demand,
+        allowed=allowed,
+        most_links=problem.degree if problem.parallel_links else 1,
+        kept=kept,
+        max_changed=problem.max_changed,
+        max_hops=problem.max_hops,
+        lower=(1 - 1e-6) / float(demand.sum()),
+        upper=problem.degree / busiest,
+        symmetry=find_symmetry(demand, allowed, kept) if symmetry else Symmetry(),
+    )
+
+
 def find_symmetry(demand: Matrix, allowed: NDArray[np.bool_], kept: NDArray[np.int64] | None) -> Symmetry:
     """Rules that hold for this demand, these forbidden arcs and this network as it stands (proof: module text)."""
     n = len(demand)

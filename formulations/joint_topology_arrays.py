@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.arrays import LpArrays
-from formulations.joint_topology import JointTopology, obeying
+from formulations.joint_topology import JointTopology, data_of, obeying
+from topoopt.core.network_problem import TopologyProblem
 
 Term = tuple[int, float]
 
@@ -86,6 +87,11 @@ def build_arrays(data: JointTopology) -> LpArrays:
         _distances(rows, data, data.distance)
     _symmetry(rows, data)
     return rows.program()
+
+
+def from_topology(problem: TopologyProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance; option `symmetry`: 1 with the rules that break symmetry, 0 without."""
+    return build_arrays(data_of(problem, symmetry=bool(options["symmetry"])))
 
 
 def link_counts(data: JointTopology, x: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -34,12 +34,13 @@ def solve(
     time_limit_s: float | None = None,
     budget: int | None = None,
     method: str | None = None,
+    baselines: bool = True,
     progress: Progress | None = None,
 ) -> Solution:
     """Find strategy, topology and routes of least iteration time, evaluate, bound and check them.
 
     Arguments left out are taken from the instance. Ctrl-C and the time limit end the search; the best plan so far is
-    evaluated and returned.
+    evaluated and returned. Without `baselines` the job is not searched on other fabrics.
 
     Raises:
         InputError: a setting of the search is out of range, or its method unknown.
@@ -66,9 +67,9 @@ def solve(
             stop=stop,
             progress=progress,
         )
-        baselines = _baselines(instance, result.plan, proposals // 20, search.seed, stop)
+        others = _baselines(instance, result.plan, proposals // 20, search.seed, stop) if baselines else ()
         # Still inside: Ctrl-C after the search must not lose the plan.
-        solution = _assemble(replace(instance, search=search), result, baselines)
+        solution = _assemble(replace(instance, search=search), result, others)
         solution = _checked(instance, solution)
     return replace(solution, stopped_by=StopReason.INTERRUPTED) if stop.interrupted.is_set() else solution
 

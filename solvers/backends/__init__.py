@@ -21,7 +21,7 @@ from topoopt.core.status import Status
 BACKENDS: dict[str, Backend] = {name: backend for name, backend in SOLVERS.items() if backend.features.continuous}
 
 
-def self_test(table: Mapping[str, Backend] = BACKENDS) -> dict[str, str | None]:
+def self_test(table: Mapping[str, Backend] = SOLVERS) -> dict[str, str | None]:
     """Solve min x, 1 <= x <= 9 with every backend: None for each that answers 1, else what went wrong.
 
     x is whole for backends that take nothing else.

@@ -95,9 +95,16 @@ def node_cut(problem: TopologyProblem, allowed: NDArray[np.bool_]) -> float:
 
 
 def best_bound(problem: TopologyProblem, allowed: NDArray[np.bool_]) -> Bound:
-    """The larger of node cut and layered Moore bound, in units of theta."""
+    """The larger of node cut and layered Moore bound, in units of theta.
+
+    A cut that counts peers where parallel links are forbidden has a name of its own: it is not the formula in d alone.
+    """
     within = layer_sizes(problem.servers, problem.degree, problem.links)
     cut = node_cut(problem, allowed)
     links = capacity(problem)
     moore = total_distance(problem.demand, within) / links if links and within else 0.0
-    return Bound(moore, "layered Moore bound") if moore > cut else Bound(cut, "node cut")
+    if moore > cut:
+        return Bound(moore, "layered Moore bound")
+    traffic = max(float(problem.demand.sum(axis=1).max()), float(problem.demand.sum(axis=0).max()))
+    peers = cut > traffic / problem.degree * (1 + 1e-12)
+    return Bound(cut, "node cut over the peers allowed" if peers else "node cut")

@@ -42,6 +42,8 @@ def describe(name: str, cluster: Cluster, options: FabricOptions) -> str:
             rate = cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps)
             why = ", same price as the direct-connect network"
         return f"k-ary fat-tree with ECMP, one NIC of {rate:.4g} Gbit/s, {options.oversubscription:g}:1{why}"
+    if name == "full-fat-tree":
+        return f"k-ary fat-tree with ECMP, one NIC of {total:g} Gbit/s, full bisection"
     return f"random {cluster.degree}-regular graph of {cluster.link_gbps:g} Gbit/s links, one short ring per AllReduce"
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_solve import solve_figures
+from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_topology import topology_figures
 from tests.benchmarks.bench_topology_search import topology_search_figures
 
@@ -24,6 +25,7 @@ def main(arguments: list[str]) -> int:
         "evaluation": evaluation_figures,
         "solve": solve_figures,
         "routing": routing_figures,
+        "studies": study_figures,
         "topology-search": topology_search_figures,
     }
     console = Console()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -162,3 +163,13 @@ def refusals(document: Mapping[str, Any]) -> list[tuple[str | None, str | None, 
     assert document["exit_code"] == 2
     assert document["error"]
     return [(problem["path"], problem["value"], problem["message"]) for problem in document["problems"]]
+
+
+def searching(pid: int) -> bool:
+    """Whether the process looks after SIGTERM, which it does only while it searches (Linux)."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = next((line.split()[1] for line in text.splitlines() if line.startswith("SigCgt")), "0")
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)

@@ -17,7 +17,8 @@ def test_doctor_finds_everything() -> None:
     assert result.json["ok"] is True
     for name in ("numpy", "scipy", "numba", "networkx", "highspy"):
         assert result.json["libraries"][name] == version(name)
-    assert result.json["solvers"]
+    assert list(result.json["solvers"]) == list(solvers.backends.SOLVERS)
+    assert "cp-sat" in result.json["solvers"]
     assert all(entry == {"ok": True, "reason": None} for entry in result.json["solvers"].values())
     assert "numpy" in run("doctor").stdout
 

@@ -11,23 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import ROOT, chain, job, process, run, run_apart, write
+from cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
 
 from solvers.heuristics import baselines
 from topoopt import pipeline
 from topoopt.report import html
 
 INSTANCE = job(8, 3, chain(8, 6), search={"budget": 10**12})
-
-
-def searching(pid: int) -> bool:
-    """Whether the process looks after SIGTERM, which it does only while it searches (Linux)."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    caught = next((line.split()[1] for line in text.splitlines() if line.startswith("SigCgt")), "0")
-    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

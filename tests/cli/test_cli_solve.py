@@ -36,7 +36,7 @@ def test_json_of_a_solve_has_every_key(tmp_path: Path) -> None:
     terms = document["breakdown_ms"]
     parts = terms["compute"] + terms["model_parallel"] + terms["allreduce"] + terms["idle"]
     assert parts == pytest.approx(value)
-    assert set(document["baselines_ms"]) == {"ideal-switch", "fat-tree", "random-regular"}
+    assert set(document["baselines_ms"]) == {"ideal-switch", "fat-tree", "full-fat-tree", "random-regular"}
     assert {"topoopt", "python", "numpy"} <= set(document["versions"])
     assert document["wall_s"] > 0
     assert document["instance_sha256"] == read_instance(instance).sha256

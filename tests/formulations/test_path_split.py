@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from formulations.arrays import LpArrays
 from formulations.path_split import PathSplit, build_arrays, peaks_of, shares_of
-from solvers.backends import BACKENDS, SolverLimits, self_test
+from solvers.backends import BACKENDS, SOLVERS, SolverLimits, self_test
 from solvers.backends.highs import outcome
 from topoopt.core.status import Status, StopReason
 
@@ -109,4 +109,4 @@ def test_every_highs_status_has_a_meaning() -> None:
 
 def test_backends_pass_their_self_test() -> None:
     """Every backend of the table answers the one-variable program."""
-    assert self_test() == dict.fromkeys(BACKENDS)
+    assert self_test() == dict.fromkeys(SOLVERS)

@@ -192,7 +192,7 @@ def test_parquet_without_its_library_says_what_to_install(tmp_path: Path, monkey
     """Without pyarrow the message names the extra."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
-    assert "topoopt[parquet]" in refused(tmp_path, with_(ROUTING, demand={"file": "d.parquet"}))
+    assert "pip install pyarrow" in refused(tmp_path, with_(ROUTING, demand={"file": "d.parquet"}))
 
 
 def test_units(tmp_path: Path) -> None:

@@ -122,6 +122,18 @@ def test_parallel_links_are_found() -> None:
     assert "parallel" in codes(problem, replace(ring(), topology=replace(doubled(), degree=2, switches=switches)))
 
 
+def test_a_node_cut_over_allowed_peers_passes() -> None:
+    """Three units from server 0 over the two single links it may have: 3/2, more than the formula in d = 3 says."""
+    demand = np.ones((4, 4)) - np.eye(4)
+    problem = TopologyProblem(
+        "case", 4, 3, LinkDirection.UNIDIRECTIONAL, demand, forbidden=((0, 3),), parallel_links=False
+    )
+    solution = solve_network(problem)
+    assert solution.check.ok, solution.check.violations
+    assert solution.bound.value == pytest.approx(1.5)
+    assert solution.theta == pytest.approx(1.5)
+
+
 def test_every_method_of_the_solvers_has_its_line() -> None:
     """A new solver method shows up in the command line, and `auto` stands first."""
     assert set() == UNLISTED

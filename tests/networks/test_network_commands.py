@@ -16,7 +16,7 @@ from topoopt.cli.app import app
 HEAD = {"schema_version": 1, "name": "case"}
 COMMON = {
     "kind", "name", "status", "stopped_by", "objective", "bound", "gap", "check", "seed", "wall_s", "versions",
-    "instance_sha256", "solution",
+    "instance_sha256", "solution", "report",
 }  # fmt: skip
 
 
@@ -122,6 +122,18 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
     assert texts[0] == texts[1]
 
 
+def test_report_of_a_network(tmp_path: Path) -> None:
+    """`solve` writes the report, `report` writes the same one, and its headline is the theta that was printed."""
+    fields: dict[str, Any] = {"kind": "topology", "servers": 5, "degree": 2, "links": "unidirectional"}
+    document = solved(tmp_path, **fields, demand={"family": "uniform"})
+    first = Path(document["report"])
+    assert first == tmp_path / "out" / "report.html"
+    code, text = run("report", document["solution"], "-o", tmp_path / "again.html", "--json")
+    assert (code, json.loads(text)) == (0, {"report": str(tmp_path / "again.html")})
+    assert (tmp_path / "again.html").read_bytes() == first.read_bytes()
+    assert f'<p class="value">{document["theta"]:.3f}</p>' in first.read_text()
+
+
 @pytest.mark.parametrize(
     ("fields", "options", "code", "words"),
     [
@@ -183,21 +195,6 @@ def test_compare_sets_methods_side_by_side(tmp_path: Path) -> None:
         assert row["gap_to_bound"] == pytest.approx(1 - 3.0 / row["theta"], abs=1e-6)
     with table.open() as stream:
         assert [row["method"] for row in csv.DictReader(stream)] == list(rows)
-
-
-def test_compare_tells_what_a_method_cannot_do(tmp_path: Path) -> None:
-    """A method outside its field is a row with a reason; an unknown one an error; other kinds are refused."""
-    fields: dict[str, Any] = {"kind": "routing", "topology": {"family": "torus", "dims": [3, 4]}}
-    path = instance(tmp_path, **fields, demand={"family": "skew"})
-    code, text = run("compare", path, "--methods", "simplex,circulant", "--seeds", "2", "--json")
-    rows = json.loads(text)["runs"]
-    assert code == 0
-    assert [(row["method"], row["seed"], row["outcome"]) for row in rows] == [
-        ("simplex", 0, "optimal"), ("simplex", 1, "optimal"),
-        ("circulant", 0, "not applicable"), ("circulant", 1, "not applicable"),
-    ]  # fmt: skip
-    assert run("compare", path, "--methods", "exact", "--json")[0] == 2
-    assert run("compare", "instances/tiny-4.yaml", "--json")[0] == 2
 
 
 def test_text_output_shows_the_figures(tmp_path: Path) -> None:

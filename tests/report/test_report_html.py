@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from types import ModuleType
 
 import numpy as np
 import pytest
+from report_page import Page
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.plan import Plan
@@ -18,7 +18,6 @@ from topoopt.core.status import Status
 from topoopt.core.topology import Topology
 from topoopt.report.html import render_html
 
-VOID = {"meta", "link", "br", "hr", "img", "input"}
 SECTIONS = (
     "headline",
     "time",
@@ -35,51 +34,6 @@ SECTIONS = (
 )
 
 Builder = Callable[..., Solution]
-
-
-class Page(HTMLParser):
-    """Collects what the tests look at, and complains about tags that do not match."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.stack: list[str] = []
-        self.faults: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.ids: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._element(tag, attrs)
-        if tag not in VOID:
-            self.stack.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._element(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        if not self.stack or self.stack[-1] != tag:
-            self.faults.append(f"</{tag}> closes {self.stack[-1:]}")
-        else:
-            self.stack.pop()
-
-    def handle_data(self, data: str) -> None:
-        if self.stack and self.stack[-1] not in {"style", "script"}:
-            self.texts.append(data)
-
-    def _element(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        names = [name for name, _ in attrs]
-        if len(set(names)) != len(names):
-            self.faults.append(f"<{tag}> repeats an attribute")
-        self.elements.append((tag, dict(attrs)))
-        if found := dict(attrs).get("id"):
-            self.ids.append(found)
-
-    @property
-    def text(self) -> str:
-        """All visible text, blanks collapsed."""
-        return re.sub(r"\s+", " ", " ".join(self.texts))
 
 
 def edge_cases(handmade: ModuleType) -> dict[str, Solution]:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from topoopt.core.solution import Breakdown, CheckResult, Objective, Solution
 from topoopt.report.text import print_summary, summary_dict
+from topoopt.report.traffic_summary import path_hop_shares, traffic_summary
 
 Builder = Callable[..., Solution]
 
@@ -28,6 +29,8 @@ def test_summary_dict_has_the_keys_and_values_of_the_solution(make_solution: Bui
     """Every key of the common JSON form, with unrounded values."""
     solution = make_solution(16)
     found = summary_dict(solution)
+    for name in traffic_summary(solution):
+        found.pop(name)
     assert found == {
         "kind": "co-optimisation",
         "name": "dlrm-16",
@@ -166,3 +169,25 @@ def test_terminal_bears_edges(handmade: ModuleType, make_solution: Builder) -> N
         evaluation=replace(small.evaluation, iteration_time_ms=0.0, breakdown=Breakdown(0, 0, 0, 0, 0)),
     )
     assert "0 ms along the critical path" in printed(zero)
+
+
+def test_traffic_in_a_few_numbers(make_solution: Builder) -> None:
+    """Shares of path lengths sum to one, and all bytes carried are the demand times the hops it takes."""
+    solution = make_solution(16)
+    found = traffic_summary(solution)
+    shares = path_hop_shares(solution)
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert found["mean_path_hops"] == pytest.approx(sum(count * share for count, share in shares.items()))
+    table = solution.plan.routes
+    by_hand: dict[int, float] = {}
+    for pair, (source, target) in enumerate(zip(table.source, table.target, strict=True)):
+        for path in range(table.pair_ptr[pair], table.pair_ptr[pair + 1]):
+            hops = int(table.path_ptr[path + 1] - table.path_ptr[path]) - 1
+            amount = solution.demand.model_parallel_bytes[source, target] * table.share[path]
+            by_hand[hops] = by_hand.get(hops, 0.0) + float(amount)
+    total = sum(by_hand.values())
+    assert shares == pytest.approx({hops: amount / total for hops, amount in by_hand.items() if amount > 0})
+    loads = sorted(solution.evaluation.link_bytes)
+    assert found["link_bytes"]["max"] == loads[-1]
+    assert found["link_bytes"]["p50"] == loads[(len(loads) + 1) // 2 - 1]
+    assert found["link_bytes"]["mean"] == pytest.approx(sum(loads) / len(loads))

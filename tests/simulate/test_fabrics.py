@@ -289,3 +289,11 @@ def test_rings_of_the_random_graph_are_tours(servers: int, degree: int, seed: in
 
     diameter = int(hops.max())
     assert servers <= length(tour) <= servers * diameter
+
+
+def test_full_fat_tree_has_the_bandwidth_of_all_interfaces() -> None:
+    """Its NICs are as fast as those of the ideal switch, whatever rate or oversubscription the other fat-tree has."""
+    options = FabricOptions(fat_tree_gbps=7.0, oversubscription=4.0)
+    network = FABRICS["full-fat-tree"](cluster(16, 4, 25.0), (), options)
+    ideal = FABRICS["ideal-switch"](cluster(16, 4, 25.0), (), options)
+    assert set(network.link_rate) == set(ideal.link_rate)

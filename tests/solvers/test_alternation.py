@@ -105,7 +105,12 @@ def test_solving_gives_a_checked_solution_whose_parts_agree():
     parts = solution.evaluation.breakdown
     total = parts.compute_ms + parts.model_parallel_ms + parts.allreduce_ms + parts.idle_ms
     assert total == pytest.approx(solution.objective.value, rel=1e-12)
-    assert [line.fabric for line in solution.baselines] == ["ideal-switch", "fat-tree", "random-regular"]
+    assert [line.fabric for line in solution.baselines] == [
+        "ideal-switch",
+        "fat-tree",
+        "full-fat-tree",
+        "random-regular",
+    ]
 
 
 def test_a_job_without_any_traffic_is_solved_to_optimality():

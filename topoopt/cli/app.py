@@ -8,7 +8,20 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from topoopt.cli import check, compare, doctor, export, files, imports, replay, solve, topology
+from topoopt.cli import (
+    check,
+    compare,
+    doctor,
+    dump_model,
+    explain,
+    export,
+    files,
+    imports,
+    replay,
+    solve,
+    study,
+    topology,
+)
 from topoopt.cli.output import Output
 from topoopt.core.errors import InputError
 
@@ -49,8 +62,11 @@ app.command("compare")(compare.compare)
 app.command("report")(files.report)
 app.command("validate")(files.validate)
 app.command("schema")(files.schema)
+app.command("dump-model")(dump_model.dump_model)
+app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
+app.add_typer(study.app, name="study")
 app.add_typer(topology.app, name="topology")

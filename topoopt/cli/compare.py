@@ -1,129 +1,167 @@
-"""`topoopt compare`: every method on every network instance."""
+"""`topoopt compare`: every method on every instance."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.cli.output import JsonOption, Output
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
+from topoopt.core.status import StopReason
 
 if TYPE_CHECKING:
-    from topoopt.networks.compare import Comparison
+    from topoopt.cli.compare_runs import Start
+    from topoopt.core.comparison import Comparison, Run
 
 COLUMNS = (
-    "instance", "kind", "method", "seed", "outcome", "theta", "lambda", "bound", "proved_by", "gap_to_best",
-    "gap_to_bound", "proven", "checked", "wall_s",
+    "file", "instance", "kind", "method", "seed", "outcome", "stopped_by", "objective", "value", "unit", "theta",
+    "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked", "wall_s",
 )  # fmt: skip
+
+PLOTS = (".html", ".svg")
 
 
 def compare(
-    instances: Annotated[list[Path], typer.Argument(help="Instance files of kind routing or topology.")],
-    methods: Annotated[str | None, typer.Option(help="Names, parted by commas; default: all of the kind.")] = None,
+    instances: Annotated[list[Path], typer.Argument(help="Instance files, also of several kinds.")],
+    methods: Annotated[str | None, typer.Option(help="Names, parted by commas; default: all of each kind.")] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each method, with seeds 0, 1, ...")] = 1,
-    time_limit: Annotated[float, typer.Option(min=0.0, help="Seconds of each run.")] = 30.0,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.0, help="Seconds of each run; default: 30, none for runs with --budget.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=0, max=10**12, help="Strategy proposals of each run, for kind co-optimisation.")
+    ] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot to write: gaps and times, as .html or .svg.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Objective, bound, gap to the best and to the best bound, and time of every method on every instance."""
+    """Objective, bound, gap to the best and to the best bound, and time of every method on every instance.
+
+    Ctrl-C ends the comparison; the runs made so far are shown and written.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.io.atomic import write_text_atomically
-        from topoopt.networks.compare import compared, runs_of
+        from solvers.stop import stop_on_signals
+        from topoopt.cli.compare_runs import entrants_of, starts_of
+        from topoopt.cli.compare_table import show_comparison
+        from topoopt.core.comparison import compared
 
-        problems = [_network_instance(path) for path in instances]
-        names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
-        runs = []
-        bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=output.errors,
-            transient=True,
-            disable=not output.errors.is_terminal,
-        )
-        with bar:
-            task = bar.add_task("compare", total=None)
-            for problem in problems:
-                bar.update(task, description=escape(problem.name))
-                for run in runs_of(problem, names, range(seeds), time_limit):
-                    runs.append(run)
-                    bar.update(task, description=escape(f"{problem.name}: {run.method} done"))
-        rows = compared(runs)
-        records = [_record(row) for row in rows]
-        if csv_file is not None:
-            write_text_atomically(csv_file, _csv(records))
-        document = {"runs": records, "csv": None if csv_file is None else str(csv_file)}
-        output.result(document, lambda console: _show(console, rows, csv_file))
-        rejected = [run for run in runs if run.theta is not None and not run.checked]
-        for run in rejected:
-            output.say_error(f"the checker rejects what {run.method} found for {run.instance}")
-        return CheckError.exit_code if rejected else 0
+        _require_targets(csv_file, plot)
+        starts = starts_of(entrants_of(instances), methods, seeds, time_limit, budget)
+        runs, interrupted = _made(starts, output)
+        with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
+            rows = compared(runs)
+            records = [_record(row) for row in rows]
+            document = {
+                "runs": records,
+                "left_out": len(starts) - len(runs),
+                "stopped_by": (StopReason.INTERRUPTED if interrupted else StopReason.CONVERGED).value,
+                **_written(records, rows, csv_file, plot),
+            }
+            output.result(document, lambda console: show_comparison(console, rows, (csv_file, plot)))
+        if interrupted:
+            output.errors.print(f"interrupted: {len(runs)} of {len(starts)} runs made", highlight=False)
+        return _exit_code(output, runs, interrupted)
 
     output.run(command)
 
 
-def _network_instance(path: Path) -> Any:
-    from topoopt.core.network_problem import RoutingProblem, TopologyProblem
-    from topoopt.io.instance_file import read_instance
+def _require_targets(csv_file: Path | None, plot: Path | None) -> None:
+    """Refuse files that cannot be written before minutes are spent on what should go there.
 
-    problem = read_instance(path)
-    if not isinstance(problem, RoutingProblem | TopologyProblem):
-        text = "methods are compared on network instances"
-        raise InputError([Problem(text, file=str(path), path="kind", value=problem.kind, allowed="routing, topology")])
-    return problem
+    Raises:
+        InputError: no folder to write to, a folder of that name, a plot of unknown format, one file for both.
+    """
+    problems = []
+    for option, file in (("--csv", csv_file), ("--plot", plot)):
+        if file is not None and (file.is_dir() or not file.parent.is_dir()):
+            problems.append(Problem("cannot be written", path=option, value=str(file), allowed="a file in a folder"))
+    if plot is not None and plot.suffix.lower() not in PLOTS:
+        problems.append(Problem("unknown format", path="--plot", value=str(plot), allowed=", ".join(PLOTS)))
+    if plot is not None and plot == csv_file:
+        problems.append(Problem("the same file as --csv", path="--plot", value=str(plot)))
+    if problems:
+        raise InputError(problems)
+
+
+def _made(starts: Sequence[Start], output: Output) -> tuple[list[Run], bool]:
+    """The runs, up to the first that Ctrl-C ended, and whether it did; a run that still found something is kept."""
+    from topoopt.cli.compare_runs import run_of
+
+    runs: list[Run] = []
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=output.errors,
+        transient=True,
+        disable=not output.errors.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("compare", total=len(starts))
+        try:
+            for start in starts:
+                name = f"{start.entrant.instance.name}: {start.method}"
+                bar.update(task, description=escape(name), completed=len(runs))
+                runs.append(run_of(start))
+                if runs[-1].stopped_by == StopReason.INTERRUPTED:
+                    return runs, True
+        except KeyboardInterrupt:
+            return runs, True
+    return runs, False
 
 
 def _record(row: Comparison) -> dict[str, Any]:
     run = row.run
+    theta = run.value if run.objective == "theta" else None
     values = (
-        run.instance, run.kind, run.method, run.seed, run.outcome, run.theta,
-        None if run.theta is None else 1.0 / run.theta, run.bound, run.proved_by, row.gap_to_best, row.gap_to_bound,
+        run.file, run.instance, run.kind, run.method, run.seed, run.outcome, run.stopped_by, run.objective, run.value,
+        run.unit, theta, 1.0 / theta if theta else None, run.bound, run.proved_by, row.gap_to_best, row.gap_to_bound,
         row.proven, run.checked, round(run.wall_s, 3),
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _csv(records: list[dict[str, Any]]) -> str:
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return stream.getvalue()
+def _written(
+    records: list[dict[str, Any]], rows: list[Comparison], csv_file: Path | None, plot: Path | None
+) -> dict[str, str | None]:
+    from topoopt.io.atomic import write_text_atomically
+    from topoopt.report.comparison import comparison_html, comparison_svg
 
-
-def _show(console: Console, rows: list[Comparison], csv_file: Path | None) -> None:
-    for name in dict.fromkeys(row.run.instance for row in rows):
-        _show_instance(console, name, [row for row in rows if row.run.instance == name])
     if csv_file is not None:
-        console.print(f"written: {csv_file}", markup=False, soft_wrap=True, highlight=False)
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+        write_text_atomically(csv_file, stream.getvalue())
+    if plot is not None:
+        draw = comparison_svg if plot.suffix.lower() == ".svg" else comparison_html
+        write_text_atomically(plot, draw(rows))
+    return {"csv": None if csv_file is None else str(csv_file), "plot": None if plot is None else str(plot)}
 
 
-def _show_instance(console: Console, name: str, rows: list[Comparison]) -> None:
-    table = Table("method", "seed", "theta", "bound", "to best", "to bound", "time", "outcome", title=escape(name))
-    for row in rows:
-        run = row.run
-        figures = ["-", "-", "-", "-"]
-        if run.theta is not None and run.bound is not None:
-            gaps = ["-" if gap is None else f"{gap:.2%}" for gap in (row.gap_to_best, row.gap_to_bound)]
-            figures = [f"{run.theta:.6g}", f"{run.bound:.6g}", *gaps]
-        outcome = "REJECTED" if run.theta is not None and not run.checked else run.outcome
-        table.add_row(run.method, str(run.seed), *figures, f"{run.wall_s:.2f} s", outcome)
-    console.print(table)
-    best = max((row.run for row in rows if row.run.bound is not None), key=lambda run: run.bound or 0.0, default=None)
-    if best is not None:
-        verdict = "reached, so the best is optimal" if any(row.proven for row in rows) else "not reached"
-        text = f"highest bound {best.bound:.6g} ({best.proved_by}), {verdict}; gaps are to it and to the best theta"
-        console.print(text, markup=False, soft_wrap=True, highlight=False)
-    for run in {row.run.method: row.run for row in rows if row.run.theta is None}.values():
-        reason = " ".join(run.proved_by.split())
-        console.print(f"{run.method}: {run.outcome}: {reason}", markup=False, soft_wrap=True, highlight=False)
+def _exit_code(output: Output, runs: list[Run], interrupted: bool) -> int:
+    from topoopt.core.comparison import best_of
+
+    wrong = [f"the checker rejects what {run.method} found for {run.instance}" for run in runs if run.rejected]
+    for file in dict.fromkeys(run.file for run in runs):
+        best = best_of([run for run in runs if run.file == file])
+        if best.contradicted and best.by is not None:
+            text = f"{best.value!r} is better than the bound {best.bound!r} of {best.by.method} ({best.by.proved_by})"
+            wrong.append(f"{best.by.instance}: {text}")
+    failed = [run for run in runs if run.outcome == "error"]
+    for line in (*wrong, *(f"{run.instance}: {run.method}: {run.proved_by}" for run in failed)):
+        output.say_error(line)
+    if wrong:
+        return CheckError.exit_code
+    return INTERRUPTED if interrupted else TopooptError.exit_code if failed else 0

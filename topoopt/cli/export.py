@@ -115,13 +115,13 @@ def _list(output: Output) -> int:
 
 def _write(target: str, folder: bool, export: Export, out: Path) -> list[str]:
     """Files that were written."""
-    from topoopt.io.atomic import write_folder_atomically, write_text_atomically
+    from topoopt.io.atomic import write_bytes_atomically, write_folder_atomically
 
     if folder:
         write_folder_atomically(out, dict(export.files))
         return [str(out / name) for name, _ in export.files]
     ((_, data),) = export.files
-    write_text_atomically(out, data.decode())
+    write_bytes_atomically(out, data)
     return [str(out)]
 
 

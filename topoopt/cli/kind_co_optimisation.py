@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.kinds import KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.instance import CoOptimisation
@@ -123,4 +123,23 @@ def _search_problems(instance: CoOptimisation) -> list[Problem]:
     return search_problems(instance.search, instance.source)
 
 
-COMMANDS = KindCommands(solve_job, _check, _report, _search_problems)
+def _methods(instance: CoOptimisation) -> tuple[str, ...]:
+    from solvers.methods import METHODS
+
+    return ("auto", *METHODS)
+
+
+def _run(instance: CoOptimisation, wishes: Wishes) -> Solution:
+    from topoopt.pipeline import solve as solve_instance
+
+    return solve_instance(
+        instance,
+        seed=wishes.seed,
+        time_limit_s=wishes.time_limit_s,
+        budget=wishes.budget,
+        method=wishes.method,
+        baselines=False,
+    )
+
+
+COMMANDS = KindCommands(solve_job, _check, _report, _search_problems, Contest(_methods, _run, takes_budget=True))

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.kinds import KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
 
 
 def solve_network_command(problem: RoutingProblem | TopologyProblem, output: Output, out: Path, wishes: Wishes) -> int:
-    """Solve, check, write solution.json, show; the exit code."""
-    from topoopt.io.atomic import make_directory
-    from topoopt.io.network_solution_file import write_network_solution
+    """Solve, check, write solution.json and report.html, show; the exit code."""
+    from solvers.stop import stop_on_signals
     from topoopt.networks.solve import solve_network
 
     if wishes.budget is not None:
@@ -37,14 +37,24 @@ def solve_network_command(problem: RoutingProblem | TopologyProblem, output: Out
     except (InfeasibleError, LimitError) as error:
         return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
     wall_s = time.monotonic() - began
+    with stop_on_signals(None) as late:  # what was found is written, however late Ctrl-C comes
+        _write(solution, out)
+    output.result(network_summary(solution, wall_s, out), lambda console: _show(console, solution, wall_s, out))
+    code = exit_code(output, solution.check, solution.stopped_by)
+    return INTERRUPTED if solution.check.ok and late.interrupted.is_set() else code
+
+
+def _write(solution: NetworkSolution, out: Path) -> None:
+    from topoopt.io.atomic import make_directory, write_text_atomically
+    from topoopt.io.network_solution_file import write_network_solution
+    from topoopt.report.network_html import render_network_html
+
     make_directory(out)
-    file = out / "solution.json"
-    write_network_solution(solution, file)
-    output.result(network_summary(solution, wall_s, file), lambda console: _show(console, solution, wall_s, file))
-    return exit_code(output, solution.check, solution.stopped_by)
+    write_network_solution(solution, out / "solution.json")
+    write_text_atomically(out / "report.html", render_network_html(solution))
 
 
-def network_summary(solution: NetworkSolution, wall_s: float, file: Path) -> dict[str, Any]:
+def network_summary(solution: NetworkSolution, wall_s: float, out: Path) -> dict[str, Any]:
     """The JSON object of a solve."""
     objective = solution.objective
     return {
@@ -70,11 +80,12 @@ def network_summary(solution: NetworkSolution, wall_s: float, file: Path) -> dic
         "versions": dict(solution.versions),
         "instance_sha256": solution.instance_sha256,
         "notes": list(solution.notes),
-        "solution": str(file),
+        "solution": str(out / "solution.json"),
+        "report": str(out / "report.html"),
     }
 
 
-def _show(console: Console, solution: NetworkSolution, wall_s: float, file: Path) -> None:
+def _show(console: Console, solution: NetworkSolution, wall_s: float, out: Path) -> None:
     topology = solution.topology
     hops = "not all pairs connected" if solution.diameter is None else f"{solution.diameter}"
     mean = "-" if solution.mean_hops is None else f"{solution.mean_hops:.4f}"
@@ -94,9 +105,8 @@ def _show(console: Console, solution: NetworkSolution, wall_s: float, file: Path
     console.print(table)
     for note in solution.notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
-    console.print(
-        f"[dim]written: {escape(str(file))} (no HTML report for this kind)[/]", soft_wrap=True, highlight=False
-    )
+    written = escape(f"written: {out / 'solution.json'}, {out / 'report.html'}")
+    console.print(f"[dim]{written}[/]", soft_wrap=True, highlight=False)
 
 
 def check_network_file(problem: RoutingProblem | TopologyProblem, solution: Path) -> tuple[Violation, ...]:
@@ -108,7 +118,10 @@ def check_network_file(problem: RoutingProblem | TopologyProblem, solution: Path
 
 
 def _report(solution: Path) -> str:
-    raise InputError([Problem("no HTML report for this kind yet", file=str(solution))])
+    from topoopt.io.network_solution_file import read_network_solution
+    from topoopt.report.network_html import render_network_html
+
+    return render_network_html(read_network_solution(solution))
 
 
 def _search_problems(problem: RoutingProblem | TopologyProblem) -> list[Problem]:
@@ -119,4 +132,16 @@ def _search_problems(problem: RoutingProblem | TopologyProblem) -> list[Problem]
     return search_problems(problem, problem.search.method)
 
 
-COMMANDS = KindCommands(solve_network_command, check_network_file, _report, _search_problems)
+def _methods(problem: RoutingProblem | TopologyProblem) -> tuple[str, ...]:
+    from topoopt.networks.solve import methods_of
+
+    return methods_of(problem)
+
+
+def _run(problem: RoutingProblem | TopologyProblem, wishes: Wishes) -> NetworkSolution:
+    from topoopt.networks.solve import solve_network
+
+    return solve_network(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+
+
+COMMANDS = KindCommands(solve_network_command, check_network_file, _report, _search_problems, Contest(_methods, _run))

@@ -10,12 +10,12 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.core.errors import CheckError, Problem
-from topoopt.core.solution import CheckResult
-from topoopt.core.status import StopReason
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
 
 if TYPE_CHECKING:
     from topoopt.cli.output import Output
@@ -35,6 +35,48 @@ class Wishes:
     method: str | None = None
 
 
+class Found(Protocol):
+    """What `topoopt compare` reads of a solution."""
+
+    @property
+    def status(self) -> Status:
+        """What is known."""
+
+    @property
+    def stopped_by(self) -> StopReason:
+        """Why the run ended."""
+
+    @property
+    def objective(self) -> Objective:
+        """What was reached."""
+
+    @property
+    def bound(self) -> Bound:
+        """What was proven."""
+
+    @property
+    def check(self) -> CheckResult:
+        """Verdict of the checker."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """How `topoopt compare` runs the methods of a kind.
+
+    Attributes:
+        methods: names of the methods for an instance; all but `auto` are compared when none are named.
+        run: (instance, wishes) -> checked solution. Raises InputError where the method does not cover the instance,
+            InfeasibleError, LimitError.
+        takes_budget: whether `wishes.budget` means something.
+        maximise: whether a larger objective is better.
+    """
+
+    methods: Callable[[Any], Sequence[str]]
+    run: Callable[[Any, Wishes], Found]
+    takes_budget: bool = False
+    maximise: bool = False
+
+
 @dataclass(frozen=True)
 class KindCommands:
     """One kind of instance at the command line.
@@ -45,12 +87,14 @@ class KindCommands:
         check: (instance, solution file) -> violations, found without a solver.
         report: solution file -> self-contained HTML.
         search_problems: what is wrong with the search settings of an instance, known only where the solvers are.
+        contest: how methods are compared; None: they are not.
     """
 
     solve: Callable[[Any, Output, Path, Wishes], int]
     check: Callable[[Any, Path], Sequence[Violation]]
     report: Callable[[Path], str]
     search_problems: Callable[[Any], list[Problem]]
+    contest: Contest | None = None
 
 
 KINDS: dict[str, str] = {

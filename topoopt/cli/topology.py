@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.topology_metrics import metrics
 
 app = typer.Typer(help="Topologies on their own.", no_args_is_help=True)
 
@@ -46,3 +47,6 @@ def totient(
         return 0
 
     output.run(command)
+
+
+app.command("metrics")(metrics)

@@ -25,6 +25,7 @@ class RoutingProblem:
         topology: arcs with multiplicities; an arc's capacity is its multiplicity.
         demand: float64[n, n], zero diagonal, not negative.
         max_hops: longest path allowed; None for any.
+        link_gbps: rate of one link; None where the instance gives none. Demand is in units of a link all the same.
     """
 
     name: str
@@ -34,6 +35,7 @@ class RoutingProblem:
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
+    link_gbps: float | None = None
 
     kind = "routing"
 
@@ -51,6 +53,7 @@ class TopologyProblem:
         kept: arcs, repeated for parallel links, of the network as it stands; empty for a new one.
         max_changed: most links of `kept` that may be given up; None for any number.
         parallel_links: whether more than one link may join a pair.
+        link_gbps: rate of one link; None where the instance gives none.
     """
 
     name: str
@@ -66,6 +69,7 @@ class TopologyProblem:
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
+    link_gbps: float | None = None
 
     kind = "topology"
 
@@ -79,6 +83,15 @@ class SourceFlow:
     """
 
     flow: NDArray[np.float64]
+
+    def staying(self, topology: Topology) -> NDArray[np.float64]:
+        """float64[n, n]: what of each source's flow (row) stays at each server, the demand served; diagonal 0."""
+        tails, heads = topology.arcs[:, 0], topology.arcs[:, 1]
+        stays = np.empty((len(self.flow), topology.servers))
+        for source, row in enumerate(self.flow):
+            stays[source] = np.bincount(heads, row, topology.servers) - np.bincount(tails, row, topology.servers)
+        np.fill_diagonal(stays, 0.0)
+        return stays
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,7 @@ class NetworkSolution:
         instance_sha256: of the canonical instance.
         versions: of topoopt, python and the libraries that matter.
         notes: what was assumed, for people.
+        link_gbps: rate of one link, Gbit/s; None where the instance gives none.
     """
 
     name: str
@@ -53,6 +54,7 @@ class NetworkSolution:
     instance_sha256: str
     versions: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+    link_gbps: float | None = None
 
     @property
     def theta(self) -> float:

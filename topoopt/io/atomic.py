@@ -35,8 +35,8 @@ def make_directory(path: str | os.PathLike[str]) -> None:
         raise WriteError(f"{os.fspath(path)}: the folder cannot be made: {_reason(error)}") from None
 
 
-def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text so that the file has its old content or the whole new one, whatever happens.
+def write_bytes_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write so that the file has its old content or the whole new one, whatever happens.
 
     A link is followed, so what it points to is replaced and the link stays.
 
@@ -52,8 +52,8 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
         name = f".{os.path.basename(target)[:100]}.{secrets.token_hex(8)}.tmp"
         temporary = os.path.join(os.path.dirname(target), name)
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
@@ -65,6 +65,19 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8 text, whole or not at all.
+
+    Raises:
+        WriteError: the file cannot be written; nothing is left behind.
+    """
+    try:
+        data = text.encode("utf-8")
+    except ValueError as error:
+        raise WriteError(f"{os.fspath(path)}: cannot be written: {error}") from None
+    write_bytes_atomically(path, data)
 
 
 def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:

@@ -116,9 +116,7 @@ def read_parquet_matrix(path: str | os.PathLike[str]) -> Matrix:
         pyarrow: Any = import_module("pyarrow")  # an extra, without types
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError:
-        raise _bad(
-            "Parquet files need pyarrow", file, allowed="pip install 'topoopt[parquet]', or a .csv file"
-        ) from None
+        raise _bad("Parquet files need pyarrow", file, allowed="pip install pyarrow, or a .csv file") from None
     try:
         with parquet.ParquetFile(path) as source:
             _fit_size(source.metadata.num_rows, source.metadata.num_columns, file)

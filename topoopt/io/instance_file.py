@@ -19,6 +19,7 @@ from topoopt.io.schema import KINDS, Instance
 from topoopt.io.workload_document import cluster_document, instance_document, workload_document
 
 __all__ = [
+    "build_instance",
     "canonical_sha256",
     "cluster_document",
     "instance_document",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-def _build(document: Document) -> Instance:
+def build_instance(document: Document) -> Instance:
     """Hand the document to its kind.
 
     Raises:
@@ -53,7 +54,7 @@ def read_instance(path: str | os.PathLike[str]) -> Instance:
     Raises:
         InputError: everything that is wrong with the file, with line, path, value and what is allowed.
     """
-    return _build(parse_document(path))
+    return build_instance(parse_document(path))
 
 
 def _count(value: object) -> int:
@@ -92,5 +93,5 @@ def write_instance(document: Mapping[str, object], path: str | os.PathLike[str])
     if FilePath(file).suffix.lower() != ".json" and _count(document) > Limits().yaml_nodes:
         allowed = f"at most {Limits().yaml_nodes} values as YAML; give a name that ends in .json"
         raise InputError([Problem("too many values", file=file, allowed=allowed)])
-    _build(Document(file, document, lambda _: {}))
+    build_instance(Document(file, document, lambda _: {}))
     write_text_atomically(path, instance_text(document, path))

@@ -101,6 +101,7 @@ def read_routing(document: Document) -> RoutingProblem:
         search=SearchSettings(**file.search.model_dump()),
         sha256=_identity(file.model_dump(mode="json"), content.topology, demand),
         notes=content.notes,
+        link_gbps=file.link_gbps,
     )
 
 
@@ -168,4 +169,5 @@ def read_topology(document: Document) -> TopologyProblem:
         parallel_links=file.parallel_links,
         search=SearchSettings(**file.search.model_dump()),
         sha256=_identity(file.model_dump(mode="json"), None, demand),
+        link_gbps=file.link_gbps,
     )

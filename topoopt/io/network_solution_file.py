@@ -47,6 +47,7 @@ def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
         "method": solution.method,
         "diameter": solution.diameter,
         "mean_hops": None if solution.mean_hops is None else float(solution.mean_hops),
+        "link_gbps": solution.link_gbps,
         "instance_sha256": solution.instance_sha256,
         "versions": dict(solution.versions),
         "notes": list(solution.notes),
@@ -177,4 +178,5 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
         instance_sha256=file.instance_sha256,
         versions=tuple(file.versions.items()),
         notes=tuple(file.notes),
+        link_gbps=file.link_gbps,
     )

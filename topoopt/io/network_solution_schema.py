@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from topoopt.io.fields import MAX_SERVERS, FileModel, SchemaVersion
+from topoopt.io.fields import MAX_SERVERS, FileModel, Rate, SchemaVersion
 from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, Number, ObjectiveFile, Text
 from topoopt.io.topology_families import MAX_ARCS
 
@@ -45,6 +45,7 @@ class NetworkSolutionFile(FileModel):
     method: Text
     diameter: int | None = Field(ge=1)
     mean_hops: Number | None
+    link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; null where none was given")
     instance_sha256: Text
     versions: dict[str, Text]
     notes: list[Text]

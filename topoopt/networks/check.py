@@ -50,6 +50,7 @@ def _check_identity(findings: Findings, problem: RoutingProblem | TopologyProble
         ("identity", "kind", solution.kind, problem.kind),
         ("identity", "name", solution.name, problem.name),
         ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
+        ("rate", "link_gbps", solution.link_gbps, problem.link_gbps),
     ):
         if value != expected:
             findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.solution import Solution
 from topoopt.core.status import Status
 from topoopt.report.convergence import convergence
-from topoopt.report.format import counted, milliseconds, number, percent, quotient, ratio
+from topoopt.report.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
 from topoopt.report.links import link_charts, statistics_rows
+from topoopt.report.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.report.routes import ring_rows, route_summary
 from topoopt.report.strategy_table import strategy_rows
 from topoopt.report.switches import switch_rows
@@ -26,28 +22,16 @@ from topoopt.report.times import (
     longest_steps,
     path_summary,
 )
-from topoopt.report.topology_picture import USE_STEPS, dark_ports, families, find_links, topology_svg
+from topoopt.report.topology_picture import dark_ports, families, find_links, topology_svg
 from topoopt.report.traffic import traffic_panels
 
 TEMPLATE = "template.html.j2"
-SHOWN_VIOLATIONS = 50
-
-
-@dataclass(frozen=True)
-class Card:
-    """A headline figure: what it is, its value, a line of explanation, and a colour class."""
-
-    title: str
-    value: str
-    detail: str
-    css: str = ""
 
 
 def verdict_cards(solution: Solution) -> tuple[Card, ...]:
     """Iteration time, gap, verdict of the checker."""
     own = solution.objective.value
     rate = quotient(1000.0 * solution.samples, own)
-    check = solution.check
     return (
         Card(
             f"{solution.objective.name}",
@@ -61,12 +45,7 @@ def verdict_cards(solution: Solution) -> tuple[Card, ...]:
             f"bound {milliseconds(solution.bound.value)}; the plan is {solution.status.value}",
             "good" if solution.status is Status.OPTIMAL else "",
         ),
-        Card(
-            "independent check",
-            "passed" if check.ok else "failed",
-            "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below",
-            "good" if check.ok else "bad",
-        ),
+        check_card(solution.check),
     )
 
 
@@ -121,12 +100,7 @@ def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
     cluster = solution.cluster
     memory = "not checked" if cluster.gpu_memory_bytes is None else f"{number(cluster.gpu_memory_bytes / 2**30)} GiB"
     return (
-        ("instance", f"{solution.name} ({solution.kind})"),
-        ("instance SHA-256", solution.instance_sha256 or "not recorded"),
-        ("method", solution.method),
-        ("seed", str(solution.seed)),
-        ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
-        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {solution.objective.unit}"),
+        *run_rows(solution),
         ("lower bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
         ("time model", solution.evaluation.time_model),
         ("hop latency", f"{cluster.hop_latency_us:g} µs"),
@@ -137,41 +111,33 @@ def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
     )
 
 
-def utilisation_legend() -> tuple[tuple[str, str], ...]:
-    """Colour class and range of each utilisation class."""
-    ends = (0.0, *USE_STEPS)
-    named = [f"{100 * a:.0f}–{100 * b:.0f} %" for a, b in itertools.pairwise(ends)]
-    named.append(f">{100 * USE_STEPS[-1]:.0f} %")
-    return tuple((f"u{place}", text) for place, text in enumerate(named))
-
-
 def render_html(solution: Solution) -> str:
     """The whole report as one HTML page.
 
     Everything is inline (SVG, CSS, a little script); names from the instance are escaped. Same solution, same bytes.
     """
-    environment = Environment(
-        loader=PackageLoader("topoopt.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    links = find_links(solution)
-    return environment.get_template(TEMPLATE).render(
+    plan, evaluation = solution.plan, solution.evaluation
+    links = find_links(plan.topology, plan.rings)
+
+    def arc_text(arc: int) -> str:
+        size, busy = float(evaluation.link_bytes[arc]), float(evaluation.link_utilisation[arc])
+        return f"{byte_size(size)}, busy {percent(busy)}"
+
+    return render_page(
+        TEMPLATE,
+        solution.check,
         solution=solution,
         subtitle=subtitle(solution),
         verdict=verdict_cards(solution),
         comparisons=comparison_cards(solution),
-        violations=solution.check.violations[:SHOWN_VIOLATIONS],
-        hidden_violations=max(0, len(solution.check.violations) - SHOWN_VIOLATIONS),
         breakdown_bar=breakdown_bar(solution),
         terms=breakdown_terms(solution),
         fabrics=fabric_bars(solution),
-        topology=topology_svg(solution, links),
-        families=families(solution, links),
+        topology=topology_svg(plan.topology, links, evaluation.link_utilisation, arc_text),
+        families=families(plan.topology, links),
         uses=utilisation_legend(),
+        first="family",
+        use_name="links by utilisation",
         facts=topology_facts(solution),
         strategy=strategy_rows(solution),
         panels=traffic_panels(solution),
@@ -182,7 +148,7 @@ def render_html(solution: Solution) -> str:
         steps=longest_steps(solution),
         path_text=path_summary(solution),
         convergence=convergence(solution),
-        switches=switch_rows(solution),
+        switches=switch_rows(plan.topology),
         rings=ring_rows(solution),
         routes=route_summary(solution),
         provenance=provenance(solution),

@@ -15,7 +15,8 @@
     const low = event.clientY + 18 + tip.offsetHeight > window.innerHeight;
     tip.style.top = (low ? event.clientY - 10 - tip.offsetHeight : event.clientY + 16) + "px";
   };
-  const size = (value) => {
+  const size = (value, unit) => {
+    if (unit !== "bytes") return Number(value.toPrecision(4)) + " " + unit;
     for (const [scale, unit] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) {
       if (value >= scale) return (value / scale).toPrecision(4) + " " + unit;
     }
@@ -32,7 +33,7 @@
     const place = (offset, length) => Math.min(rows - 1, Math.max(0, Math.floor((offset / length) * rows)));
     const i = place(event.clientY - box.top, box.height), j = place(event.clientX - box.left, box.width);
     const name = (k) => (block === 1 ? k : k * block + "–" + Math.min(servers - 1, k * block + block - 1));
-    return name(i) + " → " + name(j) + ": " + size(matrices.get(map).getFloat32(4 * (i * rows + j), true));
+    return name(i) + " → " + name(j) + ": " + size(matrices.get(map).getFloat32(4 * (i * rows + j), true), map.dataset.unit);
   };
   document.addEventListener("mousemove", (event) => {
     const target = event.target;
@@ -71,7 +72,7 @@
     });
   }
   const picture = document.querySelector("svg.topology");
-  picture.addEventListener("mouseover", (event) => {
+  if (picture) picture.addEventListener("mouseover", (event) => {
     const server = event.target.dataset.s;
     picture.classList.toggle("single", server !== undefined);
     for (const link of picture.querySelectorAll(".links .lk")) {

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from topoopt.core.solution import Solution
+from topoopt.core.topology import Topology
 from topoopt.report.format import counted
 from topoopt.report.svg import element, picture
 from topoopt.report.topology_picture import chord
@@ -80,7 +80,7 @@ def _switch_picture(row: NDArray[np.int32], index: int) -> Markup:
     )
 
 
-def switch_rows(solution: Solution) -> tuple[SwitchRow, ...]:
+def switch_rows(topology: Topology) -> tuple[SwitchRow, ...]:
     """All optical switches, in interface order."""
     return tuple(
         SwitchRow(
@@ -90,5 +90,5 @@ def switch_rows(solution: Solution) -> tuple[SwitchRow, ...]:
             pairs="  ".join(f"{i}→{j}" if j >= 0 else f"{i}→dark" for i, j in enumerate(row.tolist())),
             json=json.dumps(row.tolist(), separators=(",", ":")),
         )
-        for index, row in enumerate(solution.plan.topology.switches)
+        for index, row in enumerate(topology.switches)
     )

@@ -13,6 +13,7 @@ from topoopt.core.solution import Solution
 from topoopt.report.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
 from topoopt.report.strategy_table import strategy_rows
 from topoopt.report.times import breakdown_terms, comparison, fabric_bars
+from topoopt.report.traffic_summary import traffic_summary
 
 MAX_ROWS = 16
 """Rows of the strategy shown in the terminal; the report has them all."""
@@ -62,6 +63,7 @@ def summary_dict(solution: Solution) -> dict[str, Any]:
         "diameter_bound": _finite(solution.diameter_bound),
         "initial_ms": _finite(solution.initial_ms),
         "baselines_ms": {line.fabric: _finite(line.iteration_time_ms) for line in solution.baselines},
+        **traffic_summary(solution),
     }
 
 

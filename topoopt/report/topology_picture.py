@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.solution import Solution
+from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
-from topoopt.report.format import byte_size, percent
 from topoopt.report.svg import element, joined, picture
 
 SIZE = 620.0
@@ -53,20 +54,19 @@ def _distance(topology: Topology, tail: int, head: int) -> int:
     return step if topology.links is LinkDirection.UNIDIRECTIONAL else min(step, topology.servers - step)
 
 
-def find_links(solution: Solution) -> tuple[Link, ...]:
-    """All links with their families.
+def find_links(topology: Topology, rings: tuple[GroupRings, ...] = ()) -> tuple[Link, ...]:
+    """All links with their families; `rings` are those of the AllReduce groups.
 
     A distance present at every server is a ring family `ring-p`. Other links are `group` where they join neighbours
     in the ring of a part of the servers, else `matching`.
     """
-    topology = solution.plan.topology
     n = topology.servers
     steps = Counter((int(head) - int(tail)) % n for tail, head in topology.arcs)
     full = {step for step, count in steps.items() if count == n}
     ids = topology.arc_ids()
     ringed = {
         int(ids[path[0], path[1]])
-        for group in solution.plan.rings
+        for group in rings
         if len(group.members) < n
         for ring in group.rings
         for path in ring.paths
@@ -87,14 +87,14 @@ def find_links(solution: Solution) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def families(solution: Solution, links: tuple[Link, ...]) -> tuple[Family, ...]:
-    """Legend of the link families: ring distances ascending, then sub-group rings, then matchings."""
-    multiplicity = solution.plan.topology.multiplicity
+def families(topology: Topology, links: tuple[Link, ...], rest: str = "matchings") -> tuple[Family, ...]:
+    """Legend of the link families: ring distances ascending, then sub-group rings, then all others, named `rest`."""
+    multiplicity = topology.multiplicity
     count: Counter[str] = Counter()
     for link in links:
         count[link.family] += int(multiplicity[list(link.arcs)].max())
     rings = sorted(int(name.removeprefix("ring-")) for name in count if name.startswith("ring-"))
-    sign = "+" if solution.plan.topology.links is LinkDirection.UNIDIRECTIONAL else "±"
+    sign = "+" if topology.links is LinkDirection.UNIDIRECTIONAL else "±"
     found = [
         Family(f"k{place % RING_COLOURS}", f"ring distance {sign}{p}", count[f"ring-{p}"])
         for place, p in enumerate(rings)
@@ -102,7 +102,7 @@ def families(solution: Solution, links: tuple[Link, ...]) -> tuple[Family, ...]:
     if count["group"]:
         found.append(Family("kg", "rings of server groups", count["group"]))
     if count["matching"]:
-        found.append(Family("km", "matchings", count["matching"]))
+        found.append(Family("km", rest, count["matching"]))
     return tuple(found)
 
 
@@ -124,8 +124,7 @@ def _position(server: int, n: int, radius: float) -> tuple[float, float]:
     return SIZE / 2 + radius * math.cos(angle), SIZE / 2 + radius * math.sin(angle)
 
 
-def _tip(solution: Solution, link: Link) -> str:
-    topology, evaluation = solution.plan.topology, solution.evaluation
+def _tip(topology: Topology, link: Link, arc_text: Callable[[int], str]) -> str:
     two_way = len(link.arcs) == 2
     parallel = int(topology.multiplicity[list(link.arcs)].max())
     lines = [f"{link.tail} {'↔' if two_way else '→'} {link.head}, distance {link.distance}"]
@@ -133,14 +132,21 @@ def _tip(solution: Solution, link: Link) -> str:
         lines[0] += f", {parallel} parallel links"
     for arc in link.arcs:
         tail, head = topology.arcs[arc]
-        used = float(evaluation.link_utilisation[arc])
-        lines.append(f"{tail}→{head}: {byte_size(float(evaluation.link_bytes[arc]))}, busy {percent(used)}")
+        lines.append(f"{tail}→{head}: {arc_text(arc)}")
     return "\n".join(lines)
 
 
-def topology_svg(solution: Solution, links: tuple[Link, ...]) -> Markup:
-    """The drawing; CSS decides whether family or utilisation colours the links."""
-    topology = solution.plan.topology
+def topology_svg(
+    topology: Topology, links: tuple[Link, ...], busy: NDArray[np.float64], arc_text: Callable[[int], str]
+) -> Markup:
+    """The drawing; CSS decides whether family or utilisation colours the links.
+
+    Args:
+        topology: what is drawn.
+        links: of `find_links`, or those of them to draw.
+        busy: float64[m], utilisation of each arc, 0 to 1.
+        arc_text: what a tool tip says about an arc.
+    """
     n = topology.servers
     names = sorted({link.family for link in links if link.family.startswith("ring-")}, key=lambda text: int(text[5:]))
     colour = {name: f"k{place % RING_COLOURS}" for place, name in enumerate(names)} | {"group": "kg", "matching": "km"}
@@ -148,7 +154,6 @@ def topology_svg(solution: Solution, links: tuple[Link, ...]) -> Markup:
     dot = 11.0 if n <= 20 else 6.0 if n <= 64 else 3.0 if n <= 256 else 1.5
     directed = topology.links is LinkDirection.UNIDIRECTIONAL and n <= 64
     drawn = []
-    busy = solution.evaluation.link_utilisation
     # The busy ones on top, and among equals the short ones, which long ones would hide.
     order = sorted(links, key=lambda item: (use_class(float(busy[list(item.arcs)].max())), -item.distance))
     for link in order:
@@ -159,7 +164,7 @@ def topology_svg(solution: Solution, links: tuple[Link, ...]) -> Markup:
         drawn.append(
             element(
                 "path",
-                element("title", _tip(solution, link)),
+                element("title", _tip(topology, link, arc_text)),
                 class_=f"lk {colour[link.family]} {use_class(used)}",
                 d=_lean(x1, y1, x2, y2) if directed else chord((x1, y1), (x2, y2), SIZE / 2, n),
                 stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),

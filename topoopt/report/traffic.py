@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,22 +97,31 @@ def _axis(n: int) -> Markup:
     return joined([*labels, element("text", "receiver", x=LEFT + SIDE / 2, y=11, text_anchor="middle"), turned])
 
 
-def _legend(matrix: NDArray[np.float64], logarithmic: bool) -> Markup:
+def _legend(matrix: NDArray[np.float64], logarithmic: bool, text_of: Callable[[float], str]) -> Markup:
     low, high = scale_range(matrix, logarithmic)
     middle = (low * high) ** 0.5 if logarithmic else high / 2
     top = TOP + SIDE + 14
     strip = palette_png(np.arange(1, LEVELS + 1, dtype=np.uint8)[None, :], [(0, 0, 0), *ramp(STOPS, LEVELS)])
     marks = ((low, 0.0, "start"), (middle, 0.5, "middle"), (high, 1.0, "end")) if high > low else ((high, 1.0, "end"),)
     texts = [
-        element("text", byte_size(value), x=LEFT + SIDE * place, y=top + 26, text_anchor=anchor)
+        element("text", text_of(value), x=LEFT + SIDE * place, y=top + 26, text_anchor=anchor)
         for value, place, anchor in marks
     ]
     image = element("image", href=data_uri(strip), x=LEFT, y=top, width=SIDE, height=10.0, preserveAspectRatio="none")
     return joined([image, *texts])
 
 
-def heat_map(matrix: NDArray[np.float64], title: str) -> Markup:
-    """Picture of a matrix with at least one positive cell, on both scales; CSS shows one of them."""
+def heat_map(
+    matrix: NDArray[np.float64], title: str, unit: str = "bytes", text_of: Callable[[float], str] = byte_size
+) -> Markup:
+    """Picture of a matrix with at least one positive cell, on both scales; CSS shows one of them.
+
+    Args:
+        matrix: float64[n, n], sender by receiver.
+        title: what it is.
+        unit: of a cell, for the tool tips.
+        text_of: a value as text, for the scale.
+    """
     n = len(matrix)
     cells, block = in_blocks(matrix)
     palette = [(0, 0, 0), *ramp(STOPS, LEVELS)]
@@ -119,7 +129,7 @@ def heat_map(matrix: NDArray[np.float64], title: str) -> Markup:
     for css, logarithmic in (("scale-log", True), ("scale-lin", False)):
         uri = data_uri(palette_png(colour_index(cells, logarithmic), palette))
         image = element("image", href=uri, x=LEFT, y=TOP, width=SIDE, height=SIDE, preserveAspectRatio="none")
-        layers.append(element("g", image, _legend(cells, logarithmic), class_=css))
+        layers.append(element("g", image, _legend(cells, logarithmic, text_of), class_=css))
     grid = Markup("")
     if n <= 32:
         lines = "".join(
@@ -134,12 +144,13 @@ def heat_map(matrix: NDArray[np.float64], title: str) -> Markup:
         frame,
         element("rect", x=LEFT, y=TOP, width=SIDE, height=SIDE, class_="catch"),
         _axis(n),
-        label=f"{title}: bytes from sender (row) to receiver (column)",
+        label=f"{title}: {unit} from sender (row) to receiver (column)",
         viewBox=f"0 0 {LEFT + SIDE + 8:.0f} {TOP + SIDE + 48:.0f}",
         class_="heat",
         data_rows=len(cells),
         data_block=block,
         data_servers=n,
+        data_unit=unit,
         data_values=base64.b64encode(cells.astype("<f4").tobytes()).decode("ascii"),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
-from topoopt.simulate.fabrics.fat_tree import fat_tree
+from topoopt.simulate.fabrics.fat_tree import fat_tree, full_fat_tree
 from topoopt.simulate.fabrics.ideal_switch import ideal_switch
 from topoopt.simulate.fabrics.options import FabricBuilder, FabricOptions
 from topoopt.simulate.fabrics.prices import cost_equivalent_fat_tree_gbps
@@ -20,6 +20,7 @@ __all__ = ["FABRICS", "FabricBuilder", "FabricOptions", "cost_equivalent_fat_tre
 FABRICS: Mapping[str, FabricBuilder] = {
     "ideal-switch": ideal_switch,
     "fat-tree": fat_tree,
+    "full-fat-tree": full_fat_tree,
     "random-regular": random_regular,
 }
 """Builders by name; a new fabric is one module and one line here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,3 +97,9 @@ def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
         routes=routes,
         rings=list_order_rings(groups, routes),
     )
+
+
+def full_fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
+    """The same without oversubscription, its one NIC as fast as all interfaces of a server together."""
+    whole = replace(options, fat_tree_gbps=cluster.degree * cluster.link_gbps, oversubscription=1.0)
+    return fat_tree(cluster, groups, whole)

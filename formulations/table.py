@@ -1,0 +1,121 @@
+"""The table of formulations: what `topoopt dump-model` can write. A new one is one module and one line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from formulations import (
+    circulant_flow,
+    concurrent_flow,
+    concurrent_flow_hops,
+    hop_lp,
+    joint_topology_arrays,
+    path_split,
+)
+from formulations.arrays import LpArrays
+from topoopt.core.errors import InputError, Problem
+
+
+@dataclass(frozen=True)
+class Option:
+    """A number that changes a formulation: its default, its range, and what it means."""
+
+    summary: str
+    default: float
+    least: float = 0.0
+    most: float = math.inf
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """A line of the table.
+
+    Attributes:
+        summary: what is decided, for people.
+        kinds: of the instances it takes.
+        build: (problem, options) -> program with readable names; raises InputError or InfeasibleError for a problem of
+            these kinds that it cannot state.
+        options: by name.
+    """
+
+    summary: str
+    kinds: tuple[str, ...]
+    build: Callable[[Any, Mapping[str, float]], LpArrays]
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+FORMULATIONS: Mapping[str, Formulation] = {
+    "circulant_flow": Formulation(
+        "routing on a circulant, one load per class of arcs; routings for a grid of lengths (an upper bound)",
+        ("routing",),
+        circulant_flow.from_routing,
+        {"grid": Option("fineness of the lengths the routings are shortest for", 4, most=64)},
+    ),
+    "concurrent_flow": Formulation(
+        "routing by source and arc, least largest link load",
+        ("routing",),
+        concurrent_flow.from_routing,
+        {"hop_price": Option("time of a hop in the unit of theta", 0.0, most=1e9, whole=False)},
+    ),
+    "concurrent_flow_hops": Formulation(
+        "the same over paths of limited length",
+        ("routing",),
+        concurrent_flow_hops.from_routing,
+        {"max_hops": Option("longest path; 0: as the instance says, or any", 0)},
+    ),
+    "hop_lp": Formulation(
+        "what any topology can carry at most, one and two hops spelled out (a bound on lambda)",
+        ("topology",),
+        hop_lp.from_topology,
+        {"guess": Option("L, above which lambda is cut off; 0: the node cut", 0.0, whole=False)},
+    ),
+    "joint_topology": Formulation(
+        "links and routing together (mixed-integer), with the constraints of the instance",
+        ("topology",),
+        joint_topology_arrays.from_topology,
+        {"symmetry": Option("1: rules that break symmetry", 1, most=1)},
+    ),
+    "path_split": Formulation(
+        "routing over the shortest paths of every demand (an upper bound)",
+        ("routing",),
+        path_split.from_routing,
+        {"paths": Option("paths of each demand", 4, least=1, most=1000)},
+    ),
+}
+
+
+def build_named(name: str, problem: Any, options: Mapping[str, float]) -> LpArrays:
+    """The program of a formulation for an instance, with readable names.
+
+    Raises:
+        InputError: no such formulation, another kind of instance, an unknown option or one out of range (all listed);
+            or a problem that the formulation cannot state.
+        InfeasibleError: a demand that nothing can carry.
+    """
+    line = FORMULATIONS.get(name)
+    if line is None:
+        allowed = ", ".join(FORMULATIONS)
+        raise InputError([Problem("no such formulation", path="--formulation", value=name, allowed=allowed)])
+    faults = []
+    if problem.kind not in line.kinds:
+        fitting = ", ".join(key for key, entry in FORMULATIONS.items() if problem.kind in entry.kinds)
+        text = f"formulation {name} takes instances of kind {', '.join(line.kinds)}"
+        allowed = f"for this kind: {fitting or 'none'}"
+        faults.append(Problem(text, path="kind", value=problem.kind, allowed=allowed))
+    for key, value in options.items():
+        option = line.options.get(key)
+        if option is None:
+            known = ", ".join(line.options) or f"{name} has no options"
+            faults.append(Problem("no such option", path="--option", value=key, allowed=known))
+        elif not option.least <= value <= option.most or (option.whole and value != int(value)):
+            form = "whole numbers" if option.whole else "numbers"
+            upto = "" if math.isinf(option.most) else f" to {option.most:g}"
+            allowed = f"{form} from {option.least:g}{upto}"
+            faults.append(Problem("out of range", path=f"--option {key}", value=f"{value:g}", allowed=allowed))
+    if faults:
+        raise InputError(faults)
+    return line.build(problem, {key: option.default for key, option in line.options.items()} | dict(options))

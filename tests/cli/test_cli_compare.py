@@ -1,0 +1,288 @@
+"""`topoopt compare`: kinds side by side, refusals before anything runs, files, exit codes, Ctrl-C."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from cli_cases import Run, chain, job, process, refusals, run, searching, write
+
+from topoopt.cli import compare_runs, kind_network
+from topoopt.cli.compare import COLUMNS
+from topoopt.cli.kinds import Contest, Wishes
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+
+RING = {"schema_version": 1, "name": "ring", "kind": "routing", "demand": {"family": "uniform"},
+        "topology": {"family": "ring", "servers": 4}}  # fmt: skip
+FIVE = {"schema_version": 1, "name": "five", "kind": "topology", "servers": 5, "degree": 2, "links": "unidirectional",
+        "demand": {"family": "uniform"}}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """A solution as far as `compare` looks at it."""
+
+    objective: Objective
+    bound: Bound
+    status: Status = Status.FEASIBLE
+    stopped_by: StopReason = StopReason.CONVERGED
+    check: CheckResult = field(default_factory=lambda: CheckResult(True, ()))
+
+
+def result(value: float, bound: float, **fields: Any) -> Result:
+    """A value with its bound."""
+    return Result(Objective("theta", value, "link capacity"), Bound(bound, "cuts"), **fields)
+
+
+Script = Callable[[Wishes], Result]
+
+
+@pytest.fixture
+def contest(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts hand-made methods in the place of those of the network kinds."""
+
+    def install(methods: dict[str, Script], **fields: Any) -> None:
+        made = Contest(lambda _: ("auto", *methods), lambda _, wishes: methods[wishes.method or ""](wishes), **fields)
+        commands = replace(kind_network.COMMANDS, contest=made)
+        monkeypatch.setattr(compare_runs, "commands_of", lambda _: commands)
+
+    return install
+
+
+def raising(error: BaseException) -> Script:
+    """A method that ends like this."""
+
+    def method(_: Wishes) -> Result:
+        raise error
+
+    return method
+
+
+def rows_of(found: Run) -> list[dict[str, Any]]:
+    """Rows of the JSON object."""
+    rows = found.json["runs"]
+    assert isinstance(rows, list)
+    return rows
+
+
+def test_rows_and_gaps_of_hand_made_runs(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """Every outcome is a row; gaps are to the best value, 4, and the best bound, 3, of any run; CSV and JSON agree."""
+    contest(
+        {
+            "good": lambda _: result(4.0, 2.0),
+            "seeded": lambda wishes: result(5.0 + (wishes.seed or 0), 3.0),
+            "picky": raising(InputError("not for this")),
+            "stuck": raising(InfeasibleError("no way")),
+            "slow": raising(LimitError("too late")),
+        }
+    )
+    table = tmp_path / "table.csv"
+    found = run("compare", write(tmp_path, RING), "--seeds", 2, "--csv", table, "--json")
+    rows = rows_of(found)
+    assert found.code == 0
+    assert [(row["method"], row["seed"], row["outcome"]) for row in rows] == [
+        ("good", 0, "feasible"), ("good", 1, "feasible"), ("seeded", 0, "feasible"), ("seeded", 1, "feasible"),
+        ("picky", 0, "not applicable"), ("picky", 1, "not applicable"), ("stuck", 0, "infeasible"),
+        ("stuck", 1, "infeasible"), ("slow", 0, "limit"), ("slow", 1, "limit"),
+    ]  # fmt: skip
+    assert [row["gap_to_best"] for row in rows[:4]] == [0.0, 0.0, 0.25, 0.5]
+    assert [row["gap_to_bound"] for row in rows[:4]] == pytest.approx([0.25, 0.25, 0.4, 0.5])
+    assert [row["value"] for row in rows[4:]] == [None] * 6
+    assert rows[4]["proved_by"] == "not for this"
+    assert (rows[0]["theta"], rows[0]["lambda"], rows[0]["unit"]) == (4.0, 0.25, "link capacity")
+    with table.open(newline="") as stream:
+        listed = list(csv.DictReader(stream))
+    assert tuple(listed[0]) == COLUMNS
+    for row, line in zip(rows, listed, strict=True):
+        assert {key: "" if value is None else str(value) for key, value in row.items()} == line
+    text = run("compare", write(tmp_path, RING), "--seeds", 2).stdout
+    assert "median" in text
+    assert "highest bound 3 (cuts), not reached" in text
+    assert "stuck: infeasible: no way" in text
+    assert "25.00%" in run("compare", write(tmp_path, RING), "--methods", "good,seeded").stdout
+
+
+def test_kinds_of_all_sorts_together(tmp_path: Path) -> None:
+    """A method of one kind is `not applicable` to the others; a budget goes to the kind that takes one."""
+    files = [
+        write(tmp_path, RING, "ring.json"),
+        write(tmp_path, FIVE, "five.json"),
+        write(tmp_path, job(4, 2, chain(4, 2)), "job.json"),
+    ]
+    plot = tmp_path / "plot.svg"
+    found = run("compare", *files, "--methods", "simplex,exact,data-parallel", "--budget", 20, "--plot", plot, "--json")
+    assert found.code == 0
+    rows = rows_of(found)
+    outcomes = {(row["kind"], row["method"]): row["outcome"] for row in rows}
+    assert len(rows) == len(outcomes) == 9
+    assert {pair for pair, outcome in outcomes.items() if outcome != "not applicable"} == {
+        ("routing", "simplex"), ("topology", "exact"), ("co-optimisation", "data-parallel"),
+    }  # fmt: skip
+    job_row = next(row for row in rows if row["outcome"] != "not applicable" and row["kind"] == "co-optimisation")
+    assert (job_row["objective"], job_row["unit"], job_row["theta"]) == ("iteration_time", "ms", None)
+    assert job_row["value"] >= job_row["bound"] > 0
+    assert job_row["checked"]
+    five = next(row for row in rows if row["kind"] == "topology" and row["method"] == "exact")
+    assert (five["value"], five["proven"]) == (pytest.approx(3.0), True)  # known optimum, lambda 1/3
+    root = ElementTree.fromstring(plot.read_text())
+    texts = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"simplex", "exact", "data-parallel", "ring", "five", "case"} <= texts
+
+
+def test_budget_makes_a_job_reproducible(tmp_path: Path) -> None:
+    """With a budget there is no limit in time, so the same seed gives the same value; other seeds are other runs."""
+    file = write(tmp_path, job(6, 2, chain(6)))
+    twice = [rows_of(run("compare", file, "--methods", "alternating", "--budget", 30, "--json")) for _ in range(2)]
+    assert twice[0][0]["value"] == twice[1][0]["value"]
+    assert twice[0][0]["stopped_by"] in {"budget", "converged", "gap"}
+
+
+def test_limits_reach_the_kinds_they_are_for(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """30 seconds unless told otherwise; none for a kind that runs by budget, unless both are given."""
+    seen: list[tuple[float | None, int | None]] = []
+
+    def method(wishes: Wishes) -> Result:
+        seen.append((wishes.time_limit_s, wishes.budget))
+        return result(1.0, 1.0)
+
+    file = write(tmp_path, RING)
+    contest({"m": method}, takes_budget=True)
+    for options in ([], ["--time-limit", 2], ["--budget", 7], ["--budget", 7, "--time-limit", 2]):
+        assert run("compare", file, *options, "--json").code == 0
+    assert seen == [(30.0, None), (2.0, None), (None, 7), (2.0, 7)]
+
+
+def test_nothing_runs_before_all_names_are_known(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """All unknown methods, and a budget without use, in one refusal; then bad files, all at once."""
+    contest({"m": raising(AssertionError("ran"))})
+    file = write(tmp_path, RING)
+    found = run("compare", file, "--methods", "quantum,m,,annealing", "--budget", 5, "--json")
+    assert found.code == 2
+    assert [(path, value) for path, value, _ in refusals(found.json)] == [
+        ("--methods", "'quantum'"), ("--methods", "''"), ("--methods", "'annealing'"), ("--budget", "5"),
+    ]  # fmt: skip
+    bad = [write(tmp_path, {**RING, "name": "a b"}, "x.json"), write(tmp_path, {**RING, "demand": 3}, "y.json")]
+    found = run("compare", file, *bad, "--json")
+    assert found.code == 2
+    assert {problem["file"] for problem in found.json["problems"]} == {str(each) for each in bad}
+
+
+def test_a_kind_without_a_contest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says which kind, in which file, and which kinds there are."""
+    plain = compare_runs.commands_of
+
+    def commands_of(kind: str) -> Any:
+        return replace(plain(kind), contest=None) if kind == "routing" else plain(kind)
+
+    monkeypatch.setattr(compare_runs, "commands_of", commands_of)
+    found = run("compare", write(tmp_path, RING), "--json")
+    assert found.code == 2
+    assert refusals(found.json) == [("kind", "routing", "methods of this kind are not compared")]
+    assert found.json["problems"][0]["allowed"] == "co-optimisation, topology"
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [
+        ("--plot", "plot.png", ".html, .svg"),
+        ("--plot", "nowhere/plot.svg", "cannot be written"),
+        ("--csv", "nowhere/table.csv", "cannot be written"),
+        ("--csv", ".", "cannot be written"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused_first(
+    tmp_path: Path, contest: Callable[..., None], option: str, name: str, words: str
+) -> None:
+    """Before minutes are spent; nothing runs."""
+    contest({"m": raising(AssertionError("ran"))})
+    found = run("compare", write(tmp_path, RING), option, tmp_path / name, "--json")
+    assert found.code == 2
+    assert words in found.json["error"]
+
+
+def test_a_file_given_twice_counts_once(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """Overlapping patterns of the shell do not double the work."""
+    contest({"m": lambda _: result(1.0, 1.0)})
+    file = write(tmp_path, RING)
+    assert len(rows_of(run("compare", file, file, "--methods", "m,m", "--json"))) == 1
+
+
+def test_rejections_and_contradictions_are_failures(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """Exit code 6 when the checker rejects a run, and when a checked value is better than a checked bound."""
+    file = write(tmp_path, RING)
+    contest({"bad": lambda _: result(1.0, 1.0, check=CheckResult(False, ("flow: lost",)))})
+    found = run("compare", file, "--json")
+    assert found.code == 6
+    assert "the checker rejects what bad found for ring" in found.stderr
+    assert "REJECTED" in run("compare", file).stdout
+    contest({"one": lambda _: result(2.0, 1.0), "other": lambda _: result(4.0, 3.0)})
+    found = run("compare", file, "--json")
+    assert found.code == 6
+    assert "2.0 is better than the bound 3.0 of other (cuts)" in found.stderr
+
+
+def test_a_run_that_breaks_is_a_row(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """Any error of ours, and no memory, leaves the other rows; exit code 1."""
+    contest({"good": lambda _: result(1.0, 1.0), "broken": raising(TopooptError("oh")), "big": raising(MemoryError())})
+    found = run("compare", write(tmp_path, RING), "--json")
+    assert found.code == 1
+    assert [row["outcome"] for row in rows_of(found)] == ["feasible", "error", "error"]
+    assert "ring: broken: oh" in found.stderr
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_interrupt_keeps_the_rows_so_far(tmp_path: Path, contest: Callable[..., None], keeps: bool) -> None:
+    """Ctrl-C in the second of three runs: exit code 130, rows shown and written; a run that ends well counts."""
+    last = (lambda _: result(2.0, 1.0, stopped_by=StopReason.INTERRUPTED)) if keeps else raising(KeyboardInterrupt())
+    contest({"a": lambda _: result(3.0, 1.0), "b": last, "c": raising(AssertionError("ran"))})
+    table, plot = tmp_path / "t.csv", tmp_path / "p.html"
+    found = run("compare", write(tmp_path, RING), "--csv", table, "--plot", plot, "--json")
+    assert found.code == 130
+    expected = ["a", "b"] if keeps else ["a"]
+    assert [row["method"] for row in rows_of(found)] == expected
+    assert (found.json["stopped_by"], found.json["left_out"]) == ("interrupted", 3 - len(expected))
+    assert f"interrupted: {len(expected)} of 3 runs made" in found.stderr
+    assert len(table.read_text().splitlines()) == 1 + len(expected)
+    assert plot.read_text().startswith("<!doctype html>")
+
+
+def test_interrupt_before_the_first_row(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """Even then an empty table with its head is written."""
+    contest({"a": raising(KeyboardInterrupt())})
+    table = tmp_path / "t.csv"
+    found = run("compare", write(tmp_path, RING), "--csv", table, "--plot", tmp_path / "p.svg")
+    assert found.code == 130
+    assert "no run was made" in found.stdout
+    assert table.read_text() == ",".join(COLUMNS) + "\n"
+    ElementTree.fromstring((tmp_path / "p.svg").read_text())
+
+
+def test_ctrl_c_of_a_real_comparison(tmp_path: Path) -> None:
+    """A search without end is interrupted: its best so far is a row, beside those of the methods before it."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("needs /proc to see when the search has begun")
+    hard = {**FIVE, "servers": 16, "degree": 4, "demand": {"family": "balanced-skew", "seed": 1}}
+    table = tmp_path / "t.csv"
+    words = ("compare", write(tmp_path, hard), "--methods", "kautz,portfolio", "--time-limit", 1000, "--csv", table)
+    with process(*words, "--json") as child:
+        while child.poll() is None and not searching(child.pid):
+            time.sleep(0.02)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        stdout, stderr = child.communicate(timeout=300)
+    assert child.returncode == 130, stderr
+    assert '"stopped_by": "interrupted"' in stdout
+    assert "Traceback" not in stderr
+    with table.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows[0]["method"] == "kautz"
+    assert all(row["checked"] == "True" for row in rows)

@@ -1,0 +1,173 @@
+"""The array builder and the readable Pyomo model of every formulation are one program, and the table has them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from formulation_cases import HOP, PROGRAMS, RING
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import formulations
+from formulations import concurrent_flow_hops, hop_lp, hop_lp_pyomo, path_split
+from formulations.arrays import LpArrays, with_names
+from formulations.concurrent_flow import ConcurrentFlow
+from formulations.hop_lp import HopLp
+from formulations.path_split import PathSplit
+from formulations.table import FORMULATIONS
+from solvers.backends.pyomo_model import arrays_of
+
+HELPERS = {
+    "arrays",  # the form of a program
+    "table",
+    "write_model",
+    "hop_lp_pyomo",  # builders of a formulation whose algebra has its own module
+    "joint_topology_arrays",
+    "joint_topology_pyomo",
+}
+RENAMED = {"throughput": "lambda", "kept_link": "kept"}
+"""Names that Pyomo or Python has taken."""
+
+Terms = dict[str, float]
+
+
+def readable(name: str) -> str:
+    """`flow[0,1,2]` as `flow_0_1_2`; of two rules the reference states both ends, or the earlier one."""
+    head, _, index = name.partition("[")
+    parts = [part for part in index.rstrip("]").split(",") if part]
+    if head == "row_order":
+        parts = parts[:2]
+    if head == "prefix":
+        parts[1] = str(int(parts[1]) + 1)
+    return "_".join([RENAMED.get(head, head), *parts])
+
+
+def entries(program: LpArrays, rename: Any = lambda name: name) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Columns as (cost, bounds, whole) and rows as (bounds, terms), by name; rows that say nothing left out.
+
+    Pyomo knows columns that some row or the cost uses, and splits ranges: only used columns, only one-sided rows count.
+    """
+    table = program.matrix().tocsr()
+    used = (abs(table).sum(axis=0) != 0) | (program.cost != 0)
+    columns = {
+        rename(program.column_name(j)): (
+            program.cost[j], program.lower[j], program.upper[j], bool(program.is_integer[j])
+        )
+        for j in np.flatnonzero(used).tolist()
+    }  # fmt: skip
+    rows: dict[str, Any] = {}
+    for i in range(program.rows):
+        part = slice(table.indptr[i], table.indptr[i + 1])
+        terms = {
+            rename(program.column_name(int(j))): float(v)
+            for j, v in zip(table.indices[part], table.data[part], strict=True)
+            if v
+        }
+        if terms:
+            rows[rename(program.row_name(i))] = (terms, program.row_lower[i], program.row_upper[i])
+    return columns, rows
+
+
+def flipped(row: tuple[Terms, float, float]) -> tuple[Terms, float, float]:
+    """The same row with every sign changed."""
+    terms, low, high = row
+    return {name: -value for name, value in terms.items()}, -high, -low
+
+
+def assert_same_row(name: str, mine: tuple[Terms, float, float], theirs: tuple[Terms, float, float]) -> None:
+    """Equal, up to a change of all signs (Pyomo moves terms across), and up to a lower side that bounds imply."""
+    candidates = (theirs, flipped(theirs))
+    for terms, low, high in candidates:
+        sides = (mine[1] == low or (mine[1] == 0.0 and low == -np.inf), mine[2] == high)
+        if terms == pytest.approx(mine[0]) and all(sides):
+            return
+    raise AssertionError(f"{name}: {mine} is not {theirs}")
+
+
+def assert_same(program: LpArrays, model: Any, arcs: dict[str, str] | None = None) -> None:
+    """Column by column and row by row."""
+    names = arcs or {}
+    columns, rows = entries(program)
+    other_columns, other_rows = entries(arrays_of(model), lambda name: names.get(readable(name), readable(name)))
+    assert columns.keys() == other_columns.keys()
+    for name, column in columns.items():
+        assert other_columns[name] == pytest.approx(column), name
+    assert rows.keys() == other_rows.keys()
+    for name, row in rows.items():
+        assert_same_row(name, row, other_rows[name])
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_both_builders_give_one_program(name: str) -> None:
+    """Same names, costs, bounds, integrality, coefficients and sides."""
+    arrays, pyomo = PROGRAMS[name]
+    arcs: dict[str, str] = {}
+    if name == "concurrent_flow":  # the reference numbers its arcs
+        ends = {str(a): f"{i}_{j}" for a, (i, j) in enumerate(zip(RING.tail, RING.head, strict=True))}
+        arcs = {f"flow_{s}_{a}": f"flow_{s}_{arc}" for s in range(3) for a, arc in ends.items()}
+        arcs |= {f"fit_{a}": f"fit_{arc}" for a, arc in ends.items()}
+    assert_same(arrays(), pyomo(), arcs)
+
+
+@given(st.integers(0, 10**6), st.integers(3, 5), st.integers(1, 4))
+@settings(max_examples=15, deadline=None, derandomize=True)
+def test_hop_limited_builders_agree_on_random_networks(seed: int, n: int, hops: int) -> None:
+    """A ring with random chords, unequal links, some demand missing."""
+    rng = np.random.default_rng(seed)
+    there = (rng.random((n, n)) < 0.4) | np.roll(np.eye(n, dtype=bool), 1, axis=1)
+    np.fill_diagonal(there, False)
+    tail, head = np.nonzero(there)
+    near = (
+        np.linalg.matrix_power(np.eye(n) + there, hops) > 0
+    )  # demand beyond is a row without terms, which Pyomo refuses
+    demand = rng.integers(0, 4, (n, n)) * (1.0 - np.eye(n)) * near
+    data = ConcurrentFlow(tail, head, rng.integers(1, 4, len(tail)).astype(float), demand)
+    program = with_names(concurrent_flow_hops.build_arrays(data, hops), *concurrent_flow_hops.names_of(data, hops))
+    assert_same(program, concurrent_flow_hops.build_pyomo(data, hops))
+
+
+@given(st.integers(0, 10**6), st.integers(3, 4), st.integers(1, 3))
+@settings(max_examples=10, deadline=None, derandomize=True)
+def test_hop_lp_builders_agree_on_random_demand(seed: int, n: int, degree: int) -> None:
+    """Demand below and above what a link carries at the guess, zeros included."""
+    rng = np.random.default_rng(seed)
+    demand = rng.integers(0, 5, (n, n)) * (1.0 - np.eye(n))
+    data = HopLp(n, degree, demand, 0.25 + float(rng.random()))
+    assert_same(with_names(hop_lp.build_arrays(data), *hop_lp.names_of(data)), hop_lp_pyomo.build_pyomo(data))
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3))
+@settings(max_examples=15, deadline=None, derandomize=True)
+def test_path_split_builders_agree_on_random_data(seed: int, demands: int, resources: int, families: int) -> None:
+    """Repeated entries add up, families and prices as given."""
+    rng = np.random.default_rng(seed)
+    owner = np.sort(np.concatenate((np.arange(demands), rng.integers(0, demands, 3))))
+    count = 2 * len(owner)
+    data = PathSplit(
+        owner,
+        rng.integers(0, resources, count),
+        rng.integers(0, len(owner), count),
+        rng.random(count) + 0.5,
+        resources,
+        rng.integers(0, families, resources),
+        tuple((rng.random(families) + 0.1).tolist()),
+        rng.random(len(owner)),
+    )
+    assert_same(with_names(path_split.build_arrays(data), *path_split.names_of(data)), path_split.build_pyomo(data))
+
+
+def test_names_must_fit() -> None:
+    """One name too few is refused by name of what is short."""
+    columns, rows = hop_lp.names_of(HOP)
+    with pytest.raises(ValueError, match="row_names has"):
+        with_names(hop_lp.build_arrays(HOP), columns, rows[1:])
+
+
+def test_every_formulation_has_a_line() -> None:
+    """Each module of formulations/ is in the table or known as a helper."""
+    folder = Path(formulations.__file__ or "").parent
+    modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert modules - {"__init__"} == set(FORMULATIONS) | HELPERS

@@ -1,0 +1,176 @@
+"""Reports of studies and comparisons between them: figures from hand-made rows, pages from real ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from study_cases import routing, study
+
+from topoopt.core.study import Comparison, Figure
+from topoopt.report.axes import Axis, name_axis, number_axis
+from topoopt.report.study_data import compared, in_order, percentile, performance_profile, pivot
+from topoopt.report.study_figures import KINDS, draw
+from topoopt.studies.diff import study_diff
+from topoopt.studies.expand import read_study
+from topoopt.studies.report import study_report
+from topoopt.studies.runner import run_study
+from topoopt.studies.store import Store
+
+Written = Callable[..., Path]
+
+
+def row(method: str, instance: str, objective: float | None, **more: Any) -> dict[str, Any]:
+    """A row of a table of results."""
+    outcome = "done" if objective is not None else "crashed"
+    return {
+        "run": f"{method}-{instance}", "method": method, "instance": instance, "seed": 0, "objective": objective,
+        "outcome": outcome, **more,
+    }  # fmt: skip
+
+
+ROWS = [
+    row("a", "one", 1.0, size=4, gap=0.0),
+    row("b", "one", 2.0, size=4, gap=0.5),
+    row("a", "two", 3.0, size=8, gap=0.1),
+    row("b", "two", 3.0, size=8, gap=0.1),
+    row("a", "three", 4.0, size=16, gap=0.2),
+    row("b", "three", None, size=16),
+]
+FACTORS = ("instance", "method")
+
+
+def test_comparison_with_the_best_and_with_a_baseline() -> None:
+    """Ratios are to the best, or the baseline, of the same instance; a tie has two winners; a crash none."""
+    best = {(one.row["method"], one.row["instance"]): one for one in compared(ROWS, FACTORS, Comparison())}
+    assert best["b", "one"].ratio == pytest.approx(1.0)
+    assert (best["a", "one"].ratio, best["a", "two"].ratio, best["b", "two"].ratio) == (0.0, 0.0, 0.0)
+    assert best["b", "three"].ratio is None
+    assert {key for key, one in best.items() if one.wins} == {("a", "one"), ("a", "two"), ("b", "two"), ("a", "three")}
+    base = {
+        (one.row["method"], one.row["instance"]): one.ratio for one in compared(ROWS, FACTORS, Comparison(baseline="b"))
+    }
+    assert base["a", "one"] == pytest.approx(-0.5)
+    assert base["a", "three"] is None
+
+
+def test_performance_profile_by_hand() -> None:
+    """a is best everywhere; b is within a factor of 2 on two of three and never solves the third."""
+    profile = performance_profile(compared(ROWS, FACTORS, Comparison()))
+    assert profile["a"] == [(1.0, pytest.approx(1 / 3)), (1.0, pytest.approx(2 / 3)), (1.0, 1.0)]
+    assert profile["b"] == [(1.0, pytest.approx(1 / 3)), (2.0, pytest.approx(2 / 3))]
+
+
+def test_tables_by_hand() -> None:
+    """A statistic of each group, spread over the values of a column; nothing where there is nothing."""
+    headings, lines = pivot(ROWS, ["instance"], ["objective"], "method", "mean")
+    assert headings == ["instance", "a", "b"]
+    assert lines == [["one", 1.0, 2.0], ["two", 3.0, 3.0], ["three", 4.0, None]]
+    headings, lines = pivot(ROWS, ["method"], ["objective", "gap"], None, "max")
+    assert headings == ["method", "objective", "gap"]
+    assert lines == [["a", 4.0, 0.2], ["b", 3.0, 0.5]]
+    assert pivot(ROWS, ["method"], ["objective"], None, "count")[1] == [["a", 3.0], ["b", 2.0]]
+
+
+def test_statistics_and_order() -> None:
+    """Percentiles by nearest rank; numbers before text, by size."""
+    assert percentile(list(range(1, 201)), 0.99) == 198
+    assert percentile([5.0], 0.99) == 5.0
+    assert in_order([8, "x", 4, 4.0, 16, "a"]) == [4, 8, 16, "x", "a"]
+
+
+def test_axes() -> None:
+    """Ends hold all values; logarithms need values above 0; names stand in the middle of their share."""
+    axis = number_axis("t", [10.0, 20.0])
+    assert axis.low < 10
+    assert axis.high > 20
+    assert 0 < axis.at(10) < axis.at(20) < 1
+    log = number_axis("t", [1.0, 100.0], log=True)
+    assert log.log
+    assert log.at(10) == pytest.approx(0.5)
+    assert [text for _, text in log.marks(5)] == ["1", "10", "100"]
+    assert not number_axis("t", [0.0, 1.0], log=True).log
+    assert number_axis("t", [3.0, 4.0], zero=True).low == 0
+    assert number_axis("t", []).high == 1.0
+    assert number_axis("t", [5.0, 5.0]).at(5.0) == pytest.approx(0.5)
+    assert name_axis("t", ["a", "b"]).at(1) == pytest.approx(0.75)
+    assert Axis("t", 0.0, 1.0).marks(2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_figure(kind: str) -> None:
+    """Each kind draws well-formed pictures with a point or bar for what has values, and none where nothing has."""
+    figure = Figure(kind, x="size" if kind in {"lines", "scatter"} else None)
+    drawn = draw(figure, ROWS, FACTORS, Comparison())
+    root = ElementTree.fromstring(str(drawn.picture))
+    tips = [title.text or "" for title in root.iter("title")]
+    assert any("a" in tip for tip in tips)
+    assert len(tips) >= 5 - (kind == "bars")
+    empty = draw(figure, [row("a", "one", None)], FACTORS, Comparison())
+    assert (str(empty.picture), empty.note) == ("", "No run has values to show here.")
+
+
+def test_points_at_zero_on_a_logarithmic_axis_are_not_lost_silently() -> None:
+    """A linear axis is taken instead when a value is 0."""
+    drawn = draw(Figure("scatter", x="size", y="gap", log_y=True), ROWS, FACTORS, Comparison())
+    assert len(re.findall("<circle", str(drawn.picture))) == 5
+    assert drawn.note == ""
+
+
+def test_report_of_a_real_study(tmp_path: Path, written: Written) -> None:
+    """One page with the figures asked for, every point linked to a run that is listed, names escaped."""
+    document = study(
+        {"instance": routing(), "vary": {"topology.servers": [3, 4, 5]}, "methods": ["simplex", "ipx", "magic"]},
+        title="<b>Rings</b> & more",
+        figures=[{"kind": "lines", "x": "topology.servers"}, {"kind": "box", "y": "theta"}],
+        tables=[{"title": "theta", "rows": "topology.servers", "columns": "method", "values": "objective"}],
+        compare={"baseline": "simplex"},
+    )
+    found = read_study(written(document))
+    run_study(found, tmp_path / "out", jobs=1)
+    page = study_report(tmp_path / "out")
+    assert "<b>Rings</b>" not in page
+    assert "&lt;b&gt;Rings&lt;/b&gt; &amp; more" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    linked = set(re.findall(r'href="#(run-[0-9a-f]+)"', page))
+    listed = set(re.findall(r'id="(run-[0-9a-f]+)"', page))
+    assert linked
+    assert linked <= listed
+    assert len(listed) == 9
+    assert "unknown method" in page
+    # theta of a bidirectional ring with uniform demand: (n^2 - 1)/8 or n^2/8
+    assert re.search(r"<td>4</td><td class=\"r\">2.000</td>", page)
+
+
+def test_diff_of_two_studies(tmp_path: Path, written: Written) -> None:
+    """A change of one figure, one outcome and one version is seen; the p-value is that of the signed-rank test."""
+    found = read_study(written(study({"instance": routing(), "seeds": {"count": 6}})))
+    for name in ("a", "b"):
+        run_study(found, tmp_path / name, jobs=2)
+    same = study_diff(tmp_path / "a", tmp_path / "b")
+    assert (same.pairs, same.only_first, same.only_second, same.outcomes, same.largest) == (6, 0, 0, (), ())
+    objective = same.changes[0]
+    assert (objective.column, objective.pairs, objective.same, objective.p_value) == ("objective", 6, 6, None)
+    store = Store(tmp_path / "b")
+    for place, run in enumerate(found.runs):
+        file = store.folder(run.identity) / "run.json"
+        record = json.loads(file.read_text())
+        if place == 5:
+            record["outcome"] = "crashed"
+        record["output"]["objective"]["value"] *= 1.0 - 0.1 * (place + 1)
+        file.write_text(json.dumps(record))
+    plan = tmp_path / "b" / "study.json"
+    plan.write_text(plan.read_text().replace(dict(found.versions)["code"], "0" * 16))
+    changed = study_diff(tmp_path / "a", tmp_path / "b")
+    objective = changed.changes[0]
+    assert (objective.pairs, objective.better, objective.worse) == (5, 5, 0)
+    assert objective.median_ratio == pytest.approx(0.7)
+    assert objective.p_value == pytest.approx(2 / 2**5)  # all of five signs the same, two-sided: exact distribution
+    assert [pair.outcomes for pair in changed.outcomes] == [("done", "crashed")]
+    assert changed.largest[0].ratio == pytest.approx(0.5)
+    assert set(changed.versions) == {"code"}

@@ -1,0 +1,166 @@
+"""What `topoopt compare` runs: instances of any kind that has a contest, methods of its table, seeds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from topoopt.cli.kinds import KINDS, Contest, Wishes, commands_of
+from topoopt.core.comparison import Run
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
+
+DEFAULT_LIMIT_S = 30.0
+
+FAILURES: tuple[tuple[type[TopooptError], str], ...] = (
+    (InputError, "not applicable"),
+    (InfeasibleError, "infeasible"),
+    (LimitError, "limit"),
+    (TopooptError, "error"),
+)
+"""Outcome of a run that raised; the first that fits."""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """An instance with what its kind says about comparing.
+
+    Attributes:
+        file: as given.
+        instance: as read.
+        contest: of its kind.
+        methods: names of its methods.
+    """
+
+    file: str
+    instance: Any
+    contest: Contest
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A run to be made; None for `wishes`: the kind has no such method."""
+
+    entrant: Entrant
+    method: str
+    seed: int
+    wishes: Wishes | None
+
+
+def entrants_of(files: Sequence[Path]) -> list[Entrant]:
+    """Read all instances; a file given twice counts once.
+
+    Raises:
+        InputError: everything wrong with any of them, or a kind without a contest.
+    """
+    from topoopt.io.instance_file import read_instance
+
+    entrants: list[Entrant] = []
+    problems: list[Problem] = []
+    for file in dict.fromkeys(map(str, files)):
+        try:
+            instance = read_instance(file)
+        except InputError as error:
+            problems += error.problems
+            continue
+        contest = commands_of(instance.kind).contest
+        if contest is None:
+            allowed = ", ".join(kind for kind in KINDS if commands_of(kind).contest is not None)
+            text = "methods of this kind are not compared"
+            problems.append(Problem(text, file=file, path="kind", value=instance.kind, allowed=allowed))
+        else:
+            entrants.append(Entrant(file, instance, contest, tuple(contest.methods(instance))))
+    if problems:
+        raise InputError(problems)
+    return entrants
+
+
+def starts_of(
+    entrants: Sequence[Entrant], methods: str | None, seeds: int, time_limit_s: float | None, budget: int | None
+) -> list[Start]:
+    """All runs to be made, in order: instance, method, seed.
+
+    A method of one kind only is a run of no effect on the others. With a budget, kinds that take one run without a time
+    limit unless one is given; all others have 30 seconds a run unless another limit is given.
+
+    Args:
+        entrants: the instances.
+        methods: names parted by commas; None for all but `auto`.
+        seeds: seeds 0, 1, ... of each method.
+        time_limit_s, budget: of each run; None if not given.
+
+    Raises:
+        InputError: all names that no kind among the instances knows, no name at all, a budget that no kind takes.
+    """
+    problems = []
+    names = None if methods is None else list(dict.fromkeys(name.strip() for name in methods.split(",")))
+    known = list(dict.fromkeys(name for entrant in entrants for name in entrant.methods))
+    kinds = ", ".join(dict.fromkeys(entrant.instance.kind for entrant in entrants))
+    for name in names or ():
+        if name not in known:
+            text = f"no such method of kind {kinds}"
+            problems.append(Problem(text, path="--methods", value=repr(name), allowed=", ".join(known)))
+    if budget is not None and not any(entrant.contest.takes_budget for entrant in entrants):
+        text = f"no such limit for kind {kinds}"
+        problems.append(Problem(text, path="--budget", value=str(budget), allowed="--time-limit"))
+    if problems:
+        raise InputError(problems)
+    starts = []
+    for entrant in entrants:
+        budgeted = budget is not None and entrant.contest.takes_budget
+        wishes = Wishes(
+            budget=budget if budgeted else None,
+            time_limit_s=DEFAULT_LIMIT_S if time_limit_s is None and not budgeted else time_limit_s,
+        )
+        for name in names if names is not None else [name for name in entrant.methods if name != "auto"]:
+            for seed in range(seeds):
+                fits = replace(wishes, seed=seed, method=name) if name in entrant.methods else None
+                starts.append(Start(entrant, name, seed, fits))
+    return starts
+
+
+def run_of(start: Start) -> Run:
+    """Make a run; what a method cannot do is a row, not an error."""
+    entrant, instance = start.entrant, start.entrant.instance
+    failed = Run(
+        file=entrant.file,
+        instance=instance.name,
+        kind=instance.kind,
+        method=start.method,
+        seed=start.seed,
+        outcome="not applicable",
+        stopped_by="",
+        objective="",
+        unit="",
+        value=None,
+        bound=None,
+        proved_by=f"no such method of kind {instance.kind}",
+        checked=False,
+        wall_s=0.0,
+        maximise=entrant.contest.maximise,
+    )
+    if start.wishes is None:
+        return failed
+    began = time.monotonic()
+    try:
+        found = entrant.contest.run(instance, start.wishes)
+    except TopooptError as error:
+        outcome = next(text for kind, text in FAILURES if isinstance(error, kind))
+        return replace(failed, outcome=outcome, proved_by=str(error), wall_s=time.monotonic() - began)
+    except MemoryError:
+        return replace(failed, outcome="error", proved_by="out of memory", wall_s=time.monotonic() - began)
+    return replace(
+        failed,
+        outcome=found.status.value,
+        stopped_by=found.stopped_by.value,
+        objective=found.objective.name,
+        unit=found.objective.unit,
+        value=found.objective.value,
+        bound=found.bound.value,
+        proved_by=found.bound.proved_by,
+        checked=found.check.ok,
+        wall_s=time.monotonic() - began,
+    )

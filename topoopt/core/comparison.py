@@ -1,0 +1,114 @@
+"""Methods set side by side: runs, and the gaps of each to the best found and the best proven on the same instance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PROVEN_RELATIVE = 1e-6
+"""Part of a value within which it is equal to a bound: linear programs are solved to about this much."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one instance with one seed.
+
+    Attributes:
+        file, instance, kind: of the instance; the file tells instances apart.
+        method, seed: what was run.
+        outcome: status of the solution; or `not applicable`, `infeasible`, `limit`, `error` where there is none.
+        stopped_by: why the run ended; empty where there is no solution.
+        objective, unit: what was minimised (or maximised); empty where there is no solution.
+        value, bound: of the solution; None without one.
+        proved_by: the argument behind the bound, or why there is no solution.
+        checked: whether the checker accepts the solution.
+        wall_s: seconds.
+        maximise: whether more is better, and the bound an upper one.
+    """
+
+    file: str
+    instance: str
+    kind: str
+    method: str
+    seed: int
+    outcome: str
+    stopped_by: str
+    objective: str
+    unit: str
+    value: float | None
+    bound: float | None
+    proved_by: str
+    checked: bool
+    wall_s: float
+    maximise: bool = False
+
+    @property
+    def rejected(self) -> bool:
+        """Whether there is a solution that the checker does not accept."""
+        return self.value is not None and not self.checked
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run beside the others on the same instance.
+
+    Attributes:
+        run: the run.
+        gap_to_best: the larger of its value and the best one over the smaller, less 1; None without a solution, or if
+            only the smaller is 0.
+        gap_to_bound: the distance of its value from the tightest bound of any method, over the larger of the two.
+        proven: whether the best value meets the tightest bound, so that both gaps are to the optimum.
+    """
+
+    run: Run
+    gap_to_best: float | None
+    gap_to_bound: float | None
+    proven: bool
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best value and the tightest bound of an instance, among runs that the checker accepts; None if there is none.
+
+    Attributes:
+        value, bound: the numbers.
+        by: the run that proved the bound.
+        proven: whether the value meets the bound.
+        contradicted: whether the value is better than the bound, so that one of them is wrong.
+    """
+
+    value: float | None
+    bound: float | None
+    by: Run | None
+    proven: bool
+    contradicted: bool
+
+
+def best_of(runs: Sequence[Run]) -> Best:
+    """The best of the runs on one instance."""
+    sign = -1.0 if any(run.maximise for run in runs) else 1.0
+    values = [run.value for run in runs if run.checked and run.value is not None]
+    bounds = [(sign * run.bound, run) for run in runs if run.checked and run.bound is not None]
+    value = min(values, key=lambda number: sign * number, default=None)
+    _, by = max(bounds, key=lambda pair: pair[0], default=(0.0, None))
+    if value is None or by is None or by.bound is None:
+        return Best(value, None, None, False, False)
+    slack = PROVEN_RELATIVE * max(abs(value), abs(by.bound))
+    distance = sign * (value - by.bound)
+    return Best(value, by.bound, by, distance <= slack, distance < -slack)
+
+
+def compared(runs: Sequence[Run]) -> list[Comparison]:
+    """Gaps of all runs, each within its instance; rejected runs set no best."""
+    best = {file: best_of([run for run in runs if run.file == file]) for file in {run.file for run in runs}}
+    return [_beside(run, best[run.file]) for run in runs]
+
+
+def _beside(run: Run, best: Best) -> Comparison:
+    if run.value is None or best.value is None or best.bound is None:
+        return Comparison(run, None, None, False)
+    larger, smaller = (best.value, run.value) if run.maximise else (run.value, best.value)
+    to_best = larger / smaller - 1.0 if smaller else (None if larger else 0.0)
+    distance = best.bound - run.value if run.maximise else run.value - best.bound
+    scale = max(abs(run.value), abs(best.bound))
+    return Comparison(run, to_best, max(0.0, distance / scale) if scale else 0.0, best.proven)

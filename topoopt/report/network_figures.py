@@ -1,0 +1,110 @@
+"""What the report of a network solution shows, computed from the solution alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.topology import Topology
+
+FULL = 1e-3
+"""An arc whose links carry theta to within this part counts as full."""
+
+ROUNDING = 1e-9
+"""Part of the demand of a source below which what stays at a server is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkFigures:
+    """Loads, implied demand, distances and dual prices; each computed on first use.
+
+    Attributes:
+        solution: of kind `routing` or `topology`.
+    """
+
+    solution: NetworkSolution
+
+    @cached_property
+    def utilisation(self) -> NDArray[np.float64]:
+        """float64[m]: load over capacity of each arc; the largest is theta."""
+        return np.asarray(self.solution.flow.flow.sum(axis=0) / self.solution.topology.multiplicity)
+
+    @cached_property
+    def relative(self) -> NDArray[np.float64]:
+        """float64[m]: utilisation over the largest one, 0 to 1."""
+        largest = float(self.utilisation.max(initial=0.0))
+        return self.utilisation / largest if largest > 0 else np.zeros_like(self.utilisation)
+
+    @cached_property
+    def full(self) -> NDArray[np.bool_]:
+        """bool[m]: arcs that carry as much as the fullest, within `FULL`."""
+        return self.relative >= 1.0 - FULL
+
+    @cached_property
+    def prices(self) -> NDArray[np.float64]:
+        """float64[m]: share of each arc in sum_a capacity_a length_a, the weight it has in the proof."""
+        weight = self.solution.certificate.lengths * self.solution.topology.multiplicity
+        total = float(weight.sum())
+        return weight / total if total > 0 else np.zeros_like(weight)
+
+    @cached_property
+    def demand(self) -> NDArray[np.float64]:
+        """float64[n, n], in link capacities: what of a source's flow stays at a server, which is the demand it serves.
+
+        Remainders below `ROUNDING` of the source's total are rounding, and 0 here.
+        """
+        stays = self.solution.flow.staying(self.solution.topology)
+        stays[stays < ROUNDING * np.maximum(stays, 0.0).sum(axis=1, keepdims=True)] = 0.0
+        return stays
+
+    @cached_property
+    def hops(self) -> NDArray[np.int64]:
+        """int64[n, n]: fewest hops, -1 where there is no path."""
+        topology = self.solution.topology
+        links = csr_array(
+            (np.ones(len(topology.arcs)), (topology.arcs[:, 0], topology.arcs[:, 1])),
+            shape=(topology.servers, topology.servers),
+        )
+        found = shortest_path(links, method="D", unweighted=True)
+        return np.where(np.isfinite(found), found, -1.0).astype(np.int64)
+
+    @property
+    def travelled_hops(self) -> float:
+        """Mean hops the demand takes on its routes."""
+        return _quotient(float(self.solution.flow.flow.sum()), float(self.demand.sum()))
+
+    @property
+    def least_hops(self) -> float:
+        """Mean hops it would take on shortest paths."""
+        return _quotient(float((self.demand * np.maximum(self.hops, 0)).sum()), float(self.demand.sum()))
+
+    @property
+    def mean_utilisation(self) -> float:
+        """Over all links, parallel ones counted one by one."""
+        count = self.solution.topology.multiplicity
+        return float((self.utilisation * count).sum() / count.sum())
+
+
+def _quotient(one: float, other: float) -> float:
+    return one / other if other > 0 else 0.0
+
+
+def moore_counts(topology: Topology, farthest: int) -> list[int]:
+    """Most servers that can be 1, 2, ..., `farthest` hops from a server of this degree (the Moore tree).
+
+    d (d - 1)^(h - 1) for links that lead both ways, d^h for single fibres, until no server is left.
+    """
+    left, layer, counts = topology.servers - 1, topology.degree, []
+    grow = topology.degree - (1 if topology.links is LinkDirection.BIDIRECTIONAL else 0)
+    for _ in range(farthest):
+        counts.append(min(left, layer))
+        left -= counts[-1]
+        layer = min(left, layer * grow)
+    return counts

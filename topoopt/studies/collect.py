@@ -1,0 +1,127 @@
+"""All runs of a study directory in one table, rebuilt from the run directories."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.study import Scalar
+from topoopt.io.atomic import write_bytes_atomically, write_text_atomically
+from topoopt.studies.rows import TIMES, row_of
+from topoopt.studies.runner import STUDY_FILE
+from topoopt.studies.store import Store
+
+TABLE_FILE = "results.parquet"
+
+Row = dict[str, Scalar]
+
+
+def read_plan(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """study.json of a study directory.
+
+    Raises:
+        InputError: no study directory.
+    """
+    file = Path(directory) / STUDY_FILE
+    try:
+        plan = json.loads(file.read_bytes())
+        if plan["kind"] != "study-plan" or not isinstance(plan["runs"], list):
+            raise ValueError
+    except FileNotFoundError:
+        text = "not a study directory"
+        raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")]) from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError([Problem("cannot be read as the plan of a study", file=str(file))]) from None
+    result: dict[str, Any] = plan
+    return result
+
+
+def collect_rows(directory: str | os.PathLike[str]) -> list[Row]:
+    """One row for each run of the plan, in its order; runs that were not done have the outcome `missing`.
+
+    Raises:
+        InputError: no study directory.
+    """
+    plan = read_plan(directory)
+    store = Store(Path(directory))
+    finished = store.finished()
+    rows = [row_of(run, store.record(run["identity"]) if run["identity"] in finished else None) for run in plan["runs"]]
+    names = column_names(rows)
+    return [{name: row.get(name) for name in names} for row in rows]
+
+
+def column_names(rows: Sequence[Row]) -> list[str]:
+    """Columns of all rows, in order of appearance, times last."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [*(name for name in names if name not in TIMES), *TIMES]
+
+
+def write_parquet(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
+    """The table as a Parquet file; the same rows give the same bytes.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else column_names([]))}
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream, compression="zstd")
+    write_bytes_atomically(path, stream.getvalue())
+
+
+def _column(values: list[Scalar]) -> Any:
+    """One type a column: truth, whole numbers, numbers, else text."""
+    import pyarrow as pa
+
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, bool) for value in present) and present:
+        return pa.array(values, pa.bool_())
+    if any(isinstance(value, bool | str) for value in present) or not present:
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+    if all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in present):
+        return pa.array(values, pa.int64())
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def write_csv(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
+    """The table as CSV.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]) if rows else column_names([]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text_atomically(path, stream.getvalue())
+
+
+def query(directory: str | os.PathLike[str], sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows of an SQL query; the table is called `results`.
+
+    Raises:
+        InputError: no study directory, or SQL that duckdb does not take.
+    """
+    import duckdb
+    import pyarrow.parquet as pq
+
+    file = Path(directory) / TABLE_FILE
+    write_parquet(collect_rows(directory), file)
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        connection.register("results", pq.read_table(file))
+        # The table is all a query may see: neither files nor extensions.
+        connection.execute("SET enable_external_access = false")
+        try:
+            found = connection.execute(sql)
+            names = [column[0] for column in found.description or ()]
+            return names, found.fetchall() if names else []
+        except duckdb.Error as error:
+            raise InputError([Problem(f"SQL: {error}", value=sql)]) from None

@@ -1,0 +1,107 @@
+"""Do one run: folder, instance, process, verdict, and its name at last. The same code under every executor."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from topoopt.core.study import Run
+from topoopt.studies.process import Ending, Worker
+from topoopt.studies.store import RUN_FILE, Store
+
+LOG_BYTES = 65_536
+"""End of a log that is looked at for the reason of a failure."""
+
+OUTCOMES = {0: "done", 2: "refused", 3: "infeasible", 4: "done", 5: "nothing-found", 6: "check-failed"}
+"""What an exit code of the command line means for a study; any other is a crash."""
+
+FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", "interrupted")
+"""Outcomes that `--retry-failed` does again; the others are answers."""
+
+
+def execute(run: Run, store: Store, worker: Worker, stop: threading.Event, *, replace: bool = False) -> dict[str, Any]:
+    """Do a run and keep it, unless it was interrupted; gives its record."""
+    with store.working(run) as place:
+        argv = arguments_of(run, place)
+        ending = worker.run(argv, place, run.limits, stop)
+        record = record_of(run, place, ending)
+        (place / RUN_FILE).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        if record["outcome"] != "interrupted":
+            store.publish(place, run.identity, replace=replace)
+    return record
+
+
+def arguments_of(run: Run, place: Path) -> list[str]:
+    """Arguments of the command line, paths relative to the folder of the run; writes the instance there."""
+    if run.command != ("solve",):
+        return [*run.command, *run.arguments, "--json"]
+    instance = run.source
+    if run.document is not None:
+        (place / "instance.json").write_text(run.document + "\n", encoding="utf-8")
+        instance = "instance.json"
+    return ["solve", instance, "--out", ".", *run.arguments, "--json"]
+
+
+def record_of(run: Run, place: Path, ending: Ending) -> dict[str, Any]:
+    """run.json: what was run, and how it ended."""
+    output = _output(place)
+    outcome, reason = _outcome(ending, output, run, place)
+    return {
+        "identity": run.identity,
+        "instance": run.instance,
+        "command": [*run.command, *run.arguments],
+        "outcome": outcome,
+        "reason": reason,
+        "exit_code": ending.exit_code,
+        "wall_s": round(ending.wall_s, 4),
+        "cpu_s": round(ending.cpu_s, 4),
+        "peak_memory_mib": round(ending.peak_memory_mib, 1),
+        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "output": output,
+    }
+
+
+def _output(place: Path) -> dict[str, Any] | None:
+    """The JSON object the command printed."""
+    try:
+        data = json.loads((place / "output.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _outcome(ending: Ending, output: dict[str, Any] | None, run: Run, place: Path) -> tuple[str, str]:
+    """Outcome and, unless all is well, its reason in words."""
+    limits = run.limits
+    if ending.killed_for == "interrupted":
+        return "interrupted", "the study was stopped"
+    if ending.killed_for == "wall-time":
+        return "timed-out", f"killed after {limits.wall_s:g} s"
+    if ending.killed_for == "memory":
+        return "out-of-memory", f"killed at more than {limits.memory_mib} MiB"
+    if ending.exit_code is None:
+        return "crashed", f"killed by signal {ending.signal}"
+    outcome = OUTCOMES.get(ending.exit_code, "crashed")
+    said = str(output.get("error", "")) if output else ""
+    if outcome == "done":
+        if output is None:
+            return "crashed", "printed no result"
+        return "done", ""
+    if outcome == "crashed":
+        last = said or _last_line(place)
+        if "out of memory" in last or "MemoryError" in last or "bad_alloc" in last:
+            return "out-of-memory", last
+        return "crashed", last or f"exit code {ending.exit_code}"
+    return outcome, said or _last_line(place) or f"exit code {ending.exit_code}"
+
+
+def _last_line(place: Path) -> str:
+    try:
+        text = (place / "log.txt").read_bytes()[-LOG_BYTES:].decode("utf-8", "replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

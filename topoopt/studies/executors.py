@@ -1,0 +1,116 @@
+"""Ways to do many runs; whichever is used, a run is `execute.execute` and ends in the same folder.
+
+An executor gives records in whatever order they come. It has to survive whatever a run does, which is easy, as every
+run has a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from topoopt.core.study import Run
+from topoopt.studies.execute import execute
+from topoopt.studies.process import PROGRAM, ServerDiedError, Worker
+from topoopt.studies.store import Store
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an executor is given.
+
+    Attributes:
+        runs: to do, in order.
+        store: where they go.
+        jobs: runs at the same time.
+        replace: whether they were done before and are done again.
+        stop: set when the study is to end; runs in flight are then killed.
+        program: `module:function` that does a run; something else than the command line only in tests.
+        options: of the executor, such as the address of a dask scheduler.
+    """
+
+    runs: Sequence[Run]
+    store: Store
+    jobs: int
+    replace: bool
+    stop: threading.Event
+    program: str = PROGRAM
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Event:
+    """A run has started (`record` is None) or ended."""
+
+    run: Run
+    record: dict[str, Any] | None
+
+
+class Executor(Protocol):
+    """Does all runs of `work`; ends early when `work.stop` is set."""
+
+    def __call__(self, work: Work) -> Iterator[Event]:
+        """Events as they come."""
+
+
+def local(work: Work) -> Iterator[Event]:
+    """Threads on this machine, each with a warm process that forks one child a run."""
+    waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
+    for run in work.runs:
+        waiting.put(run)
+    events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+
+    def labour() -> None:
+        worker = Worker(work.program)
+        try:
+            while not work.stop.is_set():
+                try:
+                    run = waiting.get_nowait()
+                except queue.Empty:
+                    break
+                events.put(Event(run, None))
+                events.put(Event(run, execute(run, work.store, worker, work.stop, replace=work.replace)))
+        except (OSError, ServerDiedError) as error:
+            work.stop.set()
+            events.put(error)
+        finally:
+            worker.close()
+            events.put(None)
+
+    threads = [threading.Thread(target=labour) for _ in range(max(1, min(work.jobs, len(work.runs))))]
+    for thread in threads:
+        thread.start()
+    left = len(threads)
+    try:
+        while left:
+            event = events.get()
+            if event is None:
+                left -= 1
+            elif isinstance(event, Event):
+                yield event
+            else:
+                raise event
+    finally:
+        if left:
+            work.stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def default_jobs(memory_mib: int) -> int:
+    """Runs side by side: as many as there are cores, and as fit into the memory that is free now."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, (_available_mib() - 512) // max(1, memory_mib)))
+
+
+def _available_mib() -> int:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as stream:
+            fields = dict(line.split(":", 1) for line in stream)
+        return int(fields["MemAvailable"].split()[0]) // 1024
+    except (OSError, KeyError, ValueError):
+        return 1 << 20

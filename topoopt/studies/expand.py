@@ -1,0 +1,255 @@
+"""A study file to its runs: patterns, variations, methods, seeds and repetitions multiplied out."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from topoopt.core.errors import InputError
+from topoopt.core.study import Comparison, Figure, Run, RunLimits, Study, Table
+from topoopt.io.canonical import canonical_json, canonical_sha256
+from topoopt.io.documents import parse_document
+from topoopt.io.faults import Fault, value_text
+from topoopt.io.faults import Path as DataPath
+from topoopt.io.findings import Findings
+from topoopt.io.schema_faults import schema_faults
+from topoopt.io.study_schema import GroupFile, LimitsFile, StudyFile
+from topoopt.studies.identity import References, code_versions, identity_of
+from topoopt.studies.vary import Factors, combinations, seeds_of, varied
+
+MAX_RUNS = 100_000
+WALL_S = 3600.0
+"""Default wall-time limit of a run without a time limit of its own."""
+
+GRACE_S = 60.0
+"""What a run may take beyond twice the time limit of its search before it is killed."""
+
+MEMORY_MIB = 4096
+
+
+@dataclass(frozen=True)
+class _Base:
+    """An instance before variation: its name, its document (None: it cannot be parsed) and its file."""
+
+    name: str
+    document: dict[str, Any] | None
+    source: str
+
+
+def read_study(path: str | os.PathLike[str]) -> Study:
+    """Read and expand a study file.
+
+    An instance that cannot be parsed is a run like any other, which will be refused; a file that is not there is a
+    problem of the study.
+
+    Raises:
+        InputError: everything wrong with the study file.
+    """
+    document = parse_document(path)
+    findings = Findings()
+    file: StudyFile | None = None
+    try:
+        file = StudyFile.model_validate(document.data)
+    except ValidationError as error:
+        findings.add(schema_faults(StudyFile, error))
+    runs: list[Run] = []
+    versions = code_versions()
+    if file is not None:
+        faults: list[Fault] = []
+        runs = _Expansion(file, Path(document.file).parent, dict(versions), faults).runs()
+        findings.add(faults)
+    findings.refuse(document)
+    if file is None:
+        raise AssertionError("a study file was neither read nor refused")
+    return Study(
+        name=file.name,
+        title=file.title or file.name,
+        notes=tuple(file.notes),
+        runs=tuple(runs),
+        comparison=Comparison(**file.compare.model_dump()),
+        figures=tuple(
+            Figure(
+                **{
+                    **figure.model_dump(),
+                    "title": figure.title or "",
+                    "columns": tuple(figure.columns),
+                    "where": tuple(figure.where.items()),
+                }
+            )
+            for figure in file.figures
+        ),
+        tables=tuple(
+            Table(
+                title=table.title,
+                rows=tuple(table.rows),
+                values=tuple(table.values),
+                columns=table.columns,
+                statistic=table.statistic,
+                where=tuple(table.where.items()),
+            )
+            for table in file.tables
+        ),
+        file=document.file,
+        sha256=canonical_sha256(file.model_dump(mode="json", by_alias=True)),
+        versions=versions,
+    )
+
+
+def limits_of(own: LimitsFile, general: LimitsFile) -> RunLimits:
+    """Limits of a run: its own, else those of the study, else the defaults."""
+    time_limit_s = own.time_limit_s if own.time_limit_s is not None else general.time_limit_s
+    wall_s = own.wall_s if own.wall_s is not None else general.wall_s
+    if wall_s is None:
+        wall_s = WALL_S if time_limit_s is None else 2 * time_limit_s + GRACE_S
+    return RunLimits(
+        time_limit_s=time_limit_s,
+        budget=own.budget if own.budget is not None else general.budget,
+        wall_s=wall_s,
+        memory_mib=own.memory_mib or general.memory_mib or MEMORY_MIB,
+    )
+
+
+class _Expansion:
+    """One pass over the groups of a study file."""
+
+    def __init__(self, file: StudyFile, folder: Path, versions: dict[str, str], faults: list[Fault]) -> None:
+        self.file, self.folder, self.versions, self.faults = file, folder, versions, faults
+        self.references = References()
+
+    def runs(self) -> list[Run]:
+        """All runs, in order; nothing of a group with faults."""
+        runs: list[Run] = []
+        for index, group in enumerate(self.file.instances):
+            runs += self._group(group, ("instances", index))
+            if len(runs) > MAX_RUNS:
+                self.faults.append(Fault(("instances",), "too many runs", str(len(runs)), f"at most {MAX_RUNS}"))
+                return []
+        return [replace(run, position=position) for position, run in enumerate(runs)]
+
+    def _group(self, group: GroupFile, around: DataPath) -> list[Run]:
+        given = [key for key in ("file", "instance", "command") if getattr(group, key) is not None]
+        if len(given) != 1:
+            text = "one of file, instance and command"
+            self.faults.append(Fault(around, "what to run is not clear", ", ".join(given) or None, text))
+            return []
+        if group.options and group.command is None:
+            self.faults.append(Fault((*around, "options"), "no command they belong to", allowed="only beside command"))
+        cases = combinations(group, around, self.faults)
+        if group.command is not None:
+            return [self._command_run(group, case) for case in cases]
+        return [run for base in self._bases(group, around) for case in cases for run in self._solves(base, group, case)]
+
+    def _bases(self, group: GroupFile, around: DataPath) -> list[_Base]:
+        if group.instance is not None:
+            name = group.label or str(group.instance.get("name", "instance"))
+            return [_Base(name, dict(group.instance), "")]
+        pattern = group.file or ""
+        found = sorted(glob.glob(str(self.folder / pattern), recursive=True))
+        files = [name for name in found if Path(name).is_file()]
+        if not files:
+            message = "no such file" if glob.escape(pattern) == pattern else "no file fits this pattern"
+            allowed = f"a file, relative to {self.folder}"
+            self.faults.append(Fault((*around, "file"), message, value_text(pattern), allowed))
+        return [self._base(name, group, around) for name in files]
+
+    def _base(self, name: str, group: GroupFile, around: DataPath) -> _Base:
+        try:
+            document = parse_document(name)
+        except InputError:
+            if group.vary or group.together:
+                self.faults.append(Fault((*around, "file"), "cannot be parsed, so nothing in it can vary", name))
+            return _Base(group.label or Path(name).stem, None, name)
+        data = document.data if isinstance(document.data, dict) and not document.faults else None
+        return _Base(group.label or Path(name).stem, data, name)
+
+    def _solves(self, base: _Base, group: GroupFile, case: Factors) -> list[Run]:
+        text: str | None = None
+        content: dict[str, Any] = {}
+        if base.document is None:
+            content = {"raw": hashlib.sha256(Path(base.source).read_bytes()).hexdigest()}
+        else:
+            try:
+                instance = varied(base.document, case)
+            except KeyError as error:
+                self.faults.append(Fault(("instances",), f"nothing in {base.name} that could vary here", error.args[0]))
+                return []
+            files: dict[str, str] = {}
+            folder = Path(base.source).parent if base.source else self.folder
+            text = canonical_json(self.references.resolved(instance, folder, files))
+            content = {"instance": instance, "files": files}
+        digest = canonical_sha256(content)
+        limits = limits_of(group.limits, self.file.limits)
+        methods = group.methods or self.file.methods
+        seeds = seeds_of(group.seeds if group.seeds is not None else self.file.seeds)
+        return [
+            self._run(base, case, text, digest, ("solve",), _options(method, seed, limits), method, seed, again, limits)
+            for method in dict.fromkeys(methods)
+            for seed in seeds
+            for again in range(self.file.repetitions)
+        ]
+
+    def _command_run(self, group: GroupFile, case: Factors) -> Run:
+        options = {**group.options, **dict(case)}
+        arguments = tuple(
+            word
+            for key, value in options.items()
+            if value is not None and value is not False
+            for word in ((f"--{key}",) if value is True else (f"--{key}", str(value)))
+        )
+        words = tuple((group.command or "").split())
+        base = _Base(group.label or "-".join(words), None, "")
+        limits = limits_of(group.limits, self.file.limits)
+        factors = tuple(options.items())
+        return self._run(base, factors, None, "", words, arguments, None, None, 0, limits)
+
+    def _run(
+        self,
+        base: _Base,
+        factors: Factors,
+        text: str | None,
+        digest: str,
+        command: tuple[str, ...],
+        arguments: tuple[str, ...],
+        method: str | None,
+        seed: int | None,
+        repetition: int,
+        limits: RunLimits,
+    ) -> Run:
+        parts = {
+            "content": digest,
+            "command": [*command],
+            "arguments": [*arguments],
+            "repetition": repetition,
+            "limits": [limits.wall_s, limits.memory_mib],
+            "versions": self.versions,
+        }
+        cells = tuple((path, value if not isinstance(value, list) else str(value)) for path, value in factors)
+        return Run(
+            position=0,
+            identity=identity_of(parts),
+            instance=base.name,
+            command=command,
+            arguments=arguments,
+            document=text,
+            source=base.source,
+            method=method,
+            seed=seed,
+            repetition=repetition,
+            factors=cells,
+            limits=limits,
+        )
+
+
+def _options(method: str, seed: int, limits: RunLimits) -> tuple[str, ...]:
+    words = ["--method", method, "--seed", str(seed)]
+    if limits.time_limit_s is not None:
+        words += ["--time-limit", repr(limits.time_limit_s)]
+    if limits.budget is not None:
+        words += ["--budget", str(limits.budget)]
+    return tuple(words)

@@ -1,0 +1,112 @@
+"""Do one run of a study again and compare."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.study import Run, RunLimits
+from topoopt.studies.collect import read_plan
+from topoopt.studies.execute import execute
+from topoopt.studies.identity import code_versions
+from topoopt.studies.process import PROGRAM, Worker
+from topoopt.studies.rows import TIMES, row_of
+from topoopt.studies.store import Store
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A run beside itself.
+
+    Attributes:
+        identity: of the run.
+        command: as it was run.
+        differences: column -> (then, now), times left out; empty when all is the same.
+        same_files: file -> whether its bytes are the same (solution.json, where there is one).
+        versions_differ: name -> (then, now) of code and libraries.
+        folder: where the new run is.
+    """
+
+    identity: str
+    command: tuple[str, ...]
+    differences: dict[str, tuple[Any, Any]]
+    same_files: dict[str, bool]
+    versions_differ: dict[str, tuple[str | None, str | None]]
+    folder: Path
+
+    @property
+    def same(self) -> bool:
+        """Whether the run came out as before."""
+        return not self.differences and all(self.same_files.values())
+
+
+def find_run(directory: Path, name: str) -> dict[str, Any]:
+    """The planned run whose identity begins with `name`.
+
+    Raises:
+        InputError: none, or several.
+    """
+    runs = {run["identity"]: run for run in read_plan(directory)["runs"]}
+    found = [run for identity, run in runs.items() if name and identity.startswith(name)]
+    if len(found) != 1:
+        text = "several runs begin so" if found else "no such run"
+        allowed = "the beginning of a hash in the column `run` of the table"
+        raise InputError([Problem(text, file=str(directory), value=name, allowed=allowed)])
+    run: dict[str, Any] = found[0]
+    return run
+
+
+def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGRAM) -> Reproduction:
+    """Run again what a finished run of a study ran, from the instance kept in its folder, in `scratch`.
+
+    Raises:
+        InputError: no such run, or it was never done.
+    """
+    plan = read_plan(directory)
+    planned = find_run(directory, name)
+    store = Store(directory)
+    before = store.record(planned["identity"])
+    if before is None:
+        raise InputError([Problem("this run was not done yet", file=str(directory), value=name)])
+    run = _run(planned, store.folder(planned["identity"]))
+    worker = Worker(program)
+    again = Store(scratch)
+    try:
+        after = execute(run, again, worker, threading.Event(), replace=True)
+    finally:
+        worker.close()
+    rows = [row_of(planned, record) for record in (before, after)]
+    names = [key for key in dict.fromkeys([*rows[0], *rows[1]]) if key not in TIMES]
+    differences = {key: (rows[0].get(key), rows[1].get(key)) for key in names if rows[0].get(key) != rows[1].get(key)}
+    folders = (store.folder(run.identity), again.folder(run.identity))
+    same_files = {
+        file: (folders[1] / file).is_file() and (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes()
+        for file in ("solution.json",)
+        if (folders[0] / file).is_file()
+    }
+    now = dict(code_versions())
+    then = plan["versions"]
+    differ = {key: (then.get(key), now.get(key)) for key in {**then, **now} if then.get(key) != now.get(key)}
+    return Reproduction(run.identity, (*run.command, *run.arguments), differences, same_files, differ, folders[1])
+
+
+def _run(planned: dict[str, Any], folder: Path) -> Run:
+    """The run as planned, with the instance that was kept beside its result."""
+    kept = folder / "instance.json"
+    return Run(
+        position=0,
+        identity=planned["identity"],
+        instance=planned["instance"],
+        command=tuple(planned["command"]),
+        arguments=tuple(planned["arguments"]),
+        document=kept.read_text(encoding="utf-8").rstrip("\n") if kept.is_file() else None,
+        source=planned["source"],
+        method=planned["method"],
+        seed=planned["seed"],
+        repetition=planned["repetition"],
+        factors=tuple(planned["factors"].items()),
+        limits=RunLimits(**planned["limits"]),
+    )

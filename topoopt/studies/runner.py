@@ -1,0 +1,210 @@
+"""Do what is missing of a study."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.study import Run, Study
+from topoopt.io.atomic import WriteError, make_directory, write_text_atomically
+from topoopt.studies.execute import FAILURES
+from topoopt.studies.executor_table import EXECUTORS
+from topoopt.studies.executors import Event, Work
+from topoopt.studies.process import PROGRAM
+from topoopt.studies.store import Store
+
+STUDY_FILE = "study.json"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How a study stands.
+
+    Attributes:
+        total: runs of the study that differ.
+        done: that gave an answer; failed: outcome -> number of the others; missing: not run yet.
+        ran: runs done just now.
+    """
+
+    total: int
+    done: int
+    failed: dict[str, int]
+    missing: int
+    ran: int
+
+
+def plan_document(study: Study) -> dict[str, Any]:
+    """study.json: all that the table and the report need of the study file."""
+    return {
+        "schema_version": 1,
+        "kind": "study-plan",
+        "name": study.name,
+        "title": study.title,
+        "notes": list(study.notes),
+        "file": study.file,
+        "sha256": study.sha256,
+        "versions": dict(study.versions),
+        "comparison": asdict(study.comparison),
+        "figures": [asdict(figure) for figure in study.figures],
+        "tables": [asdict(table) for table in study.tables],
+        "runs": [_run_document(run) for run in study.runs],
+    }
+
+
+def _run_document(run: Run) -> dict[str, Any]:
+    return {
+        "identity": run.identity,
+        "instance": run.instance,
+        "source": run.source,
+        "command": list(run.command),
+        "arguments": list(run.arguments),
+        "method": run.method,
+        "seed": run.seed,
+        "repetition": run.repetition,
+        "factors": dict(run.factors),
+        "limits": asdict(run.limits),
+    }
+
+
+def open_store(study: Study, out: Path) -> Store:
+    """The directory of a study, made if need be, its plan written.
+
+    Raises:
+        InputError: the directory holds another study.
+        WriteError: it cannot be written.
+    """
+    make_directory(out)
+    with _locked(out):
+        _write_plan(study, out)
+        store = Store(out)
+        store.clean()
+    return store
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Only one study at a time looks at what is there and tidies up."""
+    try:
+        lock = os.open(root / ".lock", os.O_WRONLY | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise WriteError(f"{root}: cannot be written: {error.strerror or error}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _write_plan(study: Study, out: Path) -> None:
+    plan = out / STUDY_FILE
+    if plan.exists():
+        name = _plan_name(plan)
+        if name != study.name:
+            text = "this directory holds another study"
+            raise InputError(
+                [Problem(text, file=str(out), value=name, allowed=f"a new directory, or study {study.name}")]
+            )
+    elif any(not entry.name.startswith(".") for entry in out.iterdir()):
+        text = "this directory is not empty and holds no study"
+        raise InputError([Problem(text, file=str(out), allowed="a new or empty directory")])
+    lines = ",\n".join("  " + json.dumps(run, separators=(",", ":")) for run in plan_document(study)["runs"])
+    head = {key: value for key, value in plan_document(study).items() if key != "runs"}
+    text = json.dumps(head, indent=1)[:-2] + ',\n "runs": [\n' + lines + "\n ]\n}\n"
+    write_text_atomically(plan, text)
+
+
+def _plan_name(plan: Path) -> str:
+    try:
+        data = json.loads(plan.read_bytes())
+        return str(data["name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unreadable"
+
+
+def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[list[Run], list[Run]]:
+    """Runs that were never finished, and finished ones that failed (only looked for with `retry_failed`)."""
+    finished = store.finished()
+    unique = list({run.identity: run for run in study.runs}.values())
+    new = [run for run in unique if run.identity not in finished]
+    again = []
+    if retry_failed:
+        for run in unique:
+            record = store.record(run.identity) if run.identity in finished else {"outcome": "done"}
+            if record is None or record.get("outcome") in FAILURES:
+                again.append(run)
+    return new, again
+
+
+def run_study(
+    study: Study,
+    out: str | os.PathLike[str],
+    *,
+    jobs: int,
+    executor: str = "local",
+    retry_failed: bool = False,
+    stop: threading.Event | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    on_plan: Callable[[int], None] | None = None,
+    program: str = PROGRAM,
+    options: tuple[tuple[str, str], ...] = (),
+) -> Tally:
+    """Do the runs of a study that are missing, and with `retry_failed` those that failed.
+
+    Args:
+        study: expanded study file.
+        out: directory of the study; continued when it exists.
+        jobs: runs at the same time.
+        executor: name in EXECUTORS.
+        retry_failed: do failed runs again.
+        stop: ends the study when set; runs in flight are killed and left for the next time.
+        on_event: called in this thread as runs start and end.
+        on_plan: called with the number of runs to do.
+        program: see `Work`.
+        options: of the executor.
+
+    Raises:
+        InputError: the directory holds another study, or no such executor.
+        WriteError: the directory cannot be written.
+    """
+    if executor not in EXECUTORS:
+        allowed = ", ".join(EXECUTORS)
+        raise InputError([Problem("no such executor", path="--executor", value=executor, allowed=allowed)])
+    store = open_store(study, Path(out))
+    stop = stop or threading.Event()
+    ran = 0
+    new, again = missing_runs(study, store, retry_failed=retry_failed)
+    if on_plan is not None:
+        on_plan(len(new) + len(again))
+    for runs, replace in ((new, False), (again, True)):
+        if not runs or stop.is_set():
+            continue
+        work = Work(runs, store, jobs, replace, stop, program, options)
+        for event in EXECUTORS[executor](work):
+            if event.record is not None and event.record["outcome"] != "interrupted":
+                ran += 1
+            if on_event is not None:
+                on_event(event)
+    return tally(study, store, ran)
+
+
+def tally(study: Study, store: Store, ran: int = 0) -> Tally:
+    """Count how all runs of a study stand."""
+    finished = store.finished()
+    identities = {run.identity for run in study.runs}
+    failed: dict[str, int] = {}
+    done = 0
+    for identity in identities & finished:
+        outcome = (store.record(identity) or {}).get("outcome", "crashed")
+        if outcome in FAILURES:
+            failed[outcome] = failed.get(outcome, 0) + 1
+        else:
+            done += 1
+    return Tally(len(identities), done, dict(sorted(failed.items())), len(identities - finished), ran)

@@ -1,0 +1,127 @@
+"""Server of one worker: loads the program once, then does one run after another in a forked child.
+
+Reads one JSON object a line from standard input (`argv`, `folder`, `address_space_bytes`), answers `{"pid": ...}` when
+the child runs and `{"status": ..., "cpu_s": ..., "peak_kib": ...}` when it has ended. It has one thread and never runs
+the program itself, so that forking is safe; it dies with the worker that started it, and its child with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+PRELOADED = (
+    "topoopt.cli.app",
+    "topoopt.io.instance_file",
+    "topoopt.io.network_solution_file",
+    "topoopt.networks.solve",
+    "topoopt.pipeline",
+    "topoopt.report.html",
+    "topoopt.report.text",
+    "scipy.optimize",
+)
+"""What most runs load; a second or two that is spent once a worker instead of once a run."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask Linux to kill this process when its parent dies; elsewhere nothing happens."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def load(program: str) -> Callable[[list[str]], int]:
+    """The program `module:function`, which takes arguments and gives an exit code."""
+    module, _, function = program.partition(":")
+    loaded: Callable[[list[str]], int] = getattr(importlib.import_module(module), function)
+    return loaded
+
+
+def command_line(arguments: list[str]) -> int:
+    """`topoopt` with these arguments; the exit code."""
+    from topoopt.cli.app import app
+
+    sys.argv = ["topoopt", *arguments]
+    try:
+        app(args=arguments)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0
+
+
+def _load_compiler() -> None:
+    """Numba's tables of what it can compile, which it builds at the first call of a compiled function."""
+    with suppress(ImportError, AttributeError):
+        from numba.core.registry import cpu_target
+
+        cpu_target.target_context.refresh()
+        cpu_target.typing_context.refresh()
+
+
+def serve(program: str) -> None:
+    """Answer requests until standard input ends."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the study decides what Ctrl-C ends
+    for name in PRELOADED:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    _load_compiler()
+    entry = load(program)
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+
+    def say(message: dict[str, Any]) -> None:
+        answers.write(json.dumps(message).encode() + b"\n")
+
+    say({"ready": True})
+    for line in iter(requests.readline, b""):
+        request = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            _child(request, entry)
+        say({"pid": pid})
+        _, status, usage = os.wait4(pid, 0)
+        say({"status": status, "cpu_s": usage.ru_utime + usage.ru_stime, "peak_kib": usage.ru_maxrss})
+
+
+def _child(request: dict[str, Any], entry: Callable[[list[str]], int]) -> None:
+    code = 1
+    try:
+        os.setsid()  # a group of its own, so that all it starts can be killed with it
+        die_with_parent()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        space = request["address_space_bytes"]
+        if space:
+            resource.setrlimit(resource.RLIMIT_AS, (space, space))
+        os.chdir(request["folder"])
+        for stream, name in ((0, os.devnull), (1, "output.json"), (2, "log.txt")):
+            flags = os.O_RDONLY if stream == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            number = os.open(name, flags, 0o644)
+            os.dup2(number, stream)
+            os.close(number)
+        code = entry(request["argv"])
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except MemoryError:
+        os.write(2, b"out of memory\n")
+        code = 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,73 @@
+"""What would go wrong in a study, found before it is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from topoopt.cli.kinds import commands_of
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.study import Run, Study
+from topoopt.io.documents import Document
+from topoopt.io.instance_file import build_instance, read_instance
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A study before it is run.
+
+    Attributes:
+        runs: that differ.
+        repeated: rows that share a run with an earlier one.
+        longest_s: seconds until the last run is killed if every run takes all it may, with one job.
+        problems: of instances and methods; such runs will be refused, the others not.
+    """
+
+    runs: int
+    repeated: int
+    longest_s: float
+    problems: tuple[Problem, ...]
+
+
+def outlook(study: Study, *, progress: Callable[[int], None] | None = None) -> Outlook:
+    """Read every instance of a study, and look up every method."""
+    unique = {run.identity: run for run in study.runs}
+    problems: dict[str, Problem] = {}
+    judged: set[tuple[str | None, str, str | None]] = set()
+    for count, run in enumerate(unique.values()):
+        key = (run.document, run.source, run.method)
+        if run.command == ("solve",) and key not in judged:
+            judged.add(key)
+            for problem in _problems(run):
+                problems.setdefault(str(problem), problem)
+        if progress is not None:
+            progress(count + 1)
+    longest_s = sum(run.limits.wall_s for run in unique.values())
+    return Outlook(len(unique), len(study.runs) - len(unique), longest_s, tuple(problems.values()))
+
+
+def _problems(run: Run) -> list[Problem]:
+    try:
+        instance = _instance(run)
+        settings = replace(instance.search, method=run.method or "auto", seed=run.seed or 0)
+        found = commands_of(instance.kind).search_problems(replace(instance, search=settings))
+    except InputError as error:
+        found = list(error.problems)
+    return [_placed(problem, run) for problem in found]
+
+
+def _instance(run: Run) -> Any:
+    if run.document is None:
+        return read_instance(run.source)
+    name = run.source or run.instance
+    return build_instance(Document(name, json.loads(run.document), lambda _: {}))
+
+
+def _placed(problem: Problem, run: Run) -> Problem:
+    """The problem with the file it is in, and what was varied."""
+    varied = ", ".join(f"{path} = {value}" for path, value in run.factors)
+    message = f"{problem.message} (with {varied})" if varied else problem.message
+    return replace(problem, file=problem.file or str(Path(run.source or run.instance)), message=message)
