@@ -11,7 +11,7 @@ from topoopt.core.status import Status
 from topoopt.report.format import counted, percent
 from topoopt.report.hierarchical_figures import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest
 from topoopt.report.hierarchical_format import duration, gigabytes, money, rate, times
-from topoopt.report.html import SHOWN_VIOLATIONS, Card
+from topoopt.report.page import SHOWN_VIOLATIONS, Card
 
 TEMPLATE = "hierarchical.html.j2"
 SHOWN_ROWS = 60
