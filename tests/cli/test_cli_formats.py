@@ -184,6 +184,24 @@ def test_export_and_back(tmp_path: Path, network_solution: Path) -> None:
     assert again["theta"] == pytest.approx(json.loads(network_solution.read_text())["objective"]["value"])
 
 
+def test_rate_of_a_network_solution(tmp_path: Path) -> None:
+    """A solution that states the rate of its links needs no option, and takes no other one."""
+    instance = {
+        "schema_version": 1,
+        "kind": "routing",
+        "name": "ring-3",
+        "topology": {"family": "ring", "servers": 3, "links": "bidirectional"},
+        "demand": {"family": "uniform", "unit": "gbps"},
+        "link_gbps": 25,
+    }
+    (tmp_path / "ring.json").write_text(json.dumps(instance))
+    assert run("solve", tmp_path / "ring.json", "--out", tmp_path / "out").code == 0
+    words = ("export", tmp_path / "out" / "solution.json", "--to", "astrasim", "-o", tmp_path / "sim")
+    assert run(*words, "--link-gbps", 50).code == 2
+    assert run(*words).code == 0
+    assert "3 4 25Gbps" in (tmp_path / "sim" / "topology.txt").read_text()
+
+
 def test_export_astrasim(tmp_path: Path, network_solution: Path) -> None:
     """The folder holds the network, the system and what cannot be expressed; a second time it is in the way."""
     words = ("export", network_solution, "--to", "astrasim", "--link-gbps", 200, "-o", tmp_path / "sim", "--json")

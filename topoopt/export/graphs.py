@@ -22,13 +22,14 @@ def link_of(solution: Solution | NetworkSolution, options: ExportOptions) -> tup
     Raises:
         InputError: the rate is nowhere stated, or stated twice.
     """
-    latency = options.hop_latency_us
-    if isinstance(solution, Solution):
-        cluster = solution.cluster
-        if options.link_gbps is not None and options.link_gbps != cluster.link_gbps:
-            allowed = f"{cluster.link_gbps:g}, as the solution says"
-            raise refuse("the solution has another rate", path="--link-gbps", value=options.link_gbps, allowed=allowed)
-        return cluster.link_gbps, cluster.hop_latency_us if latency is None else latency
-    if options.link_gbps is None:
+    latency, given = options.hop_latency_us, options.link_gbps
+    stated = solution.cluster.link_gbps if isinstance(solution, Solution) else solution.link_gbps
+    if stated is not None and given is not None and given != stated:
+        allowed = f"{stated:g}, as the solution says"
+        raise refuse("the solution has another rate", path="--link-gbps", value=given, allowed=allowed)
+    rate = given if stated is None else stated
+    if rate is None:
         raise refuse("the solution does not say the rate of a link", path="--link-gbps", allowed="Gbit/s")
-    return options.link_gbps, HOP_LATENCY_US if latency is None else latency
+    if latency is None:
+        latency = solution.cluster.hop_latency_us if isinstance(solution, Solution) else HOP_LATENCY_US
+    return rate, latency
