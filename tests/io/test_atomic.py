@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from topoopt.core.errors import TopooptError
-from topoopt.io.atomic import make_directory, write_text_atomically
+from topoopt.io.atomic import make_directory, write_folder_atomically, write_text_atomically
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
@@ -92,3 +92,51 @@ def test_folders_are_made_or_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(TopooptError, match="the folder cannot be made"):
         make_directory(tmp_path / "file" / "c")
+
+
+def test_a_folder_is_made_whole(tmp_path: Path) -> None:
+    """Files stand under their names, an empty folder may be in the place, nothing else is left."""
+    write_folder_atomically(tmp_path / "a" / "b", {"x.txt": b"1", "y.et": b"\x00"})
+    assert (tmp_path / "a" / "b" / "y.et").read_bytes() == b"\x00"
+    (tmp_path / "c").mkdir()
+    write_folder_atomically(tmp_path / "c", {"x.txt": b"2"})
+    assert os.listdir(tmp_path / "c") == ["x.txt"]
+    assert sorted(os.listdir(tmp_path)) == ["a", "c"]
+    assert os.listdir(tmp_path / "a") == ["b"]
+
+
+@pytest.mark.parametrize("taken", ["file", "folder"])
+def test_a_folder_in_the_way_stays(tmp_path: Path, taken: str) -> None:
+    """A file or a folder with something in it is never replaced."""
+    if taken == "folder":
+        (tmp_path / "x").mkdir()
+        (tmp_path / "x" / "mine").write_text("keep")
+    else:
+        (tmp_path / "x").write_text("keep")
+    with pytest.raises(TopooptError, match="not an empty folder"):
+        write_folder_atomically(tmp_path / "x", {"a": b"1"})
+    assert ((tmp_path / "x" / "mine") if taken == "folder" else tmp_path / "x").read_text() == "keep"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_a_full_disk_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the disk fills up at the second file nothing is left behind."""
+    done: list[int] = []
+
+    def full(handle: int) -> None:
+        done.append(handle)
+        if len(done) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TopooptError, match="No space left"):
+        write_folder_atomically(tmp_path / "x", {"a": b"1", "b": b"2"})
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["../a", "a/b", "", ".", "..", ".hidden", "/etc/passwd", "a\nb"])
+def test_names_lead_nowhere(tmp_path: Path, name: str) -> None:
+    """Only plain names are taken."""
+    with pytest.raises(ValueError, match="plain file name"):
+        write_folder_atomically(tmp_path / "x", {name: b""})
+    assert os.listdir(tmp_path) == []

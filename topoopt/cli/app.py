@@ -14,6 +14,7 @@ from topoopt.cli import (
     doctor,
     dump_model,
     explain,
+    export,
     files,
     imports,
     replay,
@@ -63,6 +64,7 @@ app.command("validate")(files.validate)
 app.command("schema")(files.schema)
 app.command("dump-model")(dump_model.dump_model)
 app.command("explain")(explain.explain)
+app.command("export")(export.export)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli import import_libra
+from topoopt.cli import import_astrasim, import_chakra, import_libra
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
@@ -43,9 +43,9 @@ def _sizes(texts: list[str]) -> dict[str, int]:
     return sizes
 
 
-def positive(name: str, value: float) -> None:
-    """Refuse an option that is no positive finite number."""
-    if not 0 < value < float("inf"):
+def positive(name: str, value: float | None) -> None:
+    """Refuse an option that is no positive finite number; None is not given."""
+    if value is not None and not 0 < value < float("inf"):
         raise InputError([Problem("must be a positive finite number", path=name, value=str(value))])
 
 
@@ -54,17 +54,23 @@ def name_of(file: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", file.stem).lstrip("._+-")[:100] or "imported"
 
 
-def _write(path: Path, name: str, cluster: dict[str, Any], workload: Workload, output: Output) -> int:
-    from topoopt.io.instance_file import write_instance
+def workload_instance(name: str, cluster: dict[str, Any], workload: Workload) -> dict[str, Any]:
+    """Document of a `co-optimisation` instance."""
     from topoopt.io.workload_document import workload_document
 
-    document = {
+    return {
         "schema_version": 1,
         "kind": "co-optimisation",
         "name": name,
         "cluster": cluster,
         "workload": workload_document(workload),
     }
+
+
+def _write(path: Path, name: str, cluster: dict[str, Any], workload: Workload, output: Output) -> int:
+    from topoopt.io.instance_file import write_instance
+
+    document = workload_instance(name, cluster, workload)
     write_instance(document, path)
     summary = {
         "instance": str(path),
@@ -182,4 +188,6 @@ def flexnet_taskgraph(
     output.run(command)
 
 
+app.command("chakra")(import_chakra.chakra)
+app.command("astrasim-network")(import_astrasim.astrasim_network)
 app.command("libra")(import_libra.libra)

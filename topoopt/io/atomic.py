@@ -1,10 +1,13 @@
-"""Files written whole or not at all: a temporary name in the same folder, flushed to the disk, then renamed."""
+"""Files and folders written whole or not at all: a temporary name beside them, flushed to the disk, then renamed."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from topoopt.core.errors import TopooptError
@@ -75,3 +78,36 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     except ValueError as error:
         raise WriteError(f"{os.fspath(path)}: cannot be written: {error}") from None
     write_bytes_atomically(path, data)
+
+
+def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
+    """Make a folder with the given files, by their plain names; nothing that is there already is touched.
+
+    Raises:
+        WriteError: the name is taken by anything but an empty folder, or it cannot be written; nothing is left behind.
+    """
+    folder = os.fspath(path)
+    for name in files:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}", name):
+            raise ValueError(f"not a plain file name: {name!r}")
+    temporary: str | None = None
+    try:
+        target = os.path.realpath(folder)
+        if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
+            raise WriteError(f"{folder}: cannot be written: it exists and is not an empty folder")
+        parent = os.path.dirname(target)
+        os.makedirs(parent, exist_ok=True)
+        temporary = os.path.join(parent, f".{os.path.basename(target)[:100]}.{secrets.token_hex(8)}.tmp")
+        os.mkdir(temporary)
+        for name, data in files.items():
+            with open(os.path.join(temporary, name), "xb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+        os.rename(temporary, target)
+        temporary = None
+    except (OSError, ValueError) as error:
+        raise WriteError(f"{folder}: cannot be written: {_reason(error)}") from None
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)

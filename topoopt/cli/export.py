@@ -1,0 +1,178 @@
+"""`topoopt export`: solutions in the formats of other tools."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoopt.cli.imports import positive
+from topoopt.cli.instance_output import QueuesOption
+from topoopt.cli.output import JsonOption, Output
+from topoopt.core.errors import CheckError, InputError, Problem
+
+if TYPE_CHECKING:
+    from topoopt.export.base import Export
+
+
+def _read_co_optimisation(path: Path) -> Any:
+    from topoopt.io.solution_file import read_solution
+
+    return read_solution(path)
+
+
+def _read_network(path: Path) -> Any:
+    from topoopt.io.network_solution_file import read_network_solution
+
+    return read_network_solution(path)
+
+
+def _read_hierarchical(path: Path) -> Any:
+    from topoopt.io.hierarchical_solution_file import read_hierarchical_solution
+
+    return read_hierarchical_solution(path)
+
+
+SOLUTION_READERS: Mapping[str, Callable[[Path], Any]] = {
+    "co-optimisation": _read_co_optimisation,
+    "routing": _read_network,
+    "topology": _read_network,
+    "hierarchical-bandwidth": _read_hierarchical,
+}
+"""Reader of the solution files of each kind that some target takes."""
+
+
+def _back_astrasim(folder: Path) -> object:
+    from topoopt.io.astrasim_network import read_network
+    from topoopt.io.ns3_topology import read_ns3_topology
+
+    graph = folder / "topology.txt"
+    return read_ns3_topology(graph) if graph.exists() else read_network(folder / "network.yml")
+
+
+def _back_chakra(folder: Path) -> object:
+    from topoopt.io.chakra_trace import read_chakra
+
+    return read_chakra(folder, comm_groups=folder / "comm_groups.json").comparable()
+
+
+def _back_graphml(folder: Path) -> object:
+    from topoopt.io.graph_files import read_graph
+
+    graph = read_graph(next(folder.iterdir()))
+    return graph.servers, tuple(sorted(graph.links)), graph.directed
+
+
+READ_BACK: Mapping[str, Callable[[Path], object]] = {
+    "astrasim": _back_astrasim,
+    "chakra": _back_chakra,
+    "graphml": _back_graphml,
+}
+"""Reader of each target, from a folder that holds its files."""
+
+
+def check_export(target: str, export: Export) -> None:
+    """Read the files back, as another program would, and compare.
+
+    Raises:
+        CheckError: they do not say what the solution says.
+    """
+    with tempfile.TemporaryDirectory(prefix="topoopt-export-") as folder:
+        for name, data in export.files:
+            (Path(folder) / name).write_bytes(data)
+        try:
+            same = READ_BACK[target](Path(folder)) == export.content
+        except InputError as error:
+            raise CheckError(f"the export cannot be read back: {error}") from error
+    if not same:
+        raise CheckError("the export reads back as something else")
+
+
+def _list(output: Output) -> int:
+    from topoopt.export import EXPORTERS
+
+    def show(console: Console) -> None:
+        for name, one in EXPORTERS.items():
+            table = Table(title=name, show_header=False, title_justify="left")
+            rows = (("takes", ", ".join(one.kinds)), ("writes", one.makes), *(("limit", text) for text in one.limits))
+            for key, text in rows:
+                table.add_row(key, escape(text))
+            console.print(table)
+
+    targets = {
+        name: {"kinds": list(one.kinds), "makes": one.makes, "limits": list(one.limits), "folder": one.folder}
+        for name, one in EXPORTERS.items()
+    }
+    output.result({"targets": targets}, show)
+    return 0
+
+
+def _write(target: str, folder: bool, export: Export, out: Path) -> list[str]:
+    """Files that were written."""
+    from topoopt.io.atomic import write_bytes_atomically, write_folder_atomically
+
+    if folder:
+        write_folder_atomically(out, dict(export.files))
+        return [str(out / name) for name, _ in export.files]
+    ((_, data),) = export.files
+    write_bytes_atomically(out, data)
+    return [str(out)]
+
+
+def export(
+    solution: Annotated[Path | None, typer.Argument(help="solution.json of `topoopt solve`.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Target; --list names them.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder to make, or file, as the target has it.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Name the targets and what they cannot express.")] = False,
+    link_gbps: Annotated[float | None, typer.Option(help="Rate of a link, where the solution has none.")] = None,
+    hop_latency_us: Annotated[float | None, typer.Option(min=0, max=1e6, help="Latency of a link.")] = None,
+    ring_queues: QueuesOption = 1,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Write a solution for another tool; it is read back and compared before anything is written."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        if listed:
+            return _list(output)
+        from topoopt.export import EXPORTERS
+        from topoopt.export.base import ExportOptions
+        from topoopt.io.faults import nearest_text, value_text
+        from topoopt.io.solution_kind import solution_kind
+
+        given = {"SOLUTION": solution, "--to": to, "--out": out}
+        missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
+        if to is not None and to not in EXPORTERS:
+            missing.append(Problem("no such target", None, None, "--to", value_text(to), nearest_text(to, EXPORTERS)))
+        if solution is None or to is None or out is None or missing:
+            raise InputError(missing)
+        positive("--link-gbps", link_gbps)
+        if hop_latency_us:
+            positive("--hop-latency-us", hop_latency_us)
+        exporter = EXPORTERS[to]
+        kind = solution_kind(solution, sorted({kind for one in EXPORTERS.values() for kind in one.kinds}))
+        if kind not in exporter.kinds:
+            able = ", ".join(name for name, one in EXPORTERS.items() if kind in one.kinds)
+            message = f"{to} does not take solutions of kind {kind}"
+            raise InputError([Problem(message, str(solution), None, "--to", to, able)])
+        made = exporter.build(SOLUTION_READERS[kind](solution), ExportOptions(link_gbps, hop_latency_us, ring_queues))
+        check_export(to, made)
+        files = _write(to, exporter.folder, made, out)
+
+        def show(console: Console) -> None:
+            console.print(f"written: {out} ({len(files)} files)", soft_wrap=True, highlight=False, markup=False)
+            for note in made.notes:
+                console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
+
+        output.result({"target": to, "kind": kind, "out": str(out), "files": files, "notes": list(made.notes)}, show)
+        return 0
+
+    output.run(command)

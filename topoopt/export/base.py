@@ -1,0 +1,89 @@
+"""What every exporter is: a function from a solution to whole files, and what a reader must find in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from topoopt.core.errors import InputError, Problem
+
+NOTES_FILE = "NOTES.txt"
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What a solution may not say itself.
+
+    Attributes:
+        link_gbps: rate of a link, for solutions of network problems.
+        hop_latency_us: latency of a link; None: that of the cluster, else 1.
+        ring_queues: queues per dimension of ASTRA-sim, 1 or 2.
+    """
+
+    link_gbps: float | None = None
+    hop_latency_us: float | None = None
+    ring_queues: int = 1
+
+
+@dataclass(frozen=True)
+class Export:
+    """Files made of a solution.
+
+    Attributes:
+        files: name and content; one file if the exporter makes a single one.
+        content: what the reader of the target gives for these files, compared with `==` before they are written.
+        notes: what the target cannot express, and what was assumed.
+    """
+
+    files: tuple[tuple[str, bytes], ...]
+    content: object
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """One target.
+
+    Attributes:
+        kinds: of instances whose solutions it takes.
+        makes: what it writes, in words.
+        limits: what it cannot express, in words.
+        folder: whether it writes a folder, or a single file.
+        build: (solution, options) -> files. Raises InputError when this solution cannot be expressed.
+    """
+
+    kinds: tuple[str, ...]
+    makes: str
+    limits: tuple[str, ...]
+    folder: bool
+    build: Callable[[Any, ExportOptions], Export]
+
+
+def refuse(message: str, *, path: str | None = None, value: object = None, allowed: str | None = None) -> InputError:
+    """An error about a solution that cannot be exported."""
+    return InputError([Problem(message, path=path, value=None if value is None else str(value), allowed=allowed)])
+
+
+def plain_name(name: str) -> str:
+    """A name of a file after one from a solution: no folders, no dots to begin with, not empty."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).lstrip("._+-")[:100] or "exported"
+
+
+def decimal_text(number: float) -> str:
+    """Shortest text that reads back as the same number, without an exponent."""
+    text = format(Decimal(repr(float(number))), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def json_bytes(document: object) -> bytes:
+    """JSON file, indented."""
+    return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+
+
+def notes_bytes(title: str, notes: tuple[str, ...]) -> bytes:
+    """The file that says what an export leaves out."""
+    return "\n".join((title, "", *(f"- {note}" for note in notes), "")).encode()

@@ -1,0 +1,156 @@
+"""Messages of Chakra execution traces (mlcommons/chakra 1.0.0): one file a rank, a stream of protobuf messages.
+
+Each message is preceded by its length as a varint. The first is `GlobalMetadata`, all others are `Node`. The messages
+are described here by field numbers, in a descriptor pool of their own, so nothing generated is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+PACKAGE = "topoopt.chakra"
+MAX_MESSAGE_BYTES = 1 << 26
+"""A node is a few hundred bytes; a longer claim than this is a damaged file."""
+
+MAX_LENGTH_BYTES = 10
+"""Bytes of the longest varint of 64 bits."""
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_OPTIONAL, _REPEATED = _Field.LABEL_OPTIONAL, _Field.LABEL_REPEATED
+
+KINDS_OF_VALUE = (
+    ("double", _Field.TYPE_DOUBLE, 3),
+    ("float", _Field.TYPE_FLOAT, 5),
+    ("int32", _Field.TYPE_INT32, 7),
+    ("int64", _Field.TYPE_INT64, 9),
+    ("uint32", _Field.TYPE_UINT32, 11),
+    ("uint64", _Field.TYPE_UINT64, 13),
+    ("sint32", _Field.TYPE_SINT32, 15),
+    ("sint64", _Field.TYPE_SINT64, 17),
+    ("fixed32", _Field.TYPE_FIXED32, 19),
+    ("fixed64", _Field.TYPE_FIXED64, 21),
+    ("sfixed32", _Field.TYPE_SFIXED32, 23),
+    ("sfixed64", _Field.TYPE_SFIXED64, 25),
+    ("bool", _Field.TYPE_BOOL, 27),
+    ("string", _Field.TYPE_STRING, 29),
+    ("bytes", _Field.TYPE_BYTES, 31),
+)
+"""Name, protobuf type and number of every kind of attribute value; the list of the kind has the next number."""
+
+INTEGER_VALUES = frozenset(
+    f"{name}_val" for name, _, number in KINDS_OF_VALUE if name not in {"double", "float", "bool", "string", "bytes"}
+)
+
+
+class NodeType(IntEnum):
+    """What a node is."""
+
+    INVALID = 0
+    METADATA = 1
+    MEM_LOAD = 2
+    MEM_STORE = 3
+    COMP = 4
+    COMM_SEND = 5
+    COMM_RECV = 6
+    COMM_COLL = 7
+
+
+class CommType(IntEnum):
+    """Collective of a COMM_COLL node."""
+
+    ALL_REDUCE = 0
+    REDUCE = 1
+    ALL_GATHER = 2
+    GATHER = 3
+    SCATTER = 4
+    BROADCAST = 5
+    ALL_TO_ALL = 6
+    REDUCE_SCATTER = 7
+    REDUCE_SCATTER_BLOCK = 8
+    BARRIER = 9
+
+
+def _message(file: Any, name: str, fields: Iterable[tuple[str, int, int, int, str]]) -> Any:
+    """Add a message; fields are (name, number, type, label, message type)."""
+    message = file.message_type.add(name=name)
+    for field, number, kind, label, of in fields:
+        added = message.field.add(name=field, number=number, type=kind, label=label)
+        if of:
+            added.type_name = f".{PACKAGE}.{of}"
+    return message
+
+
+def _describe() -> Any:
+    """All messages as a file descriptor."""
+    file = descriptor_pb2.FileDescriptorProto(name="topoopt/chakra.proto", package=PACKAGE, syntax="proto3")
+    text, whole, nested = _Field.TYPE_STRING, _Field.TYPE_UINT64, _Field.TYPE_MESSAGE
+    attribute = _message(file, "Attribute", (("name", 1, text, _OPTIONAL, ""), ("doc", 2, text, _OPTIONAL, "")))
+    attribute.oneof_decl.add(name="value")
+    for name, kind, number in KINDS_OF_VALUE:
+        _message(file, f"{name.capitalize()}List", (("values", 1, kind, _REPEATED, ""),))
+        attribute.field.add(name=f"{name}_val", number=number, type=kind, label=_OPTIONAL, oneof_index=0)
+        attribute.field.add(
+            name=f"{name}_list",
+            number=number + 1,
+            type=nested,
+            label=_OPTIONAL,
+            oneof_index=0,
+            type_name=f".{PACKAGE}.{name.capitalize()}List",
+        )
+    _message(file, "Metadata", (("version", 1, text, _OPTIONAL, ""), ("attr", 2, nested, _REPEATED, "Attribute")))
+    _message(
+        file, "Values", tuple((key, k, text, _OPTIONAL, "") for k, key in enumerate(("values", "shapes", "types"), 1))
+    )
+    _message(
+        file,
+        "Node",
+        (
+            ("id", 1, whole, _OPTIONAL, ""),
+            ("name", 2, text, _OPTIONAL, ""),
+            ("type", 3, _Field.TYPE_INT32, _OPTIONAL, ""),
+            ("ctrl_deps", 4, whole, _REPEATED, ""),
+            ("data_deps", 5, whole, _REPEATED, ""),
+            ("start_time_micros", 6, whole, _OPTIONAL, ""),
+            ("duration_micros", 7, whole, _OPTIONAL, ""),
+            ("inputs", 8, nested, _OPTIONAL, "Values"),
+            ("outputs", 9, nested, _OPTIONAL, "Values"),
+            ("attr", 10, nested, _REPEATED, "Attribute"),
+        ),
+    )
+    return file
+
+
+_POOL = descriptor_pool.DescriptorPool()
+_POOL.Add(_describe())
+
+
+def _type(name: str) -> Any:
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+
+Metadata: Any = _type("Metadata")
+"""{version, attr}"""
+
+Node: Any = _type("Node")
+"""{id, name, type, ctrl_deps, data_deps, start_time_micros, duration_micros, inputs, outputs, attr}; attributes have
+`name` and one of `<kind>_val` and `<kind>_list`."""
+
+
+def varint(number: int) -> bytes:
+    """A length as protobuf writes it: seven bits a byte, lowest first, the top bit set on all but the last."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def frame(message: Any) -> bytes:
+    """A message with its length before it."""
+    data: bytes = message.SerializeToString(deterministic=True)
+    return varint(len(data)) + data
