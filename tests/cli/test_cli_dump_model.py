@@ -44,7 +44,7 @@ ALLOCATION: dict[str, Any] = {
     "schema_version": 1,
     "kind": "allocation",
     "name": "parking-lot",
-    "topology": {"links": [[0, 1], [1, 2]], "servers": 3},
+    "topology": {"links": [[0, 1], [1, 2]], "directed": False},
     "link_gbps": 100,
     "objective": "max-min",
     "transfers": [

@@ -31,6 +31,14 @@ HELPERS = {
     "bandwidth_allocation_data",  # from the problem to the data of bandwidth_allocation
     "allreduce_mix_pyomo",
     "allreduce_topology_pyomo",
+    "hierarchical_bandwidth",  # programs that grow cut by cut: tests of their own, with their Pyomo reference
+    "hierarchical_catalogue",
+    "hierarchical_certificate",
+    "hierarchical_formula",
+    "hierarchical_program",
+    "hierarchical_pyomo",
+    "hierarchical_start",
+    "hierarchical_timeline",
     "strategy_choice",  # programs of jobs, whose data come from solvers and checker: tests of their own
     "joint_plan",
     "joint_plan_arrays",
