@@ -96,10 +96,12 @@ def names_of(data: ConcurrentFlow) -> tuple[list[str], list[str]]:
 
 
 def data_of(problem: RoutingProblem, *, hop_price: float = 0.0) -> ConcurrentFlow:
-    """Data of an instance."""
+    """Data of an instance; a price of hops of 0 stands for the instance's own."""
     arcs = problem.topology.arcs.astype(np.int64)
     capacity = problem.topology.multiplicity.astype(np.float64)
-    return ConcurrentFlow(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demand, hop_price)
+    return ConcurrentFlow(
+        arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demand, hop_price or problem.hop_price
+    )
 
 
 def from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:

@@ -1,4 +1,4 @@
-r"""Splittable routing of least link load over paths of at most H hops.
+r"""Splittable routing of least link load, or least completion time, over paths of at most H hops.
 
 The arc formulation of `concurrent_flow` on the layered graph: layer k holds what has made k hops, and a unit may leave
 at its target in any layer. Decided: what each source sends over each arc as its k-th hop.
@@ -6,8 +6,9 @@ at its target in any layer. Decided: what each source sends over each arc as its
 Sets        SERVERS s, v; ARCS a = (tail, head); hops k = 1..H.
 Variables   flow[s, k, a] >= 0, only where tail(a) is within k - 1 hops of s, and exactly k - 1 hops can end there;
             theta >= 0.
+Parameters  D, c, hop_price as in `concurrent_flow`.
 
-    minimise    theta
+    minimise    theta + hop_price / |D| * sum_ska flow[s, k, a]
     (1) arrive    sum_k sum_{a into v} flow[s,k,a] - sum_{k>1} sum_{a out of v} flow[s,k,a] = D[s, v]  for all s, v != s
     (2) onward    sum_{a out of v} flow[s,k+1,a] - sum_{a into v} flow[s,k,a] <= 0     for all s, v != s, 1 <= k < H
     (3) fit       sum_s sum_k flow[s,k,a] - c[a] theta <= 0                            for every arc a
@@ -85,8 +86,9 @@ def build_arrays(data: ConcurrentFlow, max_hops: int) -> LpArrays:
     matrix = csc_array((value, (row, column)), shape=(fit + m, count + 1))
     wanted = data.demand[~np.eye(n, dtype=bool)]
     open_rows = np.full(fit - pairs + m, -np.inf)
+    price = data.hop_price / data.demand.sum() if data.hop_price else 0.0
     return LpArrays(
-        cost=np.append(np.zeros(count), 1.0),
+        cost=np.append(np.full(count, price), 1.0),
         lower=np.zeros(count + 1),
         upper=np.full(count + 1, np.inf),
         row_lower=np.concatenate((wanted, open_rows)),
@@ -135,7 +137,8 @@ def build_pyomo(data: ConcurrentFlow, max_hops: int) -> Any:
     model = pyo.ConcreteModel("concurrent_flow_hops")
     model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
     model.theta = pyo.Var(domain=pyo.NonNegativeReals)
-    model.least_load = pyo.Objective(expr=model.theta)
+    price = data.hop_price / float(data.demand.sum())
+    model.least_load = pyo.Objective(expr=model.theta + price * sum(model.flow[key] for key in keys))
     zero = 0.0 * model.theta  # keeps rows without any flow from being plain comparisons of numbers
 
     def into(s: int, k: int, v: int) -> Any:
@@ -159,3 +162,11 @@ def build_pyomo(data: ConcurrentFlow, max_hops: int) -> Any:
         return sum(m.flow[key] for key in keys if key[2:] == (i, j)) - capacity * m.theta <= 0.0
 
     return model
+
+
+def flow_of(data: ConcurrentFlow, max_hops: int, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64[H, n, m]: the flows of a solution vector by hop, clipped at 0 (they need a repair before they count)."""
+    columns = hop_columns(data, max_hops)
+    flow = np.zeros((max_hops, len(data.demand), len(data.tail)))
+    flow[columns.hop - 1, columns.source, columns.arc] = np.maximum(x[:-1], 0.0)
+    return flow

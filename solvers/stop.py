@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from topoopt.core.status import StopReason
@@ -36,6 +36,12 @@ class Stop:
     def remaining_s(self) -> float | None:
         """Seconds left, None without a limit."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+
+def first_part(stop: Stop, share: float, most_s: float) -> Stop:
+    """The same interrupt; the deadline after that part of the time left, and after `most_s` seconds in any case."""
+    left = stop.remaining_s()
+    return replace(stop, deadline=time.monotonic() + (most_s if left is None else min(most_s, share * left)))
 
 
 @contextmanager

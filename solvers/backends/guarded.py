@@ -6,10 +6,12 @@ the parent does.
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from typing import IO
 
@@ -22,11 +24,15 @@ from solvers.backends.evaluate import judged
 from solvers.backends.guard_pipe import receive, send
 from solvers.backends.result import Claim, LpResult, OnIncumbent, Options, SolverLimits
 from solvers.backends.table import solver_named
+from solvers.stop import Stop
 from topoopt.core.errors import InputError
 from topoopt.core.status import Status, StopReason
 
 # Time for the child to start, import its library and hand back the result, beyond the solver's own limit.
 GRACE_S = 5.0
+
+# How often an interrupt is looked for.
+_LOOK_S = 0.1
 
 
 def solve_guarded(
@@ -38,6 +44,7 @@ def solve_guarded(
     *,
     grace_s: float = GRACE_S,
     on_incumbent: OnIncumbent | None = None,
+    stop: Stop | None = None,
     command: tuple[str, ...] = (sys.executable, "-m", "solvers.backends.guard_child"),
 ) -> LpResult:
     """Solve by a backend of the table in a child process, killed `grace_s` seconds after the time limit.
@@ -46,11 +53,12 @@ def solve_guarded(
         name: of the backend.
         program, limits, options, start, on_incumbent: see `LpBackend`; without a time limit nothing is killed.
         grace_s: how long the child may overrun.
+        stop: once interrupted, the child is killed; its deadline is not looked at, `limits` is for that.
         command: starts the child; for tests.
 
     Returns:
         The backend's result, or, if the child was killed or died, the best of the start and the solutions streamed,
-        with stopped_by TIME or ERROR.
+        with stopped_by TIME, INTERRUPTED or ERROR.
 
     Raises:
         InputError: as the backend's, and for an unknown name.
@@ -60,7 +68,10 @@ def solve_guarded(
     if (claim := trivial(program)) is not None:
         return judged(program, limits, claim, start)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    # A session of its own keeps Ctrl-C at the terminal away from the child, which is ours to end.
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+    )
     assert child.stdin is not None
     assert child.stdout is not None
     listener = _Listener(child.stdout, program, limits, on_incumbent)
@@ -68,8 +79,8 @@ def solve_guarded(
         listener.start()
         with suppress(OSError):  # the child died; the listener sees the end of its output
             send(child.stdin, (name, program, limits, dict(options), start))
-        listener.join(None if limits.time_s is None else limits.time_s + grace_s)
-        overrun = listener.is_alive()
+        interrupted = listener.wait(None if limits.time_s is None else limits.time_s + grace_s, stop)
+        overrun = listener.is_alive() and not interrupted
     finally:
         child.kill()
         child.wait()
@@ -87,14 +98,12 @@ def solve_guarded(
         return judged(
             program, limits, Claim(result.status, result.stopped_by, result.message, listener.best, result.bound), start
         )
-    reason = "killed: over its time limit" if overrun else f"ended without a result (exit code {child.returncode})"
-    claim = Claim(
-        Status.UNKNOWN,
-        StopReason.TIME if overrun else StopReason.ERROR,
-        f"{name} {reason}",
-        listener.best,
-    )
-    return judged(program, limits, claim, start)
+    stopped_by, reason = StopReason.ERROR, f"ended without a result (exit code {child.returncode})"
+    if overrun:
+        stopped_by, reason = StopReason.TIME, "killed: over its time limit"
+    elif interrupted:
+        stopped_by, reason = StopReason.INTERRUPTED, "killed: interrupted"
+    return judged(program, limits, Claim(Status.UNKNOWN, stopped_by, f"{name} {reason}", listener.best), start)
 
 
 class _Listener(threading.Thread):
@@ -121,6 +130,15 @@ class _Listener(threading.Thread):
             else:
                 self.refusal = InputError(content)
                 return
+
+    def wait(self, seconds: float | None, stop: Stop | None) -> bool:
+        """Until the child has ended, the seconds are over or `stop` was interrupted; whether it was that."""
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        while self.is_alive() and (left := deadline - time.monotonic()) > 0:
+            if stop is not None and stop.interrupted.is_set():
+                return True
+            self.join(min(left, _LOOK_S))
+        return False
 
     def _take(self, x: NDArray[np.float64]) -> None:
         checked = judged(self._program, self._limits, Claim(Status.UNKNOWN, StopReason.TIME, "", x), self.best)

@@ -148,7 +148,10 @@ def _solved(
         load(solver, program)
     except ValueError as error:
         return Claim(Status.UNKNOWN, StopReason.ERROR, str(error)), highspy.HighsModelStatus.kModelError
-    if start is not None and np.isfinite(start).all():
+    known = np.flatnonzero(np.isfinite(start)) if start is not None else np.zeros(0, dtype=np.int64)
+    if start is not None and 0 < len(known) < len(start):  # HiGHS completes it
+        solver.setSolution(len(known), known.astype(np.int32), start[known])
+    elif start is not None and len(known):
         given = highspy.HighsSolution()
         given.col_value = list(start)
         given.value_valid = True

@@ -136,7 +136,8 @@ class LpBackend(Protocol):
             program: what to solve.
             limits: time, threads, tolerances.
             options: the solver's own, by its own names.
-            start: float64[columns], a point to begin with; the result is never worse than it, if it is feasible.
+            start: float64[columns], a point to begin with; the result is never worse than it, if it is feasible. NaN
+                for columns not known: HiGHS completes such a start, others do without it.
             on_incumbent: called with each better integer solution the solver streams.
 
         Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -16,6 +15,7 @@ from solvers.exact.milp import solve_milp
 from solvers.exact.result import ExactLimits, ExactMethod, TopologyResult
 from solvers.exact.routed import route
 from solvers.exact.space import as_topology, finish, open_space
+from solvers.stop import first_part
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.status import StopReason
 
@@ -35,13 +35,15 @@ def solve_exact(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult
         InputError, InfeasibleError, LimitError: see `ExactMethod`.
     """
     space = open_space(problem)
+    stop = limits.started()
+    limits = replace(limits, time_s=None, stop=stop)
     if limits.incumbent is None:
         # Work limits end these searches long before the clock does, so that results stay reproducible.
-        most_s = 20.0 if limits.time_s is None else 0.2 * limits.time_s
+        early = first_part(stop, 0.2, 20.0)
         if covers(space):
-            found = known_by_lifts(space, np.random.default_rng(limits.seed), time.monotonic() + most_s)
+            found = known_by_lifts(space, np.random.default_rng(limits.seed), early)
         else:
-            found = local_search(space, limits.seed, most_s)
+            found = local_search(space, limits.seed, early)
         if found is not None:
             routed = route(space.demand, found[0])
             assert routed is not None

@@ -181,7 +181,7 @@ class _Mix:
     def _offer(self, x: NDArray[np.float64], lengths: NDArray[np.float64]) -> None:
         """Shares and exact flow of a solution; kept if they are the best."""
         shares = shares_of(self.data, x)
-        proof = Proof(network_of(self.topology, total_demand(self.data, shares)), 0.0, None)
+        proof = Proof(network_of(self.topology, total_demand(self.data, shares)), 0.0)
         theta = proof.offer_rough_flow(flow_of(self.data, x), lengths)
         if theta < self.theta and proof.flow is not None:
             rings = tuple(

@@ -7,8 +7,6 @@ or its sum of demand times hops over links proves that it is not better than the
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from solvers.exact.brute_force_kernels import maximal_tables
@@ -38,7 +36,7 @@ def solve_brute_force(problem: TopologyProblem, limits: ExactLimits) -> Topology
         raise InputError(
             [Problem("too many servers for `brute-force`", path="servers", value=str(problem.servers), allowed="<= 5")]
         )
-    deadline = limits.deadline()
+    stop = limits.started()
     networks = maximal_networks(space)
     table = networks.reshape(len(networks), -1).astype(np.float64)
     limit = np.full(len(networks), 1.0 / max(space.bound.value, 1e-300))
@@ -50,8 +48,8 @@ def solve_brute_force(problem: TopologyProblem, limits: ExactLimits) -> Topology
         k = int(np.argmax(limit))
         if np.isneginf(limit[k]) or (best is not None and limit[k] <= (1 + 1e-9) / best[0]):
             break
-        if time.monotonic() > deadline:
-            stopped = StopReason.TIME
+        if (reason := stop.reason()) is not None:
+            stopped = reason
             break
         counts = networks[k]
         relaxed = relaxed_theta(space.demand, counts) if space.fits(counts) else None
@@ -66,7 +64,7 @@ def solve_brute_force(problem: TopologyProblem, limits: ExactLimits) -> Topology
         if best is None or relaxed[0] < best[0]:
             best = (relaxed[0], counts)
     if best is None:
-        if stopped is StopReason.TIME:
+        if stopped is not StopReason.CONVERGED:
             raise LimitError("the time limit came before any topology was routed")
         why = "no allowed topology carries every demand (all were tried)"
         raise InfeasibleError(infeasible_hops(problem, "all were tried", None) if problem.max_hops else why)

@@ -13,7 +13,6 @@ d + 1 variables; their weights are the shares of the shortest path trees in an o
 
 from __future__ import annotations
 
-import time
 from itertools import combinations
 from math import comb, gcd
 
@@ -26,7 +25,7 @@ from solvers.exact.result import ExactLimits, TopologyResult
 from solvers.exact.routed import Counts, Matrix, Routed, checked_theta, hop_distances, relaxed_theta, repaired, route
 from solvers.exact.space import Space, finish, open_space
 from solvers.heuristics.topology.circulant_kernels import score_sets_kernel
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
@@ -40,10 +39,9 @@ def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     Raises:
         InputError: bad problem, or more than `MOST_SETS` sets of distances.
         InfeasibleError: no circulant satisfies the constraints.
-        LimitError: the time limit came before the first was routed.
     """
     space = open_space(problem)
-    deadline = limits.deadline()
+    stop = limits.started()
     n = problem.servers
     sets = distance_sets(space)
     weights = shift_invariant(space.demand)
@@ -57,8 +55,8 @@ def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         if best is not None and floor >= best[0] * (1 - 1e-9):
             proven = min(proven, floor)
             break
-        if time.monotonic() > deadline:
-            proven, stopped = min(proven, floor), StopReason.TIME
+        if best is not None and (reason := stop.reason()) is not None:
+            proven, stopped = min(proven, floor), reason
             break
         coins = sets[k]
         counts = circulant_counts(n, coins)
@@ -79,8 +77,6 @@ def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         if best is None or routed.theta < best[0]:
             best = (routed.theta, counts, routed)
     if best is None:
-        if stopped is StopReason.TIME:
-            raise LimitError("the time limit came before any circulant was routed")
         raise InfeasibleError("no circulant satisfies the constraints")
     proof = Bound(proven, "all circulants")
     return finish(space, best[1], best[2], proof, stopped, "circulant", work, restriction="circulants")

@@ -12,7 +12,6 @@ How: theta >= (sum of hops) / (n d) for demand 1, so networks are visited by the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -68,7 +67,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     """
     space = open_space(problem)
     refuse(space)
-    deadline = limits.deadline()
+    stop = limits.started()
     n, degree = problem.servers, problem.degree
     unit = float(space.demand[0, 1])
     plain = np.ones((n, n)) - np.eye(n)
@@ -84,8 +83,8 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     while best is None or (least + excess) / links < best[0] * (1 - 1e-9):
         floor = (least + excess) / links
         for counts in (one for batch in networks_of_excess(n, degree, excess) for one in (*batch, None)):
-            if time.monotonic() > deadline:
-                stopped = StopReason.TIME
+            if (reason := stop.reason()) is not None:
+                stopped = reason
                 break
             if counts is None:  # the end of a batch: only the clock had to be looked at
                 continue
@@ -98,7 +97,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
                 best = (relaxed[0], counts)
             if best[0] <= floor * (1 + 1e-9):
                 break
-        if stopped is StopReason.TIME or (best is not None and best[0] <= floor * (1 + 1e-9)):
+        if stopped is not StopReason.CONVERGED or (best is not None and best[0] <= floor * (1 + 1e-9)):
             break
         excess += 1
     if best is None:

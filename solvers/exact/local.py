@@ -8,7 +8,6 @@ Moves whose bound does not beat the best lambda known need no routing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from solvers.exact.routed import Counts, Matrix, distances, hop_distances, relaxed_theta
 from solvers.exact.space import Space
+from solvers.stop import Stop
 
 
 def price_cut(demand: Matrix, counts: Counts, lengths: Matrix) -> Matrix | None:
@@ -34,26 +34,25 @@ def price_cut(demand: Matrix, counts: Counts, lengths: Matrix) -> Matrix | None:
     return np.asarray(cut, dtype=np.float64)
 
 
-def local_search(space: Space, seed: int, seconds: float, known: Counts | None = None) -> tuple[Counts, float] | None:
+def local_search(space: Space, seed: int, stop: Stop, known: Counts | None = None) -> tuple[Counts, float] | None:
     """Best network found and the solver's theta of it; None if no allowed network was found.
 
-    Ends early at the bound of the space. Deterministic by seed while `seconds` is not the limit: at most
-    `_ROUTINGS` networks are routed.
+    Ends early at the bound of the space. Deterministic by seed unless `stop` ends it, which it does
+    only once there is a network: at most `_ROUTINGS` are routed.
     """
     rng = np.random.default_rng(seed)
-    deadline = time.monotonic() + seconds
     best: tuple[Counts, float] | None = None
     cuts: list[Matrix] = []
     routings = 0
     if known is None and _uniform(space):
-        best = known_by_lifts(space, rng, deadline)
+        best = known_by_lifts(space, rng, stop)
         if best is not None and best[1] <= space.bound.value * (1 + 1e-9):
             return best
         known = None if best is None else best[0]
     for start in _starts(space, rng, known):
         current: tuple[Counts, float] | None = None
         moves = _Moves([start], cuts)
-        while routings < _ROUTINGS and time.monotonic() < deadline:
+        while routings < _ROUTINGS and (best is None or stop.reason() is None):
             counts = moves.next_above(0.0 if current is None else (1 + 1e-9) / current[1])
             if counts is None:
                 break
@@ -74,7 +73,7 @@ def local_search(space: Space, seed: int, seconds: float, known: Counts | None =
                 if best[1] <= space.bound.value * (1 + 1e-9):
                     return best
                 moves = _Moves(neighbours(space, counts), cuts)
-        if routings >= _ROUTINGS or time.monotonic() >= deadline:
+        if routings >= _ROUTINGS or (best is not None and stop.reason() is not None):
             break
     return best
 
@@ -108,7 +107,7 @@ class _Moves:
         return self.networks[k]
 
 
-def known_by_lifts(space: Space, rng: np.random.Generator, deadline: float) -> tuple[Counts, float] | None:
+def known_by_lifts(space: Space, rng: np.random.Generator, stop: Stop) -> tuple[Counts, float] | None:
     """Best of many random cyclic lifts: m copies of a small graph, permuted cyclically along its links.
 
     Uniform demand likes networks that look alike from many servers; these do, from every copy of a server.
@@ -121,7 +120,7 @@ def known_by_lifts(space: Space, rng: np.random.Generator, deadline: float) -> t
     links = n * degree
     routings = 0
     for _ in range(3000):
-        if routings >= 300 or time.monotonic() >= deadline:
+        if routings >= 300 or stop.reason() is not None:
             break
         size = sizes[rng.integers(len(sizes))]
         counts = _lift(rng, n, degree // 2 if space.bidirectional else degree, size)

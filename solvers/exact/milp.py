@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
-from formulations.arrays import LpArrays
 from formulations.joint_topology import JointTopology, Symmetry, find_symmetry
 from formulations.joint_topology_arrays import build_arrays, link_counts, start_values
+from solvers.backends.guarded import solve_guarded
+from solvers.backends.result import SolverLimits
+from solvers.backends.table import solver_named
 from solvers.exact.bounds import layer_sizes, source_distances, total_distance
 from solvers.exact.local import local_search
 from solvers.exact.result import OPTIMALITY, ExactLimits, TopologyResult
 from solvers.exact.routed import Counts, Routed, hop_distances, route
 from solvers.exact.space import Space, counts_of, finish, infeasible_hops, open_space
+from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
+from topoopt.core.status import Status, StopReason
 
 NOT_CERTIFIED = "HiGHS dual bound, not certified"
 LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
 
+OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8}
+GUARDED = 300
+"""Columns from which on a program may take longer than seconds (7 servers)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Branched:
-    """Outcome of branch and bound: link counts, a lower bound on theta (infinite: infeasible), nodes."""
+    """Outcome of branch and bound: link counts, and a lower bound on theta (infinite: infeasible)."""
 
     counts: Counts | None
     bound: float
-    nodes: int
     stopped_by: StopReason
 
 
@@ -41,15 +45,14 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     Raises:
         InputError, InfeasibleError, LimitError: see `ExactMethod`.
     """
-    deadline = limits.deadline()
+    stop = limits.started()
     space = open_space(problem)
     known = None if limits.incumbent is None else counts_of(limits.incumbent)
-    seconds = LOCAL_MOST_S if limits.time_s is None else min(LOCAL_MOST_S, LOCAL_SHARE * limits.time_s)
-    found = local_search(space, limits.seed, seconds, known)
+    found = local_search(space, limits.seed, first_part(stop, LOCAL_SHARE, LOCAL_MOST_S), known)
     first = None if found is None else (found[0], _routed(space, found[0]))
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, "milp", 0)
-    outcome = branch(space, first, deadline, limits.seed)
+    outcome = branch(space, first, stop, limits.seed)
     candidates = [] if first is None else [first]
     if outcome.counts is not None and space.fits(outcome.counts):
         candidates.append((outcome.counts, _routed(space, outcome.counts)))
@@ -59,9 +62,9 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
         raise LimitError("the time limit came before any topology was found")
     best = min(candidates, key=lambda pair: pair[1].theta)
     if np.isinf(outcome.bound):  # contradicts the network at hand: the solver's word counts for nothing
-        return finish(space, *best, space.bound, StopReason.ERROR, "milp", outcome.nodes)
+        return finish(space, *best, space.bound, StopReason.ERROR, "milp", 1)
     proven = Bound(outcome.bound, NOT_CERTIFIED)
-    return finish(space, *best, proven, outcome.stopped_by, "milp", outcome.nodes)
+    return finish(space, *best, proven, outcome.stopped_by, "milp", 1)
 
 
 def joint_data(space: Space, scale: float = 1.0, *, symmetry: bool = True) -> JointTopology:
@@ -88,56 +91,35 @@ def joint_data(space: Space, scale: float = 1.0, *, symmetry: bool = True) -> Jo
     )
 
 
-def branch(space: Space, known: tuple[Counts, Routed] | None, deadline: float, seed: int) -> Branched:
-    """HiGHS on the array program; demand is scaled so that lambda is at most 1."""
+def branch(space: Space, known: tuple[Counts, Routed] | None, stop: Stop, seed: int) -> Branched:
+    """HiGHS on the array program; demand is scaled so that lambda is at most 1.
+
+    Programs that may take long run in a process that can be stopped.
+    """
+    if (reason := stop.reason()) is not None:
+        return Branched(None, space.bound.value, reason)
     scale = max(space.bound.value, 1e-300)
     data = joint_data(space, scale)
     program = build_arrays(data)
-    solver = highspy.Highs()
-    left = max(0.01, deadline - time.monotonic())
-    options = {
-        "output_flag": False,
-        "threads": 1,
-        "random_seed": seed % 2**31,
-        "mip_rel_gap": 1e-7,
-        "mip_abs_gap": 1e-8,
-    }
-    for name, value in options.items():
-        solver.setOptionValue(name, value)
-    if np.isfinite(left):
-        solver.setOptionValue("time_limit", left)
-    solver.passModel(highs_model(program))
+    limits = SolverLimits(time_s=stop.remaining_s(), seed=seed % 2**31)
+    start = None
     if known is not None:
         columns, values = start_values(data, known[0])
-        solver.setSolution(len(columns), columns, values)
-    solver.run()
-    status, info = solver.getModelStatus(), solver.getInfo()
-    if status == highspy.HighsModelStatus.kInfeasible:
-        return Branched(None, np.inf, int(info.mip_node_count), StopReason.CONVERGED)
-    best = max(-float(info.mip_dual_bound), 1e-300)
-    counts = None
-    if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
-        counts = link_counts(data, np.array(solver.getSolution().col_value))
-    reason = StopReason.TIME if status == highspy.HighsModelStatus.kTimeLimit else StopReason.CONVERGED
-    return Branched(counts, scale / best, int(info.mip_node_count), reason)
+        start = np.full(program.columns, np.nan)
+        start[columns] = values
+    if program.columns < GUARDED:
+        found = solver_named("highs")(program, limits, OPTIONS, start)
+    else:
+        found = solve_guarded("highs", program, limits, OPTIONS, start, stop=stop)
+    if found.status is Status.INFEASIBLE:
+        return Branched(None, np.inf, StopReason.CONVERGED)
+    best = data.upper if found.bound is None else max(-found.bound, 1e-300)
+    counts = None if found.x is None else link_counts(data, found.x)
+    early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED, StopReason.ERROR)
+    return Branched(counts, scale / best, found.stopped_by if early else StopReason.CONVERGED)
 
 
-def highs_model(program: LpArrays) -> highspy.HighsLp:
-    """The arrays as a HiGHS model."""
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = program.columns, program.rows
-    model.col_cost_, model.col_lower_, model.col_upper_ = program.cost, program.lower, program.upper
-    model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    model.a_matrix_.start_ = program.start.astype(np.int32)
-    model.a_matrix_.index_ = program.index.astype(np.int32)
-    model.a_matrix_.value_ = program.value
-    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    model.integrality_ = [kinds[int(whole)] for whole in program.is_integer]
-    return model
-
-
-def smallest_hops(space: Space, seed: int, seconds: float) -> int | None:
+def smallest_hops(space: Space, seed: int, stop: Stop) -> int | None:
     """Smallest diameter of the networks a short search without the hop limit meets; None if it meets none."""
     problem = space.problem
     open_problem = TopologyProblem(
@@ -152,7 +134,7 @@ def smallest_hops(space: Space, seed: int, seconds: float) -> int | None:
         parallel_links=problem.parallel_links,
     )
     try:
-        found = local_search(open_space(open_problem), seed, seconds)
+        found = local_search(open_space(open_problem), seed, stop)
     except TopooptError:
         return None
     return None if found is None else int(hop_distances(found[0]).max())
@@ -160,7 +142,7 @@ def smallest_hops(space: Space, seed: int, seconds: float) -> int | None:
 
 def _why_infeasible(space: Space, limits: ExactLimits) -> str:
     if space.problem.max_hops is not None:
-        known = smallest_hops(space, limits.seed, 2.0)
+        known = smallest_hops(space, limits.seed, first_part(Stop(), 1.0, 2.0))
         return infeasible_hops(space.problem, "proven by HiGHS, not certified", known)
     return "no allowed topology carries every demand (proven by HiGHS, not certified)"
 
@@ -171,4 +153,4 @@ def _routed(space: Space, counts: Counts) -> Routed:
     return routed
 
 
-__all__ = ["Branched", "branch", "highs_model", "joint_data", "smallest_hops", "solve_milp"]
+__all__ = ["Branched", "branch", "joint_data", "smallest_hops", "solve_milp"]

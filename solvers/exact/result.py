@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from solvers.stop import Stop
 from topoopt.core.network_problem import LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
@@ -19,18 +20,23 @@ class ExactLimits:
     """How long a method may work.
 
     Attributes:
-        time_s: wall-clock seconds; None: no limit.
+        time_s: wall-clock seconds; None: no limit but that of `stop`.
         seed: of the local search that gives a first network, and of the solver.
         incumbent: a network already known; methods never return a worse one.
+        stop: a deadline and an interrupt shared with others.
     """
 
     time_s: float | None = None
     seed: int = 0
     incumbent: Topology | None = None
+    stop: Stop = field(default_factory=Stop)
 
-    def deadline(self) -> float:
-        """`time.monotonic()` value at which to stop, counted from this call."""
-        return float("inf") if self.time_s is None else time.monotonic() + self.time_s
+    def started(self) -> Stop:
+        """`stop`, its deadline no later than `time_s` from this call."""
+        if self.time_s is None:
+            return self.stop
+        deadline = time.monotonic() + self.time_s
+        return replace(self.stop, deadline=min(deadline, self.stop.deadline or deadline))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from formulations.path_split import PathSplit, build_arrays
 from solvers.routing.highs_model import highs_model
+from solvers.routing.hop_limits import WAIT, limited_tree
 from solvers.routing.proof import Proof
 from solvers.routing.shortest import shortest_parents, tree_flows
 
@@ -21,10 +22,14 @@ _WORTH = 1e-9  # a column must be cheaper than what is there by this part of the
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """Alternatives found by one round: `demand[i]` is served by `flow` (sparse float64[k, m], full amounts)."""
+    """Alternatives found by one round: `demand[i]` is served by `flow` (sparse float64[k, m], full amounts).
+
+    `by_hop` (sparse float64[k, h m]) is the same by hop, under a hop limit.
+    """
 
     demand: NDArray[np.int64]
     flow: csr_array
+    by_hop: csr_array | None = None
 
 
 class _Trees:
@@ -65,6 +70,35 @@ class _Paths:
         return _Columns(np.arange(len(self.source)), csr_array((amount, (rows, arcs)), shape=shape))
 
 
+class _LimitedPaths(_Paths):
+    """The same for paths of at most h hops."""
+
+    def price(self, lengths: NDArray[np.float64]) -> _Columns:
+        net, hops = self.proof.network, self.proof.max_hops
+        assert hops is not None
+        distance = np.empty((hops + 1, net.servers))
+        parent = np.empty((net.servers, hops + 1, net.servers), dtype=np.int64)
+        for source in np.unique(self.source):
+            limited_tree(net.tail, net.head, lengths, source, distance, parent[source])
+        row, arc, layer = [], [], []
+        here, pair = self.target.copy(), np.arange(len(self.target))
+        for k in range(hops, 0, -1):
+            into = parent[self.source[pair], k, here]
+            moved = into != WAIT
+            row.append(pair[moved])
+            arc.append(into[moved])
+            layer.append(np.full(int(moved.sum()), k - 1))
+            here = np.where(moved, net.tail[into], here)
+            going = here != self.source[pair]
+            here, pair = here[going], pair[going]
+        rows, arcs, layers = np.concatenate(row), np.concatenate(arc), np.concatenate(layer)
+        amount = net.demand[self.source, self.target][rows]
+        pairs, m = len(self.source), len(net.head)
+        flow = csr_array((amount, (rows, arcs)), shape=(pairs, m))
+        by_hop = csr_array((amount, (rows, layers * m + arcs)), shape=(pairs, hops * m))
+        return _Columns(np.arange(pairs), flow, by_hop)
+
+
 def by_trees(proof: Proof) -> int:
     """Columns are source trees: few rows, used for n up to about 64; returns the columns generated."""
     return _generate(proof, _Trees(proof))
@@ -72,15 +106,16 @@ def by_trees(proof: Proof) -> int:
 
 def by_paths(proof: Proof) -> int:
     """Columns are single paths: a row per pair, for tens of servers; returns the columns generated."""
-    return _generate(proof, _Paths(proof))
+    return _generate(proof, _Paths(proof) if proof.max_hops is None else _LimitedPaths(proof))
 
 
 def _generate(proof: Proof, oracle: _Trees | _Paths) -> int:
     net = proof.network
     demands = len(oracle.source)
     unit = proof.bound
+    per_hop = proof.hop_price / float(net.demand.sum())  # price of a unit of flow on an arc
     pools = [oracle.price(proof.lengths)]
-    solver = _master(pools[0], net.capacity * unit)
+    solver = _master(pools[0], net.capacity * unit, per_hop / unit)
     total = demands
     for _ in range(_ROUNDS):
         if proof.time_left_s is not None:  # the limit counts from the solver's first run
@@ -102,13 +137,15 @@ def _generate(proof: Proof, oracle: _Trees | _Paths) -> int:
         for trust in (_TRUST, 0.0):  # smoothed lengths may find nothing though there is something
             asked = trust * best + (1 - trust) * lengths
             proof.offer_lengths(asked)
-            new = oracle.price(asked)
-            cost = new.flow @ lengths / unit
+            new = oracle.price(asked + per_hop)
+            cost = new.flow @ (lengths + per_hop) / unit
             good = np.flatnonzero(cost < rent - _WORTH)
             if len(good):
-                pools.append(_Columns(new.demand[good], new.flow[good]))
+                pools.append(
+                    _Columns(new.demand[good], new.flow[good], None if new.by_hop is None else new.by_hop[good])
+                )
                 found = len(good)
-                _add(solver, pools[-1], net.capacity * unit, demands)
+                _add(solver, pools[-1], net.capacity * unit, demands, per_hop / unit)
                 break
         total += found
         if not found:
@@ -116,7 +153,7 @@ def _generate(proof: Proof, oracle: _Trees | _Paths) -> int:
     return total
 
 
-def _master(columns: _Columns, capacity: NDArray[np.float64]) -> highspy.Highs:
+def _master(columns: _Columns, capacity: NDArray[np.float64], per_hop: float) -> highspy.Highs:
     flow = columns.flow.tocoo()
     data = PathSplit(
         demand=columns.demand,
@@ -124,6 +161,7 @@ def _master(columns: _Columns, capacity: NDArray[np.float64]) -> highspy.Highs:
         alternative=flow.row.astype(np.int64),
         use=flow.data / capacity[flow.col],
         resources=len(capacity),
+        price=np.asarray(columns.flow.sum(axis=1)) * per_hop,
     )
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
@@ -134,7 +172,7 @@ def _master(columns: _Columns, capacity: NDArray[np.float64]) -> highspy.Highs:
     return solver
 
 
-def _add(solver: highspy.Highs, columns: _Columns, capacity: NDArray[np.float64], demands: int) -> None:
+def _add(solver: highspy.Highs, columns: _Columns, capacity: NDArray[np.float64], demands: int, per_hop: float) -> None:
     flow = columns.flow
     count = len(columns.demand)
     use = csr_array((flow.data / capacity[flow.indices], flow.indices, flow.indptr), shape=flow.shape)
@@ -142,8 +180,9 @@ def _add(solver: highspy.Highs, columns: _Columns, capacity: NDArray[np.float64]
     index = np.insert(use.indices + demands, use.indptr[:-1], columns.demand).astype(np.int32)
     value = np.insert(use.data, use.indptr[:-1], 1.0)
     upper = np.full(count, 1.0)
+    price = np.asarray(flow.sum(axis=1)) * per_hop
     solver.addCols(
-        count, np.zeros(count), np.zeros(count), upper, len(index), starts.astype(np.int32), index, value
+        count, price, np.zeros(count), upper, len(index), starts.astype(np.int32), index, value
     )  # fmt: skip
 
 
@@ -152,14 +191,18 @@ def _offer_mixture(proof: Proof, oracle: _Trees | _Paths, pools: list[_Columns],
     demand = np.concatenate([pool.demand for pool in pools])
     share = np.maximum(x, 0.0)
     share = share / np.bincount(demand, weights=share)[demand]
-    flow = np.zeros((proof.network.servers, len(proof.network.head)))
+    net = proof.network
+    m = len(net.head)
+    flow = np.zeros((net.servers, (proof.max_hops or 1) * m))
     begin = 0
     for pool in pools:
         part = share[begin : begin + len(pool.demand)]
         begin += len(pool.demand)
         used = np.flatnonzero(part > 0)
         if len(used):
-            entries = pool.flow[used].tocoo()
+            entries = (pool.flow if pool.by_hop is None else pool.by_hop)[used].tocoo()
             source = oracle.source[pool.demand[used]][entries.row]
             np.add.at(flow, (source, entries.col), entries.data * part[used][entries.row])
+    if proof.max_hops is not None:
+        flow = np.ascontiguousarray(flow.reshape(net.servers, proof.max_hops, m).transpose(1, 0, 2))
     proof.offer_flow(flow)

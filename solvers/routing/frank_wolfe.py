@@ -129,7 +129,7 @@ class Potential:
         self.proof = proof
         self.flow = np.zeros((n, m)) if flow is None else flow
         self.routed = np.full(n, flow is not None)
-        self.softness = 0.2 if flow is None else max(1e-4, (proof.theta - proof.bound) / proof.theta)
+        self.softness = 0.2 if flow is None else max(1e-4, (proof.value - proof.bound) / proof.value)
 
     def improve(self, sweeps: int) -> int:
         """Sweep until the gap is small, time is up, nothing moves, or so many sweeps were made; returns how many."""
@@ -144,7 +144,7 @@ class Potential:
                 _SPREAD * self.softness, mean,
             )  # fmt: skip
             total += mean
-            before = proof.theta
+            before = proof.value
             theta = largest_utilisation(net, self.flow)
             if theta < before:
                 proof.offer_flow(self.flow.copy())

@@ -14,17 +14,19 @@ class RoutingResult:
 
     Attributes:
         theta: largest link utilisation of `flow`, whose conservation holds by construction.
-        bound: lower bound on theta for this topology and demand, from `certificate`.
+        objective: theta, plus the price of a hop times the mean hops of the demand where hops have a price.
+        bound: lower bound on the objective for this topology and demand, from `certificate`.
         flow: float64[n, m] inside; what each source sends over each arc.
         certificate: link lengths that prove the bound.
-        status: OPTIMAL when theta and bound agree to 1e-6 of theta, else FEASIBLE.
-        stopped_by: GAP when the accuracy asked for is proven, TIME at the limit, CONVERGED when the method ended
-            by itself.
+        status: OPTIMAL when objective and bound agree to 1e-6, else FEASIBLE.
+        stopped_by: GAP when the accuracy asked for is proven, TIME at the limit, INTERRUPTED, CONVERGED when the
+            method ended by itself.
         method: name in the table of methods.
         work: iterations of the method (sweeps, columns, solver iterations), for people.
     """
 
     theta: float
+    objective: float
     bound: float
     flow: SourceFlow
     certificate: LengthCertificate
@@ -35,8 +37,8 @@ class RoutingResult:
 
     @property
     def gap(self) -> float:
-        """(theta - bound) / theta."""
-        return (self.theta - self.bound) / self.theta if self.theta > 0 else 0.0
+        """(objective - bound) / objective."""
+        return (self.objective - self.bound) / self.objective if self.objective > 0 else 0.0
 
     @property
     def throughput(self) -> float:

@@ -86,13 +86,14 @@ def network_summary(solution: NetworkSolution, wall_s: float, out: Path) -> dict
 
 
 def _show(console: Console, solution: NetworkSolution, wall_s: float, out: Path) -> None:
-    topology = solution.topology
+    topology, objective = solution.topology, solution.objective
     hops = "not all pairs connected" if solution.diameter is None else f"{solution.diameter}"
     mean = "-" if solution.mean_hops is None else f"{solution.mean_hops:.4f}"
     rows = (
         ("theta (largest link utilisation)", f"{solution.theta:.6g}"),
         ("lambda (throughput, 1/theta)", f"{solution.throughput:.6g}"),
-        ("lower bound on theta", f"{solution.bound.value:.6g} ({solution.bound.proved_by})"),
+        *([] if objective.name == "theta" else [(objective.name, f"{objective.value:.6g}")]),
+        (f"lower bound on {objective.name}", f"{solution.bound.value:.6g} ({solution.bound.proved_by})"),
         ("gap", f"{100 * solution.gap:.3g} %"),
         ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
         ("diameter, mean hops", f"{hops}, {mean}"),

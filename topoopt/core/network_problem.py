@@ -26,12 +26,15 @@ class RoutingProblem:
         demand: float64[n, n], zero diagonal, not negative.
         max_hops: longest path allowed; None for any.
         link_gbps: rate of one link; None where the instance gives none. Demand is in units of a link all the same.
+        hop_price: time of one hop in the unit of theta. The objective is theta + hop_price * mean hops of the demand
+            (`completion-time`); 0: theta alone (`throughput`).
     """
 
     name: str
     topology: Topology
     demand: NDArray[np.float64]
     max_hops: int | None = None
+    hop_price: float = 0.0
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
@@ -80,9 +83,12 @@ class SourceFlow:
 
     Attributes:
         flow: float64[n, m]; flow[s, a] is what source s sends over arc a (arcs of the topology, in order).
+        by_hop: float64[h, n, m], the same split by place on the way, so that sum over h is `flow`: by_hop[k, s, a] goes
+            over arc a as hop k + 1 at the latest. Shows that all paths have at most h hops; None where hops are free.
     """
 
     flow: NDArray[np.float64]
+    by_hop: NDArray[np.float64] | None = None
 
     def staying(self, topology: Topology) -> NDArray[np.float64]:
         """float64[n, n]: what of each source's flow (row) stays at each server, the demand served; diagonal 0."""
@@ -97,6 +103,9 @@ class SourceFlow:
 @dataclass(frozen=True, eq=False)
 class LengthCertificate:
     """Proof of theta >= sum_ij D_ij dist_l(i, j) / sum_a capacity_a l_a (linear-programming duality).
+
+    With a hop limit, dist is over paths within it; with a price of hops, every arc is longer by
+    hop_price / |D| * sum_a capacity_a l_a, and theta + hop_price * mean hops is bounded.
 
     Attributes:
         lengths: float64[m], not negative, one per arc of the topology.

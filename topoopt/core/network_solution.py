@@ -21,9 +21,11 @@ class NetworkSolution:
     Attributes:
         name, kind: of the instance.
         status, stopped_by: what is known, and why it stopped.
-        objective: theta, the largest link utilisation of `flow` (demand is in units of the capacity of one link).
-        bound: proven lower bound on theta: of this topology (kind `routing`) or of all allowed ones (kind `topology`).
-        routing_bound: lower bound on theta of this topology; what `certificate` proves.
+        objective: theta, the largest link utilisation of `flow` (demand is in units of the capacity of one link), or
+            the completion time, theta + hop price * mean hops of the demand.
+        bound: proven lower bound on the objective: of this topology (kind `routing`) or of all allowed
+            ones (kind `topology`).
+        routing_bound: lower bound on the objective on this topology; what `certificate` proves.
         check: verdict of the independent checker.
         seed, method: of the run.
         topology: given, or found.
@@ -59,14 +61,16 @@ class NetworkSolution:
     @property
     def theta(self) -> float:
         """Largest link utilisation."""
-        return self.objective.value
+        if self.objective.name == "theta":
+            return self.objective.value
+        return float((self.flow.flow.sum(axis=0) / self.topology.multiplicity).max())
 
     @property
     def throughput(self) -> float:
         """lambda = 1 / theta: all demand can be scaled by so much."""
-        return 1.0 / self.objective.value
+        return 1.0 / self.theta
 
     @property
     def gap(self) -> float:
-        """(theta - bound) / theta."""
+        """(objective - bound) / objective."""
         return max(0.0, (self.objective.value - self.bound.value) / self.objective.value)

@@ -86,6 +86,11 @@ def read_routing(document: Document) -> RoutingProblem:
     folder = FilePath(document.file).parent
     findings = Findings()
     file = _parse(RoutingFile, document, findings)
+    if isinstance(file, RoutingFile) and (file.objective == "completion-time") != (file.hop_price is not None):
+        price, value = file.hop_price, None if file.hop_price is None else str(file.hop_price)
+        message = "the objective knows no price of hops" if price is not None else "completion time needs it"
+        allowed = "only beside objective completion-time" if price is not None else "a number above 0"
+        findings.add([Fault(("hop_price",), message, value, allowed)])
     section = _section(_TOPOLOGY, raw.get("topology"))
     content: TopologyContent | None = None
     if section is not None:
@@ -98,6 +103,8 @@ def read_routing(document: Document) -> RoutingProblem:
         name=file.name,
         topology=content.topology,
         demand=demand,
+        max_hops=file.max_hops,
+        hop_price=file.hop_price or 0.0,
         search=SearchSettings(**file.search.model_dump()),
         sha256=_identity(file.model_dump(mode="json"), content.topology, demand),
         notes=content.notes,

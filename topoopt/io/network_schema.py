@@ -136,6 +136,15 @@ class RoutingFile(FileModel):
     topology: TopologySection = Field(description=_TOPOLOGY)
     demand: DemandSection = Field(description=_DEMAND)
     link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; needed by a demand in gbps")
+    max_hops: Hops | None = Field(default=None, description="longest path allowed, in links; null: any")
+    objective: Literal["throughput", "completion-time"] = Field(
+        default="throughput",
+        description="least theta, the largest link utilisation; or least theta + hop_price * mean hops of the demand",
+    )
+    hop_price: Annotated[float, Field(gt=0, le=1e12)] | None = Field(
+        default=None,
+        description="completion-time only: time of one hop, in units of the time a link takes for one unit of demand",
+    )
     search: SearchFile = SearchFile()
 
 

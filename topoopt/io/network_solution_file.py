@@ -21,7 +21,7 @@ from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
-from topoopt.io.network_solution_schema import NetworkSolutionFile, NetworkTopologyFile
+from topoopt.io.network_solution_schema import FlowRow, NetworkSolutionFile, NetworkTopologyFile
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
 
@@ -52,7 +52,8 @@ def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
         "notes": list(solution.notes),
         "topology": topology_document(solution.topology),
         "lengths": solution.certificate.lengths.tolist(),
-        "flow": [_sparse(row) for row in solution.flow.flow],
+        "flow": _rows(solution.flow.flow),
+        "hop_flow": None if solution.flow.by_hop is None else [_rows(part) for part in solution.flow.by_hop],
     }
 
 
@@ -68,6 +69,10 @@ def topology_document(topology: Topology) -> dict[str, Any]:
         "switches": topology.switches.tolist() if lit else None,
         "arcs": np.column_stack((topology.arcs, topology.multiplicity)).tolist(),
     }
+
+
+def _rows(flow: NDArray[np.float64]) -> list[list[list[Any]]]:
+    return [_sparse(row) for row in flow]
 
 
 def _sparse(row: NDArray[np.float64]) -> list[list[Any]]:
@@ -90,6 +95,9 @@ def network_solution_to_json(solution: NetworkSolution) -> str:
         for key, value in network_solution_document(solution).items():
             if key == "flow":
                 rows = ",\n".join(f"  {_dump(row)}" for row in value)
+                lines.append(f" {_dump(key)}: [\n{rows}\n ]")
+            elif key == "hop_flow" and value is not None:
+                rows = ",\n".join(f"  {_dump(part)}" for part in value)
                 lines.append(f" {_dump(key)}: [\n{rows}\n ]")
             elif key == "topology":
                 inner = ",\n".join(f"  {_dump(name)}: {_dump(item)}" for name, item in value.items())
@@ -133,16 +141,32 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
     faults = topology_faults(topology)
     if len(file.lengths) != m:
         faults.append(Fault(("lengths",), "wrong number of lengths", str(len(file.lengths)), f"{m}, one for each arc"))
-    if len(file.flow) != n:
-        faults.append(Fault(("flow",), "wrong number of sources", str(len(file.flow)), str(n)))
-    if n * m > MAX_FLOW_CELLS or topology.degree * n > MAX_FLOW_CELLS:
+    parts = 1 + len(file.hop_flow or ())
+    if n * m * parts > MAX_FLOW_CELLS or topology.degree * n > MAX_FLOW_CELLS:
         faults.append(Fault(("flow",), "too large", f"{n} sources, {m} arcs", f"at most {MAX_FLOW_CELLS} entries"))
-    for source, (arcs, amounts) in enumerate(file.flow):
+    faults += _flow_faults(("flow",), file.flow, n, m)
+    for hop, rows in enumerate(file.hop_flow or ()):
+        faults += _flow_faults(("hop_flow", hop), rows, n, m)
+    return faults
+
+
+def _flow_faults(path: tuple[str | int, ...], rows: list[FlowRow], n: int, m: int) -> list[Fault]:
+    faults = []
+    if len(rows) != n:
+        faults.append(Fault(path, "wrong number of sources", str(len(rows)), str(n)))
+    for source, (arcs, amounts) in enumerate(rows):
         if len(arcs) != len(amounts) or len(set(arcs)) < len(arcs) or any(arc >= m for arc in arcs):
             faults.append(
-                Fault(("flow", source), "arcs and amounts do not fit", allowed=f"arcs 0 to {m - 1}, each once")
+                Fault((*path, source), "arcs and amounts do not fit", allowed=f"arcs 0 to {m - 1}, each once")
             )
     return faults
+
+
+def _table(rows: list[FlowRow], n: int, m: int) -> NDArray[np.float64]:
+    flow = np.zeros((n, m))
+    for source, (arcs, amounts) in enumerate(rows):
+        flow[source, arcs] = amounts
+    return flow
 
 
 def topology_of_file(file: NetworkTopologyFile) -> Topology:
@@ -169,9 +193,8 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
         InputError: everything wrong with the file.
     """
     file = read_checked(path, NetworkSolutionFile, _faults, LIMITS)
-    flow = np.zeros((file.topology.servers, len(file.topology.arcs)))
-    for source, (arcs, amounts) in enumerate(file.flow):
-        flow[source, arcs] = amounts
+    n, m = file.topology.servers, len(file.topology.arcs)
+    by_hop = None if file.hop_flow is None else np.array([_table(rows, n, m) for rows in file.hop_flow])
     return NetworkSolution(
         name=file.name,
         kind=file.kind.removesuffix("-solution"),
@@ -184,7 +207,7 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
         seed=file.seed,
         method=file.method,
         topology=topology_of_file(file.topology),
-        flow=SourceFlow(flow),
+        flow=SourceFlow(_table(file.flow, n, m), by_hop),
         certificate=LengthCertificate(np.array(file.lengths, dtype=np.float64)),
         diameter=file.diameter,
         mean_hops=file.mean_hops,

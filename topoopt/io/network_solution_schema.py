@@ -54,3 +54,6 @@ class NetworkSolutionFile(FileModel):
         description="one for each arc; they prove routing_bound by linear-programming duality"
     )
     flow: Annotated[list[FlowRow], Field(max_length=MAX_SERVERS)] = Field(description="one row for each source")
+    hop_flow: Annotated[list[list[FlowRow]], Field(max_length=MAX_SERVERS)] | None = Field(
+        default=None, description="under a hop limit: the flow that goes over hop 1, 2, ... of its way, as `flow` each"
+    )

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
+from solvers.heuristics.topology_search.two_layer import default_iterations, two_layer_multipliers
+from solvers.stop import Stop
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.verify.topology_bounds import best_topology_bound
+from topoopt.verify.topology_bounds import best_topology_bound, two_layer_from
 
 TWO_LAYER = "two-layer distances"
-"""Name of the one formula that takes long on large problems (seconds at 64 servers, half a minute at 128)."""
+"""Begin of the name of the one formula that takes long on large problems (some ten seconds at 128 servers)."""
+
+TWO_LAYER_SERVERS = 160
+"""Above this its n^3 arrays are too large."""
+
+_NAME = re.compile(re.escape(TWO_LAYER) + r" \((\d{1,6}) iterations\)")
 
 
 def quick_bound(problem: TopologyProblem) -> Bound:
@@ -15,6 +24,28 @@ def quick_bound(problem: TopologyProblem) -> Bound:
     return best_topology_bound(problem.servers, problem.degree, problem.demand, two_layer_iterations=0)
 
 
-def formula_bound(problem: TopologyProblem) -> Bound:
-    """The best of all formulas, the two-layer bound included."""
-    return best_topology_bound(problem.servers, problem.degree, problem.demand)
+def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None, iterations: int | None = None) -> Bound:
+    """The best of all formulas, the two-layer bound included where it fits and `stop` leaves time for it.
+
+    Its multipliers come from a compiled search outside of the checker; the formula holds for any.
+
+    Args:
+        iterations: of that search; None: by size. How many were made stands in the bound's name, so that the same
+            bound can be found again.
+    """
+    quick = quick_bound(problem)
+    n = problem.servers
+    if n > TWO_LAYER_SERVERS or n < 3:
+        return quick
+    most = default_iterations(n) if iterations is None else iterations
+    weight, first_link, done = two_layer_multipliers(problem.degree, problem.demand, most, stop=stop)
+    if done == 0:
+        return quick
+    value = two_layer_from(n, problem.degree, problem.demand, weight, first_link)[0]
+    return Bound(value, f"{TWO_LAYER} ({done} iterations)") if value > quick.value else quick
+
+
+def stated_iterations(proved_by: str) -> int | None:
+    """Iterations behind a two-layer bound, read from its name; None for all other bounds."""
+    match = _NAME.fullmatch(proved_by)
+    return None if match is None else int(match[1])

@@ -1,6 +1,7 @@
 """The checker of network solutions: links, flow, certificate and every figure, without a solver.
 
-Rests on core and verify only, so it shares no code with what it checks.
+Every law and every formula comes from core and verify, which share no code with what is checked; the multipliers that
+the two-layer formula is evaluated with come from the compiled search, since it holds for any.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.status import Status
-from topoopt.networks.bounds import TWO_LAYER, formula_bound, quick_bound
+from topoopt.networks.bounds import default_iterations, formula_bound, quick_bound, stated_iterations
 from topoopt.networks.laws import Counts, check_links
-from topoopt.verify.certificates import certified_theta_bound, check_flow
+from topoopt.verify.certificates import certified_theta_bound
 from topoopt.verify.findings import Findings, Violation, differs
+from topoopt.verify.flows import check_flow, check_hops
 from topoopt.verify.hops import diameter_and_mean, hop_counts
 
 RELATIVE = 1e-9
@@ -71,27 +73,46 @@ def _check_flow(findings: Findings, problem: RoutingProblem | TopologyProblem, s
     found = check_flow(solution.topology, problem.demand, solution.flow)
     for message in found.violations:
         findings.add("flow", message)
-    stated = solution.objective.value
-    if solution.objective.name != "theta":
-        findings.add("objective", f"the objective is {solution.objective.name!r}, theta expected")
-    if differs(stated, found.theta, RELATIVE):
-        findings.add("theta", f"the solution states theta {stated!r}, the flow has {found.theta!r}")
+    name, price = _objective(problem)
+    stated, value = solution.objective.value, found.theta
+    if price:
+        value += price * float(solution.flow.flow.sum()) / float(problem.demand.sum())
+    if solution.objective.name != name:
+        findings.add("objective", f"the objective is {solution.objective.name!r}, {name} expected")
+    if differs(stated, value, RELATIVE):
+        findings.add(name, f"the solution states {name} {stated!r}, the flow has {value!r}")
+    limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
+    # A flow is made of simple paths and circles, and no simple path is longer than n - 1 hops.
+    if limit is not None and limit < len(problem.demand) - 1:
+        for message in check_hops(solution.topology, problem.demand, solution.flow, limit):
+            findings.add("max-hops", message)
+
+
+def _objective(problem: RoutingProblem | TopologyProblem) -> tuple[str, float]:
+    """Name of the objective, and the price of a hop."""
+    price = problem.hop_price if isinstance(problem, RoutingProblem) else 0.0
+    return ("completion-time" if price else "theta"), price
 
 
 def _check_certificate(
     findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution
 ) -> None:
+    limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
+    name, price = _objective(problem)
+    lengths = solution.certificate.lengths
     try:
-        proven = certified_theta_bound(solution.topology, problem.demand, solution.certificate.lengths).value
+        proven = certified_theta_bound(
+            solution.topology, problem.demand, lengths, max_hops=limit, hop_price=price
+        ).value
     except (InputError, InfeasibleError) as error:
         findings.add("certificate", f"the certificate proves nothing: {error}")
         return
     if not solution.routing_bound <= proven * (1 + RELATIVE):
         findings.add(
-            "certificate", f"the lengths prove theta >= {proven!r} on this topology, not {solution.routing_bound!r}"
+            "certificate", f"the lengths prove {name} >= {proven!r} on this topology, not {solution.routing_bound!r}"
         )
     if not solution.objective.value >= proven * (1 - RELATIVE):
-        findings.add("bound", f"theta {solution.objective.value!r} is below what the lengths prove, {proven!r}")
+        findings.add("bound", f"{name} {solution.objective.value!r} is below what the lengths prove, {proven!r}")
     if isinstance(problem, RoutingProblem) and not solution.bound.value <= proven * (1 + RELATIVE):
         findings.add("bound", f"the lengths prove a bound of {proven!r}, not {solution.bound.value!r}")
 
@@ -103,7 +124,9 @@ def _check_bound(findings: Findings, problem: RoutingProblem | TopologyProblem, 
     if solution.status is Status.OPTIMAL and not theta - bound <= OPTIMAL_RELATIVE * theta * (1 + RELATIVE):
         findings.add("status", f"called optimal with theta {theta!r} and bound {bound!r}")
     if isinstance(problem, TopologyProblem):
-        formula = formula_bound(problem) if solution.bound.proved_by == TWO_LAYER else quick_bound(problem)
+        work = stated_iterations(solution.bound.proved_by)
+        most = default_iterations(problem.servers)
+        formula = quick_bound(problem) if work is None else formula_bound(problem, iterations=min(work, most))
         if not theta >= formula.value * (1 - RELATIVE):
             text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"
             findings.add("bound", text)

@@ -18,7 +18,8 @@ from topoopt.networks.explain_bottleneck import Bottleneck, averaged, find_bottl
 from topoopt.networks.explain_degree import DegreeGain, degree_gain
 from topoopt.networks.explain_gains import SAME, Effort, Gain, LinkGains, best_links, more_capacity, routed_again
 from topoopt.networks.outcome import NetworkProblem
-from topoopt.verify.certificates import certified_theta_bound, check_flow
+from topoopt.verify.certificates import certified_theta_bound
+from topoopt.verify.flows import check_flow
 
 Array = NDArray[np.float64]
 
@@ -111,8 +112,12 @@ def explain_network(
         time_limit_s: for everything that is routed again.
 
     Raises:
-        InputError: an instance of another kind. CheckError: the solution does not hold.
+        InputError: an instance of another kind, a hop limit, or another objective.
+        CheckError: the solution does not hold.
     """
+    if solution.flow.by_hop is not None or solution.objective.name != "theta":
+        text = "hop limits and prices of hops are not explained: link prices are read for paths of any length"
+        raise InputError([Problem(text, path="solution", value=solution.objective.name, allowed="theta, hops free")])
     effort = Effort(None if time_limit_s is None else time.monotonic() + time_limit_s, checks)
     demand = _demand(solution, instance)
     topology = solution.topology

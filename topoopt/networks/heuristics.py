@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from solvers.exact.space import open_space
 from solvers.heuristics.topology_search import SEEDS, SearchBudget, search_topology
 from solvers.routing import route
-from solvers.stop import stop_on_signals
+from solvers.stop import Stop, first_part
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.solution import Bound
@@ -20,6 +20,9 @@ from topoopt.networks.bounds import formula_bound, quick_bound
 from topoopt.networks.laws import check_links
 from topoopt.networks.outcome import Effort, Outcome
 from topoopt.verify.findings import Findings
+
+BOUND_SHARE = 0.2
+"""Part of a time limit that bounds may take at most; the checker takes as long to find them again."""
 
 FINE_SERVERS = 64
 """Up to here the last routing is solved to optimality; beyond, that takes longer than the search."""
@@ -32,14 +35,17 @@ def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> Outcom
         InputError: what the seed makes breaks a constraint of the problem, which seeds know nothing of.
         InfeasibleError: no topology satisfies the constraints, or none of this kind exists.
     """
-    began = time.monotonic()
     bound = _larger(open_space(problem).bound, quick_bound(problem))
     topology = SEEDS[name](
         problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.seed)
     )
     _refuse_broken_laws(problem, topology, name)
-    left = None if effort.time_limit_s is None else max(0.0, effort.time_limit_s - (time.monotonic() - began))
-    return _routed(problem, topology, bound, name, left)
+    return _routed(problem, topology, bound, name, effort.stop)
+
+
+def _for_bounds(stop: Stop) -> Stop:
+    """Bounds are cut short only where there is a limit, so that results without one stay reproducible."""
+    return stop if stop.deadline is None else first_part(stop, BOUND_SHARE, math.inf)
 
 
 def _larger(one: Bound, other: Bound) -> Bound:
@@ -56,18 +62,16 @@ def _refuse_broken_laws(problem: TopologyProblem, topology: Topology, name: str)
     raise InputError([Problem(text, path="search.method", value=name, allowed="auto, exact, milp")])
 
 
-def _routed(
-    problem: TopologyProblem, topology: Topology, bound: Bound, method: str, time_limit_s: float | None
-) -> Outcome:
-    found = route(topology, problem.demand, time_limit_s=time_limit_s)
-    late = found.stopped_by is StopReason.TIME
+def _routed(problem: TopologyProblem, topology: Topology, bound: Bound, method: str, stop: Stop) -> Outcome:
+    found = route(topology, problem.demand, stop=stop)
+    early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED)
     return Outcome(
         topology=topology,
         flow=found.flow,
         certificate=found.certificate,
         routing_bound=found.bound,
         bound=bound,
-        stopped_by=StopReason.TIME if late else StopReason.CONVERGED,
+        stopped_by=found.stopped_by if early else StopReason.CONVERGED,
         method=method,
     )
 
@@ -75,17 +79,16 @@ def _routed(
 def portfolio(problem: TopologyProblem, effort: Effort) -> Outcome:
     """All seeds, annealing on hops, polish on theta, exact link counts; ends early when a bound is reached.
 
-    Ctrl-C and the time limit end the search, and the best so far is returned.
+    Ctrl-C and the time limit end bounds and search, and the best so far is returned.
 
     Raises:
         InputError: links of a network to keep. InfeasibleError: no topology met satisfies the constraints.
     """
-    bound = _larger(open_space(problem).bound, formula_bound(problem))
+    bound = _larger(open_space(problem).bound, formula_bound(problem, stop=_for_bounds(effort.stop)))
     if problem.max_changed is None:
         problem = replace(problem, kept=())  # any number of them may be given up, so they say nothing
     budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
-    with stop_on_signals(effort.time_limit_s) as stop:
-        found = search_topology(problem, seed=effort.seed, budget=budget, goal=bound.value, stop=stop)
+    found = search_topology(problem, seed=effort.seed, budget=budget, goal=bound.value, stop=effort.stop)
     return Outcome(
         topology=found.topology,
         flow=found.routing.flow,

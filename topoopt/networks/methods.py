@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -34,7 +35,7 @@ CONSTRAINED_S = 60.0
 
 def accuracy_for(problem: RoutingProblem) -> float:
     """Relative gap at which a routing is good enough for its size."""
-    columns = problem.topology.servers * len(problem.topology.arcs)
+    columns = problem.topology.servers * len(problem.topology.arcs) * (problem.max_hops or 1)
     return next((accuracy for most, accuracy in ACCURACIES if columns <= most), COARSE)
 
 
@@ -45,7 +46,9 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> Outcome:
         problem.demand,
         method=method,
         accuracy=accuracy_for(problem),
-        time_limit_s=effort.time_limit_s,
+        max_hops=problem.max_hops,
+        hop_price=problem.hop_price,
+        stop=effort.stop,
     )
     return Outcome(
         topology=problem.topology,
@@ -60,7 +63,7 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> Outcome:
 
 def exactly(problem: TopologyProblem, effort: Effort, method: str) -> Outcome:
     """Topology by a method of `solvers.exact`."""
-    found = EXACT[method].run(problem, ExactLimits(time_s=effort.time_limit_s, seed=effort.seed))
+    found = EXACT[method].run(problem, ExactLimits(seed=effort.seed, stop=effort.stop))
     notes = (f"searched {found.restriction} only",) if found.restriction else ()
     return Outcome(
         topology=found.topology,
@@ -80,8 +83,8 @@ def choose(problem: TopologyProblem, effort: Effort) -> Outcome:
     if n <= MOST_EXACT or (n == MOST_EXACT + 1 and covers(open_space(problem))):
         return exactly(problem, effort, "exact")
     if problem.max_changed is not None:
-        limit = CONSTRAINED_S if effort.time_limit_s is None else effort.time_limit_s
-        return exactly(problem, replace(effort, time_limit_s=limit), "exact")
+        deadline = effort.stop.deadline or time.monotonic() + CONSTRAINED_S
+        return exactly(problem, replace(effort, stop=replace(effort.stop, deadline=deadline)), "exact")
     return portfolio(problem, effort)
 
 

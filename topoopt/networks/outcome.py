@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from solvers.stop import Stop
 from topoopt.core.network_problem import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
@@ -22,11 +23,11 @@ class Effort:
 
     Attributes:
         seed: of every random choice.
-        time_limit_s: wall-clock seconds; None for none.
+        stop: a deadline, and the interrupt by Ctrl-C; every method looks at both.
     """
 
     seed: int = 0
-    time_limit_s: float | None = None
+    stop: Stop = field(default_factory=Stop)
 
 
 @dataclass(frozen=True, eq=False)

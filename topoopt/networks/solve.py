@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.heuristics.topology.switches import assign_switches
-from topoopt.core.errors import InputError, Problem
+from solvers.stop import stop_on_signals
+from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.instance import SearchSettings
 from topoopt.core.network_problem import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
@@ -48,12 +49,13 @@ def solve_network(
 ) -> NetworkSolution:
     """Route the demand, or choose the links as well; evaluate, bound and check what comes out.
 
-    Arguments left out are taken from the instance.
+    Arguments left out are taken from the instance. Ctrl-C ends the search, and the best so far is what comes out.
 
     Raises:
         InputError: unknown method, or one that does not cover the problem.
         InfeasibleError: nothing satisfies the constraints.
         LimitError: the limit came before anything was found.
+        KeyboardInterrupt: an interrupt did.
     """
     search = replace(
         problem.search,
@@ -64,11 +66,17 @@ def solve_network(
     problems = search_problems(problem, search.method)
     if problems:
         raise InputError(problems)
-    effort = Effort(search.seed, search.time_limit_s)
-    if isinstance(problem, RoutingProblem):
-        outcome = ROUTING_METHODS[search.method].run(problem, effort)
-    else:
-        outcome = TOPOLOGY_METHODS[search.method].run(problem, effort)
+    with stop_on_signals(search.time_limit_s) as stop:
+        effort = Effort(search.seed, stop)
+        try:
+            if isinstance(problem, RoutingProblem):
+                outcome = ROUTING_METHODS[search.method].run(problem, effort)
+            else:
+                outcome = TOPOLOGY_METHODS[search.method].run(problem, effort)
+        except LimitError:
+            if stop.interrupted.is_set():
+                raise KeyboardInterrupt from None  # there is nothing to keep
+            raise
     return assemble(problem, outcome, search)
 
 
@@ -83,18 +91,19 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
     if not isinstance(problem, RoutingProblem) and not (topology.switches >= 0).any():
         switches = assign_switches(topology.servers, topology.degree, topology.arcs, topology.multiplicity)
         topology = replace(topology, switches=switches)
-    theta = largest_utilisation(topology, outcome.flow.flow)
+    objective = _objective(problem, topology, outcome.flow.flow)
+    value = objective.value
     # Rounding may lift a bound that is reached above the value that reaches it.
-    bound = replace(outcome.bound, value=_capped(outcome.bound.value, theta))
+    bound = replace(outcome.bound, value=_capped(outcome.bound.value, value))
     diameter, mean_hops = _hops(topology)
     solution = NetworkSolution(
         name=problem.name,
         kind=problem.kind,
-        status=Status.OPTIMAL if theta - bound.value <= OPTIMAL_RELATIVE * theta else Status.FEASIBLE,
+        status=Status.OPTIMAL if value - bound.value <= OPTIMAL_RELATIVE * value else Status.FEASIBLE,
         stopped_by=outcome.stopped_by,
-        objective=Objective("theta", theta, "link capacity"),
+        objective=objective,
         bound=bound,
-        routing_bound=_capped(outcome.routing_bound, theta),
+        routing_bound=_capped(outcome.routing_bound, value),
         check=CheckResult(False, ("not checked yet",)),
         seed=search.seed,
         method=outcome.method,
@@ -114,8 +123,17 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
     return replace(solution, check=CheckResult(True, ()))
 
 
-def _capped(bound: float, theta: float) -> float:
-    return theta if theta < bound <= theta * (1 + 1e-9) else bound
+def _objective(problem: NetworkProblem, topology: Topology, flow: NDArray[np.float64]) -> Objective:
+    """theta, or the completion time where hops have a price."""
+    theta = largest_utilisation(topology, flow)
+    if not isinstance(problem, RoutingProblem) or problem.hop_price == 0.0:
+        return Objective("theta", theta, "link capacity")
+    hops = float(flow.sum()) / float(problem.demand.sum())
+    return Objective("completion-time", theta + problem.hop_price * hops, "time of a unit of demand on a link")
+
+
+def _capped(bound: float, value: float) -> float:
+    return value if value < bound <= value * (1 + 1e-9) else bound
 
 
 def _hops(topology: Topology) -> tuple[int | None, float | None]:

@@ -1,15 +1,16 @@
-"""Check a routing and the proof of its bound without a solver, and without code of the solvers.
+"""Check the proof of a routing's bound without a solver, and without code of the solvers.
 
 For any lengths l >= 0 of the arcs, theta >= sum_ij D_ij dist_l(i, j) / sum_a capacity_a l_a (weak duality), whoever
-found the lengths. They are rounded to integers, which is again a valid choice, so that distances are exact; the sums
-are exact rationals for small networks and have a proven rounding margin for large ones.
+found the lengths. Where paths have at most h hops, so have those that dist is taken over; and with a price q of a unit
+of flow on an arc, theta + q sum_sa flow_sa >= sum_ij D_ij dist_(l + q C)(i, j) / C with C = sum_a capacity_a l_a.
+Lengths are rounded to integers, which is again a valid choice, so that distances are exact; the sums are exact
+rationals for small networks and have a proven rounding margin for large ones.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network_problem import LengthCertificate
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 
@@ -27,62 +28,69 @@ _EXACT_SERVERS = 128
 _KIND = "arc-lengths"
 
 
-@dataclass(frozen=True)
-class FlowCheck:
-    """Outcome of `check_flow`: theta of the flow (largest load over capacity), and what is wrong with it."""
-
-    theta: float
-    violations: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.violations
-
-
-def integer_lengths(servers: int, lengths: NDArray[np.float64]) -> NDArray[np.int64]:
+def integer_lengths(servers: int, lengths: NDArray[np.float64], added: float = 0.0) -> NDArray[np.int64]:
     """Lengths scaled and rounded down so that no simple path exceeds 2^52, hence exact in integers and in float64.
+
+    Args:
+        added: what every arc will be lengthened by, in the same unit; leaves room for it.
 
     Raises:
         InputError: negative, not finite, or all zero.
     """
     if not np.isfinite(lengths).all() or (lengths < 0).any() or not lengths.any():
         raise InputError("certificate: lengths must be finite, not negative, and not all 0")
-    unit = float(lengths.max())
+    unit = float(lengths.max()) + added
     most = 2.0**52 / servers
     return np.floor(lengths / unit * most).astype(np.int64)
 
 
-def exact_theta_bound(topology: Topology, demand: NDArray[np.float64], lengths: NDArray[np.float64]) -> Fraction:
+def exact_theta_bound(
+    topology: Topology,
+    demand: NDArray[np.float64],
+    lengths: NDArray[np.float64],
+    *,
+    max_hops: int | None = None,
+    hop_price: float = 0.0,
+) -> Fraction:
     """The bound as a rational number, nothing rounded but the lengths; meant for about 128 servers or fewer.
 
     Raises:
         InputError: lengths or demand that do not fit the topology.
-        InfeasibleError: demand between servers that no path joins.
+        InfeasibleError: demand between servers that no path, or none within `max_hops`, joins.
     """
-    scaled, distance = integer_distances(topology, demand, lengths)
+    price, distance = _priced_distances(topology, demand, lengths, max_hops, hop_price)
     total = Fraction(0)
     for i, j in np.argwhere(demand > 0):
         total += Fraction(float(demand[i, j])) * int(distance[i, j])
-    return total / sum(int(c) * int(length) for c, length in zip(topology.multiplicity, scaled, strict=True))
+    return total / price
 
 
-def certified_theta_bound(topology: Topology, demand: NDArray[np.float64], lengths: NDArray[np.float64]) -> Bound:
+def certified_theta_bound(
+    topology: Topology,
+    demand: NDArray[np.float64],
+    lengths: NDArray[np.float64],
+    *,
+    max_hops: int | None = None,
+    hop_price: float = 0.0,
+) -> Bound:
     """Largest float64 known not to exceed the bound that `lengths` (float64[m]) prove.
 
     Exact rationals up to 128 servers. Beyond, integer distances times demand are summed in float64: n^2 products and
     n^2 - 1 additions of non-negative terms err by a factor of at most (1 + 2^-53)^(n^2), taken off.
 
+    Args:
+        max_hops: longest path allowed; None for any.
+        hop_price: not negative; the bound is then on theta + hop_price * mean hops of the demand.
+
     Raises:
         InputError: lengths or demand that do not fit the topology.
-        InfeasibleError: demand between servers that no path joins.
+        InfeasibleError: demand between servers that no path, or none within `max_hops`, joins.
     """
     if topology.servers <= _EXACT_SERVERS:
-        exact = exact_theta_bound(topology, demand, lengths)
+        exact = exact_theta_bound(topology, demand, lengths, max_hops=max_hops, hop_price=hop_price)
         return Bound(_rounded_down(exact), "link lengths, exact rational arithmetic")
-    scaled, distance = integer_distances(topology, demand, lengths)
+    price, distance = _priced_distances(topology, demand, lengths, max_hops, hop_price)
     total = float(np.sum(np.where(demand > 0, demand * distance, 0.0)))
-    price = sum(int(c) * int(length) for c, length in zip(topology.multiplicity, scaled, strict=True))
     n = topology.servers
     value = total / price * (1.0 - 2.0 * (n * n + 3) * _UNIT)
     return Bound(value, "link lengths, exact integer distances, float64 sums with a rounding margin")
@@ -127,37 +135,6 @@ def certified_circulant_bound(
     return Bound(float(total / float(price) * (1 - 8 * _UNIT)), "class lengths, exact integer distances")
 
 
-def check_flow(
-    topology: Topology, demand: NDArray[np.float64], flow: SourceFlow, *, tolerance: float = 1e-9
-) -> FlowCheck:
-    """Conservation of every source's flow at every server, no negative flow, and the theta it has.
-
-    A flow conserves when what stays at a server differs from its demand by `tolerance` of the source's total demand at
-    most. Capacity is no constraint of its own: theta says how far every link is filled.
-    """
-    n, arcs = topology.servers, topology.arcs
-    if flow.flow.shape != (n, len(arcs)) or demand.shape != (n, n):
-        return FlowCheck(math.inf, (f"flow has shape {flow.flow.shape}, demand {demand.shape}",))
-    if not np.isfinite(flow.flow).all():
-        return FlowCheck(math.inf, ("flow is not finite",))
-    violations = []
-    for s, a in np.argwhere(flow.flow < 0)[:5]:
-        violations.append(f"source {s} sends {flow.flow[s, a]:g} over {arcs[a, 0]} -> {arcs[a, 1]}")
-    stays = np.zeros((n, n))
-    for s in range(n):
-        stays[s] = np.bincount(arcs[:, 1], weights=flow.flow[s], minlength=n)
-        stays[s] -= np.bincount(arcs[:, 0], weights=flow.flow[s], minlength=n)
-    wanted = demand.copy()
-    np.fill_diagonal(wanted, -demand.sum(axis=1))
-    wrong = np.abs(stays - wanted) > tolerance * demand.sum(axis=1)[:, None]
-    for s, v in np.argwhere(wrong)[:5]:
-        violations.append(f"source {s}: {stays[s, v]:.9g} stays at server {v}, demand is {wanted[s, v]:.9g}")
-    if wrong.sum() > 5:
-        violations.append(f"and {int(wrong.sum()) - 5} more servers where a flow is not conserved")
-    theta = float((flow.flow.sum(axis=0) / topology.multiplicity).max(initial=0.0))
-    return FlowCheck(theta, tuple(violations))
-
-
 def certificate_document(certificate: LengthCertificate) -> dict[str, Any]:
     """The certificate as JSON values (floats keep all their digits in JSON)."""
     return {"kind": _KIND, "lengths": [float(value) for value in certificate.lengths]}
@@ -182,25 +159,91 @@ def integer_distances(
     topology: Topology, demand: NDArray[np.float64], lengths: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Integer lengths, and all-pairs distances by Floyd and Warshall, exact; demand must be joined by paths."""
+    scaled = _scaled(topology, demand, lengths, 0.0)
+    distance = _all_pairs(topology, scaled)
+    _refuse_cut(distance, demand, "")
+    return scaled, distance
+
+
+def _priced_distances(
+    topology: Topology,
+    demand: NDArray[np.float64],
+    lengths: NDArray[np.float64],
+    max_hops: int | None,
+    hop_price: float,
+) -> tuple[int, NDArray[np.int64]]:
+    """Capacity times integer lengths, summed, and exact all-pairs distances of these lengths plus the price of hops."""
+    if not (0 <= hop_price < math.inf):
+        raise InputError(f"certificate: the price of a hop is {hop_price!r}, a number not negative expected")
+    volume = sum((Fraction(float(value)) for value in demand[demand > 0]), Fraction(0))
+    added = 0.0
+    if hop_price > 0 and lengths.shape == topology.multiplicity.shape and np.isfinite(lengths).all() and volume > 0:
+        added = hop_price / float(volume) * float(lengths @ topology.multiplicity)
+    scaled = _scaled(topology, demand, lengths, added)
+    price = sum(int(c) * int(length) for c, length in zip(topology.multiplicity, scaled, strict=True))
+    if price <= 0:
+        raise InputError("certificate: lengths vanish beside the price of hops")
+    if hop_price > 0:  # rounded down, which lowers distances and so the bound
+        scaled = scaled + int(Fraction(hop_price) * price / volume)
+    distance = _all_pairs(topology, scaled) if max_hops is None else within_hops(topology, scaled, max_hops)
+    _refuse_cut(distance, demand, "" if max_hops is None else f" of at most {max_hops} hops")
+    return price, distance
+
+
+def _scaled(
+    topology: Topology, demand: NDArray[np.float64], lengths: NDArray[np.float64], added: float
+) -> NDArray[np.int64]:
     n, arcs = topology.servers, topology.arcs
     if lengths.shape != (len(arcs),):
         raise InputError(f"certificate: {len(arcs)} arcs, but lengths of shape {lengths.shape}")
     if demand.shape != (n, n) or not np.isfinite(demand).all() or (demand < 0).any():
         raise InputError(f"certificate: demand must be a finite, non-negative {n} by {n} matrix")
-    scaled = integer_lengths(n, lengths)
+    return integer_lengths(n, lengths, added)
+
+
+def _refuse_cut(distance: NDArray[np.int64], demand: NDArray[np.float64], limit: str) -> None:
+    cut = (distance >= 2**60) & (demand > 0)
+    if cut.any():
+        i, j = np.argwhere(cut)[0]
+        raise InfeasibleError(f"no path{limit} from server {i} to server {j}, which have demand")
+
+
+def _all_pairs(topology: Topology, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64[n, n]: distances by Floyd and Warshall; 2^60 or more where there is no path."""
+    n, arcs = topology.servers, topology.arcs
     distance = np.full((n, n), _FAR)
     np.fill_diagonal(distance, 0)
-    np.minimum.at(distance, (arcs[:, 0], arcs[:, 1]), scaled)
+    np.minimum.at(distance, (arcs[:, 0], arcs[:, 1]), lengths)
     through = np.empty_like(distance)
     for k in range(n):
         # _FAR + 2^52 does not overflow, and a path by an unreachable server is not below _FAR
         np.add(np.minimum(distance[:, k : k + 1], _FAR - 1), np.minimum(distance[k], 2**60), out=through)
         np.minimum(distance, through, out=distance)
-    cut = (distance >= 2**60) & (demand > 0)
-    if cut.any():
-        i, j = np.argwhere(cut)[0]
-        raise InfeasibleError(f"no path from server {i} to server {j}, which have demand")
-    return scaled, distance
+    return distance
+
+
+def within_hops(topology: Topology, lengths: NDArray[np.int64], max_hops: int) -> NDArray[np.int64]:
+    """int64[n, n]: distances over paths of at most `max_hops` arcs, by as many rounds of Bellman and Ford, exact.
+
+    Args:
+        lengths: int64[m], not negative, a path of n arcs below 2^53. 2^60 or more stands for no such path.
+    """
+    n = topology.servers
+    order = np.argsort(topology.arcs[:, 1], kind="stable")
+    tails, heads = topology.arcs[order].T
+    distance = np.full((n, n), _FAR)
+    np.fill_diagonal(distance, 0)
+    if not len(order):
+        return distance
+    first = np.flatnonzero(np.append(True, heads[1:] != heads[:-1]))
+    for _ in range(min(max_hops, n - 1)):
+        arriving = np.minimum(distance[:, tails], _FAR - 2**53) + lengths[order]
+        step = distance.copy()
+        step[:, heads[first]] = np.minimum(step[:, heads[first]], np.minimum.reduceat(arriving, first, axis=1))
+        if np.array_equal(step, distance):
+            break
+        distance = step
+    return distance
 
 
 def _rounded_down(exact: Fraction) -> float:

@@ -21,7 +21,8 @@ from topoopt.core.demand import Demand
 from topoopt.core.network_problem import SourceFlow
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
-from topoopt.verify.certificates import FlowCheck, check_flow, integer_distances
+from topoopt.verify.certificates import integer_distances
+from topoopt.verify.flows import FlowCheck, check_flow
 from topoopt.verify.least_ring import EXACT_SIZE, least_ring_bound
 
 _UNIT = 2.0**-53

@@ -42,6 +42,10 @@ ANNEALS = 3
 EXCHANGE_SERVERS = 10
 """Up to here a few hundred linear programs take seconds."""
 
+
+LATE_S = 1.0
+"""What routing a topology may take once the time is up: what was found last should not go to waste."""
+
 POLISH_MOST = 160
 """Above here one evaluation takes too long."""
 
@@ -161,8 +165,7 @@ class _Search:
         """Exchanges on the true theta, priced by linear programs: few servers, where one of them binds."""
         problem = self.problem if self.problem.max_changed is not None else replace(self.problem, kept=())
         space = open_space(problem)
-        left = self.stop.remaining_s()
-        found = local_search(space, self.seed, np.inf if left is None else left)
+        found = local_search(space, self.seed, self.stop)
         if found is not None:
             self._offer("exchanged", as_topology(space, found[0], "exchanges of link ends"))
 
@@ -206,8 +209,10 @@ class _Search:
     def _recount(self) -> None:
         assert self.best is not None
         topology, routing = self.best
+        if self.stop.reason() is not None:
+            return
         if routing.gap > self.accuracy:
-            routing = route(topology, self.demand, accuracy=self.accuracy)
+            routing = route(topology, self.demand, accuracy=self.accuracy, stop=self.stop)
             if routing.theta > self.best[1].theta:
                 routing = self.best[1]
             self.best = (topology, routing)
@@ -226,9 +231,12 @@ class _Search:
         """Route a topology and keep it if it is the best so far and within the rules."""
         if topology is None or not self._legal(table_of(topology).out):
             return
-        routing = route(topology, self.demand, accuracy=self.rough)
-        if self.goal < routing.theta <= self.goal * (1.0 + 2.0 * self.rough):
-            routing = route(topology, self.demand, accuracy=1e-7)  # it may reach the bound
+        if self.stop.reason() is not None:
+            routing = route(topology, self.demand, accuracy=self.rough, time_limit_s=LATE_S)
+        else:
+            routing = route(topology, self.demand, accuracy=self.rough, stop=self.stop)
+            if self.goal < routing.theta <= self.goal * (1.0 + 2.0 * self.rough):  # it may reach the bound
+                routing = route(topology, self.demand, accuracy=1e-7, stop=self.stop)
         self._note(name, topology, routing)
 
     def _note(self, name: str, topology: Topology, routing: RoutingResult) -> None:

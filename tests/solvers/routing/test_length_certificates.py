@@ -19,9 +19,9 @@ from topoopt.verify.certificates import (
     certificate_from_document,
     certified_circulant_bound,
     certified_theta_bound,
-    check_flow,
     exact_theta_bound,
 )
+from topoopt.verify.flows import check_flow
 
 
 def ring(n: int, links: int = 1) -> Topology:

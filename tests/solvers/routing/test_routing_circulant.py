@@ -11,7 +11,8 @@ from solvers.heuristics.topology import circulant_topology
 from solvers.routing import circulant_classes, route, route_circulant
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.verify.certificates import certified_circulant_bound, certified_theta_bound, check_flow
+from topoopt.verify.certificates import certified_circulant_bound, certified_theta_bound
+from topoopt.verify.flows import check_flow
 
 
 def all_to_all(n: int) -> np.ndarray:
