@@ -14,7 +14,7 @@ from formulations import concurrent_flow, concurrent_flow_hops
 from formulations.arrays import LpArrays
 from formulations.concurrent_flow import ConcurrentFlow
 from solvers.backends.guarded import solve_guarded
-from solvers.backends.result import SolverLimits
+from solvers.backends.result import Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.routing.frank_wolfe import Potential
 from solvers.routing.proof import Proof
@@ -53,7 +53,7 @@ def _by_highs(proof: Proof, algorithm: str) -> int:
         return 0
     program = _program(proof)
     limits = SolverLimits(time_s=proof.time_left_s)
-    options = {**_TIGHT, "run_crossover": "off"}
+    options: Options = {**_TIGHT, "run_crossover": "off"}
     if program.arrays.columns < _GUARDED:
         answer = solver_named(algorithm)(program.arrays, limits, options)
     else:

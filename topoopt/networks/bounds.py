@@ -30,14 +30,14 @@ def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None, iterati
     Its multipliers come from a compiled search outside of the checker; the formula holds for any.
 
     Args:
-        iterations: of that search; None: by size. How many were made stands in the bound's name, so that the same
+        iterations: of that search; None: by size, which is the most there are. How many were made stands in the bound's name, so that the same
             bound can be found again.
     """
     quick = quick_bound(problem)
     n = problem.servers
     if n > TWO_LAYER_SERVERS or n < 3:
         return quick
-    most = default_iterations(n) if iterations is None else iterations
+    most = default_iterations(n) if iterations is None else min(iterations, default_iterations(n))
     weight, first_link, done = two_layer_multipliers(problem.degree, problem.demand, most, stop=stop)
     if done == 0:
         return quick

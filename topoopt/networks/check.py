@@ -10,7 +10,7 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.status import Status
-from topoopt.networks.bounds import default_iterations, formula_bound, quick_bound, stated_iterations
+from topoopt.networks.bounds import formula_bound, quick_bound, stated_iterations
 from topoopt.networks.laws import Counts, check_links
 from topoopt.verify.certificates import certified_theta_bound
 from topoopt.verify.findings import Findings, Violation, differs
@@ -125,8 +125,7 @@ def _check_bound(findings: Findings, problem: RoutingProblem | TopologyProblem, 
         findings.add("status", f"called optimal with theta {theta!r} and bound {bound!r}")
     if isinstance(problem, TopologyProblem):
         work = stated_iterations(solution.bound.proved_by)
-        most = default_iterations(problem.servers)
-        formula = quick_bound(problem) if work is None else formula_bound(problem, iterations=min(work, most))
+        formula = quick_bound(problem) if work is None else formula_bound(problem, iterations=work)
         if not theta >= formula.value * (1 - RELATIVE):
             text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"
             findings.add("bound", text)

@@ -52,7 +52,7 @@ def two_layer_multipliers(
 
 
 # Sums may be taken in any order: the arrays are a search for multipliers, of which any are valid.
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _iterate(
     d: int,
     c: NDArray[np.float32],
