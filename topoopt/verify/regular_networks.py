@@ -58,7 +58,7 @@ def _extended(n: int, d: int, tables: Heads, server: int) -> Heads:
     received = np.zeros((count, n), dtype=np.int64)
     for port in range(flat.shape[1]):
         np.add.at(received, (np.arange(count), flat[:, port]), 1)
-    parts = []
+    parts: list[Heads] = []
     for row in combinations_with_replacement([v for v in range(n) if v != server], d):
         fits = np.full(count, fill_value=True)
         now = found.copy()
@@ -68,7 +68,7 @@ def _extended(n: int, d: int, tables: Heads, server: int) -> Heads:
         for head in set(row):
             fits &= received[:, head] + row.count(head) <= d
         fits &= (now > server + 1) | (now == n)  # the next server must have been found
-        if sum(map(len, parts)) > 2 * MOST_TABLES:
+        if sum(len(part) for part in parts) > 2 * MOST_TABLES:
             break
         if fits.any():
             new = np.broadcast_to(np.array(row, dtype=np.int64), (int(fits.sum()), 1, d))
