@@ -13,22 +13,28 @@ How: theta >= (sum of hops) / (n d) for demand 1, so networks are visited by the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from solvers.exact.bounds import layer_sizes
 from solvers.exact.enumeration_kernels import enumerate_rows
 from solvers.exact.result import ExactLimits, TopologyResult
-from solvers.exact.routed import Counts, length_bound, relaxed_theta, route
+from solvers.exact.routed import Counts, Matrix, length_bound, relaxed_theta, route
 from solvers.exact.space import Space, counts_of, finish, open_space
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network_problem import EnumerationProof, TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
 
 _STEPS = 2_000_000
 _BATCH = 512
+
+ENUMERATED = "exhaustive enumeration"
+
+MOST_KEPT = 1000
+"""Networks beyond which a bound is not proven to others."""
 
 
 def networks_of_excess(servers: int, degree: int, excess: int) -> Iterator[Counts]:
@@ -77,6 +83,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         relaxed = relaxed_theta(plain, counts_of(limits.incumbent))
         best = None if relaxed is None else (relaxed[0], counts_of(limits.incumbent))
     proven = np.inf if best is None else best[0]
+    visited: list[tuple[int, Counts, Matrix]] = []  # hops, links, lengths
     work = 0
     excess = 0
     stopped = StopReason.CONVERGED
@@ -93,6 +100,8 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
             if relaxed is None:
                 continue
             proven = min(proven, length_bound(plain, counts, relaxed[2]))
+            if len(visited) <= MOST_KEPT:
+                visited.append((least + excess, counts, relaxed[2]))
             if best is None or relaxed[0] < best[0]:
                 best = (relaxed[0], counts)
             if best[0] <= floor * (1 + 1e-9):
@@ -105,8 +114,22 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     routed = route(space.demand, best[1])
     assert routed is not None
     # Networks not visited have a sum of hops of at least `least + excess`; visited ones are bounded by their lengths.
-    bound = unit * min(proven, (least + excess) / links)
-    return finish(space, best[1], routed, Bound(bound, "exhaustive enumeration"), stopped, "enumerate", work)
+    bound = min(proven, (least + excess) / links)
+    result = finish(space, best[1], routed, Bound(unit * bound, ENUMERATED), stopped, "enumerate", work)
+    if len(visited) > MOST_KEPT or result.proved_by != ENUMERATED:
+        return result
+    return replace(result, enumeration=_proof(n, degree, [each for each in visited if each[0] < bound * links]))
+
+
+def _proof(n: int, degree: int, visited: list[tuple[int, Counts, Matrix]]) -> EnumerationProof:
+    """Networks and their lengths, port by port."""
+    heads = np.zeros((len(visited), n, degree), dtype=np.int64)
+    lengths = np.zeros((len(visited), n, degree))
+    for place, (_, counts, length) in enumerate(visited):
+        for server in range(n):
+            row = np.repeat(np.arange(n), counts[server])
+            heads[place, server], lengths[place, server] = row, length[server, row]
+    return EnumerationProof(heads, lengths)
 
 
 def covers(space: Space) -> bool:

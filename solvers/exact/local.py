@@ -86,7 +86,7 @@ class _Moves:
 
     def __init__(self, networks: list[Counts], cuts: list[Matrix]) -> None:
         self.networks = networks
-        self.table = np.array([counts.ravel() for counts in networks], dtype=np.float64).reshape(len(networks), -1)
+        self.table = np.array([counts.ravel() for counts in networks], dtype=np.float64)
         self.limit = np.full(len(networks), np.inf)
         for cut in cuts:
             self.tighten(cut)

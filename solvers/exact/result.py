@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from solvers.stop import Stop
-from topoopt.core.network_problem import LengthCertificate, SourceFlow, TopologyProblem
+from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 
@@ -56,7 +56,8 @@ class TopologyResult:
         method: name in the table.
         restriction: the family searched, when it is not all topologies; empty otherwise.
         restricted_bound: lower bound on theta within that family; equals `bound` without one.
-        work: topologies routed, or branch-and-bound nodes.
+        work: topologies routed, or programs solved.
+        enumeration: what a bound by enumeration rests on, for demand 1; None for others, and where there is too much.
     """
 
     topology: Topology
@@ -72,6 +73,7 @@ class TopologyResult:
     restriction: str = ""
     restricted_bound: float = 0.0
     work: int = 0
+    enumeration: EnumerationProof | None = None
 
     @property
     def throughput(self) -> float:

@@ -112,3 +112,16 @@ class LengthCertificate:
     """
 
     lengths: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class EnumerationProof:
+    """Networks that a bound by enumeration rests on: all that have few hops, with lengths that bound each from below.
+
+    Attributes:
+        heads: int64[k, n, d], heads of every server's links in each network.
+        lengths: float64[k, n, d], not negative, of these links.
+    """
+
+    heads: NDArray[np.int64]
+    lengths: NDArray[np.float64]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
@@ -35,6 +35,7 @@ class NetworkSolution:
         instance_sha256: of the canonical instance.
         versions: of topoopt, python and the libraries that matter.
         notes: what was assumed, for people.
+        enumeration: what a bound by enumeration rests on; None for all other bounds.
         link_gbps: rate of one link, Gbit/s; None where the instance gives none.
     """
 
@@ -56,6 +57,7 @@ class NetworkSolution:
     instance_sha256: str
     versions: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+    enumeration: EnumerationProof | None = None
     link_gbps: float | None = None
 
     @property

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import TopooptError
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
@@ -21,7 +21,7 @@ from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
-from topoopt.io.network_solution_schema import FlowRow, NetworkSolutionFile, NetworkTopologyFile
+from topoopt.io.network_solution_schema import FlowRow, ListedNetworkFile, NetworkSolutionFile, NetworkTopologyFile
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
 
@@ -54,7 +54,24 @@ def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
         "lengths": solution.certificate.lengths.tolist(),
         "flow": _rows(solution.flow.flow),
         "hop_flow": None if solution.flow.by_hop is None else [_rows(part) for part in solution.flow.by_hop],
+        "enumeration": _listed(solution.enumeration),
     }
+
+
+def _listed(proof: EnumerationProof | None) -> list[dict[str, Any]] | None:
+    if proof is None:
+        return None
+    pairs = zip(proof.heads.tolist(), proof.lengths.tolist(), strict=True)
+    return [{"heads": heads, "lengths": lengths} for heads, lengths in pairs]
+
+
+def _proof(listed: list[ListedNetworkFile] | None, n: int, d: int) -> EnumerationProof | None:
+    if listed is None:
+        return None
+    heads = np.array([network.heads for network in listed], dtype=np.int64).reshape(-1, n, d)
+    return EnumerationProof(
+        heads, np.array([network.lengths for network in listed], dtype=np.float64).reshape(-1, n, d)
+    )
 
 
 def topology_document(topology: Topology) -> dict[str, Any]:
@@ -96,7 +113,7 @@ def network_solution_to_json(solution: NetworkSolution) -> str:
             if key == "flow":
                 rows = ",\n".join(f"  {_dump(row)}" for row in value)
                 lines.append(f" {_dump(key)}: [\n{rows}\n ]")
-            elif key == "hop_flow" and value is not None:
+            elif key in ("hop_flow", "enumeration") and value:
                 rows = ",\n".join(f"  {_dump(part)}" for part in value)
                 lines.append(f" {_dump(key)}: [\n{rows}\n ]")
             elif key == "topology":
@@ -147,6 +164,11 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
     faults += _flow_faults(("flow",), file.flow, n, m)
     for hop, rows in enumerate(file.hop_flow or ()):
         faults += _flow_faults(("hop_flow", hop), rows, n, m)
+    d = topology.degree
+    for index, network in enumerate(file.enumeration or ()):
+        tables: tuple[list[Any], ...] = (network.heads, network.lengths)
+        if any(len(table) != n or any(len(row) != d for row in table) for table in tables):
+            faults.append(Fault(("enumeration", index), "wrong size", allowed=f"{n} rows of {d}"))
     return faults
 
 
@@ -214,5 +236,6 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
         instance_sha256=file.instance_sha256,
         versions=tuple(file.versions.items()),
         notes=tuple(file.notes),
+        enumeration=_proof(file.enumeration, n, file.topology.degree),
         link_gbps=file.link_gbps,
     )

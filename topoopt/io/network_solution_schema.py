@@ -29,6 +29,13 @@ class NetworkTopologyFile(FileModel):
     origin: Text
 
 
+class ListedNetworkFile(FileModel):
+    """A network that a bound by enumeration rests on."""
+
+    heads: list[list[Server]]
+    lengths: list[list[Amount]]
+
+
 class NetworkSolutionFile(FileModel):
     """Result of `topoopt solve` on an instance of kind `routing` or `topology`."""
 
@@ -56,4 +63,7 @@ class NetworkSolutionFile(FileModel):
     flow: Annotated[list[FlowRow], Field(max_length=MAX_SERVERS)] = Field(description="one row for each source")
     hop_flow: Annotated[list[list[FlowRow]], Field(max_length=MAX_SERVERS)] | None = Field(
         default=None, description="under a hop limit: the flow that goes over hop 1, 2, ... of its way, as `flow` each"
+    )
+    enumeration: Annotated[list[ListedNetworkFile], Field(max_length=10_000)] | None = Field(
+        default=None, description="all networks with few hops, each with lengths of its links that bound theta on it"
     )

@@ -16,6 +16,9 @@ TWO_LAYER = "two-layer distances"
 TWO_LAYER_SERVERS = 160
 """Above this its n^3 arrays are too large."""
 
+LISTED = "link lengths of all networks with few hops"
+"""Name of a bound by enumeration that the checker lists and proves again."""
+
 _NAME = re.compile(re.escape(TWO_LAYER) + r" \((\d{1,6}) iterations\)")
 
 
@@ -30,8 +33,8 @@ def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None, iterati
     Its multipliers come from a compiled search outside of the checker; the formula holds for any.
 
     Args:
-        iterations: of that search; None: by size, which is the most there are. How many were made stands in the bound's name, so that the same
-            bound can be found again.
+        iterations: of that search; None: by size, which is the most there are. How many were made stands in
+            the bound's name, so that the same bound can be found again.
     """
     quick = quick_bound(problem)
     n = problem.servers

@@ -6,16 +6,20 @@ the two-layer formula is evaluated with come from the compiled search, since it 
 
 from __future__ import annotations
 
+import numpy as np
+
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.status import Status
-from topoopt.networks.bounds import formula_bound, quick_bound, stated_iterations
+from topoopt.networks.bounds import LISTED, formula_bound, quick_bound, stated_iterations
 from topoopt.networks.laws import Counts, check_links
 from topoopt.verify.certificates import certified_theta_bound
 from topoopt.verify.findings import Findings, Violation, differs
 from topoopt.verify.flows import check_flow, check_hops
 from topoopt.verify.hops import diameter_and_mean, hop_counts
+from topoopt.verify.regular_networks import enumeration_bound
 
 RELATIVE = 1e-9
 """Rounding forgiven in recomputed figures."""
@@ -32,7 +36,8 @@ def check_network(problem: RoutingProblem | TopologyProblem, solution: NetworkSo
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
     not looked at. What `bound` of a topology problem rests on is re-derived where it is a formula (`proved_by` says
-    which); a bound that a solver or an enumeration proved can only be held against the formulas, not re-derived.
+    which), or an enumeration that stored what it rests on; a bound that branch and bound or another enumeration proved
+    can only be held against the formulas, not re-derived.
     """
     findings = Findings()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
@@ -129,5 +134,24 @@ def _check_bound(findings: Findings, problem: RoutingProblem | TopologyProblem, 
         if not theta >= formula.value * (1 - RELATIVE):
             text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"
             findings.add("bound", text)
+        if solution.bound.proved_by == LISTED:
+            _check_listed(findings, problem, solution)
         if solution.bound.proved_by == formula.proved_by and not bound <= formula.value * (1 + FORMULA_RELATIVE):
             findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")
+
+
+def _check_listed(findings: Findings, problem: TopologyProblem, solution: NetworkSolution) -> None:
+    """A bound by enumeration: the networks are listed again, and what the lengths prove of each is looked at."""
+    demand, bound = problem.demand, solution.bound.value
+    unit = float(demand[0, 1])
+    plain = unit > 0 and bool((demand[~np.eye(len(demand), dtype=np.bool_)] == unit).all())
+    if solution.enumeration is None or not plain or problem.links is not LinkDirection.UNIDIRECTIONAL:
+        findings.add("bound", "a bound by enumeration needs its networks, uniform demand and unidirectional links")
+        return
+    try:
+        proven = unit * enumeration_bound(problem.servers, problem.degree, solution.enumeration, bound / unit)
+    except (InputError, InfeasibleError) as error:
+        findings.add("bound", f"the enumeration proves nothing: {error}")
+        return
+    if not bound <= proven * (1 + RELATIVE):
+        findings.add("bound", f"the networks listed prove {proven!r}, the solution states {bound!r}")

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from solvers.stop import Stop
-from topoopt.core.network_problem import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
+from topoopt.core.network_problem import (
+    EnumerationProof,
+    LengthCertificate,
+    RoutingProblem,
+    SourceFlow,
+    TopologyProblem,
+)
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
@@ -43,6 +49,7 @@ class Outcome:
         stopped_by: why the method ended.
         method: name of the method that ran (never `auto`).
         notes: for people.
+        enumeration: what a bound by enumeration rests on.
     """
 
     topology: Topology
@@ -53,6 +60,7 @@ class Outcome:
     stopped_by: StopReason
     method: str
     notes: tuple[str, ...] = ()
+    enumeration: EnumerationProof | None = None
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         instance_sha256=problem.sha256,
         versions=versions(),
         notes=(*problem.notes, *outcome.notes),
+        enumeration=outcome.enumeration,
         link_gbps=problem.link_gbps,
     )
     messages = tuple(f"{violation.code}: {violation.message}" for violation in check_network(problem, solution))
