@@ -69,7 +69,7 @@ class Alternation:
             InfeasibleError: no strategy found fits the memory of the servers.
             LimitError: nor was there time to look for more.
         """
-        initial, pool = self._first_pairs()
+        initial, pool, plain = self._first_pairs()
         best = self._best(*pool)
         reason: StopReason | None = self.stop.reason()
         spent = StopReason.CONVERGED
@@ -97,9 +97,9 @@ class Alternation:
             best = self._best(best, polished)
         found = self._program_steps(best, finalists)
         # Routes help either: what the programs found must not stand in the way of a better plan without them.
-        best = self._best(
-            self.topology.best_routes(best), *([] if found is best else [self.topology.best_routes(found)])
-        )
+        # So do those of plain data parallelism, which otherwise could end ahead of a plan that beat it before.
+        distinct = list({id(each): each for each in (best, found, *plain)}.values())
+        best = self._best(*(self.topology.best_routes(each) for each in distinct))
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
         return LoopResult(
@@ -112,8 +112,12 @@ class Alternation:
             notes=(f"start: {best.origin}",),
         )
 
-    def _first_pairs(self) -> tuple[Candidate, list[Candidate]]:
-        """Every start on the topologies that suit it; the reference's start, and the best pair of each start."""
+    def _first_pairs(self) -> tuple[Candidate, list[Candidate], list[Candidate]]:
+        """Every start on the topologies that suit it.
+
+        Returns:
+            The reference's start, the best pairs of start and topology, and that of data parallelism if it fits.
+        """
         n = self.cluster.servers
         starts: list[Start] = list(starting_strategies(self.cluster, self.workload))
         first = Start("data parallel", data_parallel(n, self.workload))
@@ -129,8 +133,9 @@ class Alternation:
                 self.log.step("start", 0, pool[-1].iteration_time_ms)
             if self.stop.reason() is not None:
                 break
+        plain = [candidate for candidate in pool if candidate.origin == first.name and feasible]
         pool.sort(key=lambda candidate: candidate.iteration_time_ms)
-        return initial, pool[: self.settings.beam]
+        return initial, pool[: self.settings.beam], plain
 
     def _topology_step(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy found: keep the topology unless another is better."""

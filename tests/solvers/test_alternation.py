@@ -50,6 +50,18 @@ def test_every_method_returns_a_plan_that_passes_the_checker(method, links, n, d
     assert result.proposals <= 120
 
 
+@pytest.mark.parametrize("links", list(LinkDirection))
+@pytest.mark.parametrize("gbps", [1.0, 10.0, 25.0, 100.0])
+def test_the_loop_is_never_worse_than_data_parallelism(links, gbps):
+    """A method that searches more returns no slower plan than the one that keeps data parallelism."""
+    cluster, workload = Cluster(4, 1, 2, gbps, links), job(4)
+    times = {
+        method: run_method(method, cluster, workload, budget=200, seed=0, stop=Stop()).iteration_time_ms
+        for method in ("data-parallel", "alternating")
+    }
+    assert times["alternating"] <= times["data-parallel"]
+
+
 def test_convergence_points_only_improve():
     """Times in the log fall, proposals grow, and the last one is the result."""
     cluster, workload = Cluster(8, 2, 3, 50.0), job(8)

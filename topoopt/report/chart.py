@@ -66,8 +66,9 @@ def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
             line = element("path", d=f"M{path}", class_=f"run {colour(place)}")
             box = f"0 0 1000 {HEIGHT:.0f}"
             shapes.append(element("svg", line, viewBox=box, preserveAspectRatio="none", width="100%", height=HEIGHT))
+    radius = _radius(series)
     for place, one in enumerate(series):
-        shapes += [_dot(point, x, y, colour(place)) for point in one.points]
+        shapes += [_dot(point, x, y, colour(place), radius) for point in one.points]
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
 
 
@@ -97,7 +98,7 @@ def box_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
         spread = 0.22 * width
         for number, point in enumerate(one.points):
             shift = spread * (2 * ((number * 0.618034) % 1.0) - 1)
-            shapes.append(_dot(point, x, y, colour(place), at=x.at(place) + shift))
+            shapes.append(_dot(point, x, y, colour(place), _radius(series), at=x.at(place) + shift))
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
 
 
@@ -135,9 +136,17 @@ def _height(value: float, y: Axis) -> float:
     return base - (base - TOP) * y.at(value)
 
 
-def _dot(point: Point, x: Axis, y: Axis, css: str, *, at: float | None = None) -> Markup:
+def _radius(series: Sequence[Series]) -> float:
+    """Smaller dots where there are many."""
+    points = sum(len(one.points) for one in series)
+    return 4.0 if points <= 200 else 3.0 if points <= 600 else 2.0
+
+
+def _dot(point: Point, x: Axis, y: Axis, css: str, radius: float, *, at: float | None = None) -> Markup:
     place = percentage(x.at(point.x) if at is None else at)
-    dot = element("circle", element("title", point.tip), cx=place, cy=_height(point.y, y), r=4.0, class_=f"dot {css}")
+    dot = element(
+        "circle", element("title", point.tip), cx=place, cy=_height(point.y, y), r=radius, class_=f"dot {css}"
+    )
     return dot if point.href is None else element("a", dot, href=point.href)
 
 

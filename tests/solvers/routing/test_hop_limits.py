@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from itertools import pairwise
 
@@ -112,7 +113,7 @@ def problems(draw: st.DrawFn) -> tuple[Topology, Matrix, int]:
 @given(case=problems(), hop_price=st.sampled_from([0.0, 0.3, 7.0]))
 @settings(derandomize=True, max_examples=60, deadline=None)
 def test_methods_reach_the_optimum_over_all_paths(case: tuple[Topology, Matrix, int], hop_price: float) -> None:
-    """Arc formulation by two solvers and path generation agree with all paths listed; flow, hops and bound are proven."""
+    """Arc formulation by two solvers and path generation agree with all paths listed; flow and bound are proven."""
     topology, demand, limit = case
     optimum = least_objective(topology, demand, limit, hop_price)
     for method in ("simplex", "ipx", "path-generation"):
@@ -152,7 +153,7 @@ def test_a_longer_limit_never_hurts_and_a_wide_one_says_nothing() -> None:
         route(topology, demand, max_hops=1)
     needed = int(str(said.value).rsplit(maxsplit=2)[1])
     thetas = [route(topology, demand, max_hops=hops).theta for hops in range(needed, 12)]
-    assert all(later <= before * (1 + 1e-6) for before, later in zip(thetas, thetas[1:], strict=False))
+    assert all(later <= before * (1 + 1e-6) for before, later in itertools.pairwise(thetas))
     assert thetas[-1] == pytest.approx(free.theta, rel=1e-6)
     assert route(topology, demand, max_hops=11).flow.by_hop is None
     assert "0 -> " in str(said.value)
