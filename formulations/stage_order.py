@@ -26,8 +26,8 @@ Short       X[b, s] = sum of y[b, j] - y[b, j-1] over the stages j of slot s: bl
         devices     sum_s g[s, q] = count[q]
 
 Variants. Communication overlapped: (4) twice, without h and with h alone. GPipe: (4) for each phase. CPUs of the pool:
-(4) without h. Interleaved stages: J = q k, slot s has the stages s, s + k, ...; the group of a slot is known, and then g
-is not there and (4), (5) stand without it, (6) is X <= 0. Free sets: x[b, s] in {0, 1} in place of y, and
+(4) without h. Interleaved stages: J = q k, slot s has the stages s, s + k, ...; the group of a slot is known, and then
+g is not there and (4), (5) stand without it, (6) is X <= 0. Free sets: x[b, s] in {0, 1} in place of y, and
     (8) somewhere   sum_s x[b, s] = 1
 in place of (1), (2); block number r may only use the first r + 1 slots of each group, for among like devices the
 one with the i-th smallest least block can be called the i-th.
@@ -240,9 +240,7 @@ def _loads(rows: Rows, data: StageOrder, slot: int, group: int) -> None:
             for b in range(data.blocks):
                 terms += _member(rows, data, b, slot, float(work[b]))
         if communication and not data.group_host[group]:
-            terms += [
-                (rows.at("h", t, slot), net.cost_ms) for t, net in enumerate(data.nets) if net.phase in phases
-            ]
+            terms += [(rows.at("h", t, slot), net.cost_ms) for t, net in enumerate(data.nets) if net.phase in phases]
         kind = "" if not data.overlapped else "_compute" if compute else "_communication"
         if data.group_of_slot is None:
             terms.append((rows.at("g", slot, group), big))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from formulations.arrays import LpArrays
 
 MOST_DENOMINATOR = 10**6
-MOST_COEFFICIENT = 2**40
+MOST_COEFFICIENT = 2**50
 _SLACK = 1e-9
 
 

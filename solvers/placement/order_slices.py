@@ -64,7 +64,7 @@ def random_order(graph: StageGraph, rng: np.random.Generator | None) -> list[int
 def late_sources(graph: StageGraph, order: list[int]) -> list[int]:
     """The same order with every block without predecessors moved to just before its first successor."""
     place = {block: i for i, block in enumerate(order)}
-    first = {block: i for block, i in place.items()}
+    first = dict(place)
     has_before = {int(b) for _, b in graph.order}
     soonest: dict[int, int] = {}
     for a, b in graph.order.tolist():
@@ -138,7 +138,9 @@ class SegmentCosts:
         return np.asarray(cost)
 
 
-def _states(counts: list[int], *, fixed: tuple[int, ...] | None) -> Iterator[tuple[tuple[int, ...], int, tuple[int, ...]]]:
+def _states(
+    counts: list[int], *, fixed: tuple[int, ...] | None
+) -> Iterator[tuple[tuple[int, ...], int, tuple[int, ...]]]:
     """Steps (from, group, to) of used devices, in an order in which every `from` comes before as a `to`."""
     if fixed is not None:
         used = [0] * len(counts)
@@ -154,7 +156,9 @@ def _states(counts: list[int], *, fixed: tuple[int, ...] | None) -> Iterator[tup
                 yield before, group, used_now
 
 
-def best_slices(cost: list[Float], counts: list[int], fixed: tuple[int, ...] | None) -> tuple[float, list[int], list[int]]:
+def best_slices(
+    cost: list[Float], counts: list[int], fixed: tuple[int, ...] | None
+) -> tuple[float, list[int], list[int]]:
     """Least largest cost of segments that cover the order: (value, ends of the segments, group of each).
 
     Args:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formulations.stage_graph import StageGraph, stage_graph
-from formulations.stage_order import StageOrder, build_arrays, positions_of, rounded_down, start_values
+from formulations.stage_order import (
+    StageOrder,
+    build_arrays,
+    first_slots,
+    positions_of,
+    rounded_down,
+    start_values,
+)
 from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.local_search import improved
-from solvers.placement.order_slices import Slices, late_sources, random_order, slice_order
+from solvers.placement.order_slices import COARSE, THRESHOLDS, late_sources, random_order, slice_order
 from solvers.placement.reduce import reduced
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
@@ -30,31 +37,6 @@ ORDER_WORK = 4e8
 
 MOST_ORDERS = 60
 
-EXACT_UP_TO = 60_000
-"""Columns of the stage-order program up to which it is worth a try."""
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A placement and what is proven.
-
-    Attributes:
-        device: int32[operators].
-        stage: int32[operators], None for free sets.
-        bound: lower bound on the objective; `proved_by` says how.
-        stopped_by: why it ended.
-        method: what ran.
-        blocks: of the stage graph after reductions.
-    """
-
-    device: NDArray[np.int32]
-    stage: NDArray[np.int32] | None
-    bound: float
-    proved_by: str
-    stopped_by: StopReason
-    method: str
-    blocks: int
-
 
 @dataclass(frozen=True, eq=False)
 class Positions:
@@ -62,6 +44,12 @@ class Positions:
 
     stage: Int
     group: Int
+
+
+def program_columns(problem: PlacementProblem) -> int:
+    """About how many columns the stage-order program has, before reductions."""
+    settings = settings_of(problem)
+    return (len(problem.colocated()) * settings.stages_per_device + len(problem.tensors)) * len(problem.devices)
 
 
 def settings_of(problem: PlacementProblem) -> Throughput:
@@ -120,8 +108,12 @@ class Search:
         if value < self.value:
             self.best, self.value = positions, value
 
-    def result(self, bound: float, proved_by: str, stopped_by: StopReason, method: str) -> Found:
-        """What is known now.
+    def closed(self) -> bool:
+        """Whether the best placement meets the work bound."""
+        return self.value <= work_bound(self.graph, self.settings) * (1 + ROUNDING)
+
+    def placement(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Device and stage of every operator, of the best placement.
 
         Raises:
             LimitError: nothing was found.
@@ -129,35 +121,51 @@ class Search:
         if self.best is None:
             raise LimitError("no placement was found within the limit")
         device, stage = to_devices(self.graph, self.settings, self.best)
-        ordered = self.settings.stages is not StageShape.FREE
-        floor = work_bound(self.graph, self.settings)
-        if floor >= bound:
-            bound, proved_by = floor, "work of the devices and of the largest block"
-        return Found(
-            device, stage.astype(np.int32) if ordered else None, bound, proved_by, stopped_by, method, self.graph.size
-        )
+        return device, stage.astype(np.int32)
 
 
 def slice_orders(search: Search, seed: int, deadline: float | None) -> None:
-    """Offer the best slices of several topological orders."""
+    """Offer the best slices of several topological orders; free sets start from contiguous ones."""
     graph, settings = search.graph, search.settings
+    free = settings.stages is StageShape.FREE
+    if free:
+        contiguous = replace(settings, stages=StageShape.CONTIGUOUS)
+        graph = stage_graph(replace(search.problem, objective=contiguous))
     fixed = None if settings.stages is StageShape.CONTIGUOUS else fixed_groups(graph)
-    ordered = graph
-    work = min(graph.size, 1500) ** 2 * graph.devices * (24 if settings.schedule is Schedule.GPIPE else 1)
-    count = int(np.clip(ORDER_WORK / max(work, 1), 3, MOST_ORDERS))
+    tables = graph.devices * (THRESHOLDS if settings.schedule is Schedule.GPIPE else 1)
+    count = int(np.clip(ORDER_WORK / max(min(graph.size, COARSE) ** 2 * tables, 1), 3, MOST_ORDERS))
     rng = np.random.default_rng(seed)
     for trial in range(count):
-        order = random_order(ordered, None if trial == 0 else rng)
+        order = random_order(graph, None if trial == 0 else rng)
         if trial % 2:
-            order = late_sources(ordered, order)
+            order = late_sources(graph, order)
         found = slice_order(graph, settings, order, fixed)
-        search.offer(None if found is None else _positions(graph, settings, found))
+        if found is not None:
+            stage = _onto(search.graph, graph, found.stage) if free else found.stage
+            search.offer(Positions(stage, found.group))
         if deadline is not None and time.monotonic() > deadline:
             return
 
 
-def _positions(graph: StageGraph, settings: Throughput, found: Slices) -> Positions:
-    return Positions(found.stage, found.group)
+def _onto(graph: StageGraph, other: StageGraph, stage: Int) -> Int:
+    """Stages of the blocks of one graph as those of another, whose blocks are parts of the first one's."""
+    at = {operator: int(stage[b]) for b, operators in enumerate(other.blocks) for operator in operators}
+    return np.array([at[operators[0]] for operators in graph.blocks], dtype=np.int64)
+
+
+def polish(search: Search, seed: int) -> None:
+    """Offer what local search makes of the best placement."""
+    if search.best is None:
+        return
+    graph, settings, k = search.graph, search.settings, search.graph.devices
+    stages = k * settings.stages_per_device if settings.stages is StageShape.INTERLEAVED else k
+    slots = [stage % k for stage in range(stages)]
+    group = search.best.group if settings.stages is StageShape.CONTIGUOUS else np.array(fixed_groups(graph))
+    steps = int(np.clip(2_000_000 // (graph.size + 10 * k), 2_000, 40_000))
+    rng = np.random.default_rng(seed)
+    for _ in range(2):
+        stage = improved(graph, settings, search.best.stage, slots, group.tolist(), rng, steps)
+        search.offer(Positions(stage, group))
 
 
 def stage_order(search: Search, upper: float) -> StageOrder:
@@ -188,3 +196,48 @@ def stage_order(search: Search, upper: float) -> StageOrder:
         lower=work_bound(graph, settings),
         upper=upper,
     )
+
+
+def rounding_unit(data: StageOrder, value: float) -> float:
+    """A power of two, so small that rounding down all terms of a load loses at most ROUNDING of the value."""
+    terms = 2 * (data.blocks + len(data.nets)) + 1
+    return float(2.0 ** math.floor(math.log2(max(value, 1e-9) * ROUNDING / terms)))
+
+
+def normal_form(search: Search, data: StageOrder, best: Positions) -> Positions:
+    """The same placement with like slots of free sets in order of their first blocks, as the program wants it."""
+    if data.slot_of_stage is not None or data.group_of_slot is None:
+        return best
+    new: dict[int, int] = {}
+    for slots in first_slots(data):
+        used = [s for s in dict.fromkeys(best.stage.tolist()) if s in slots]
+        rest = [s for s in slots if s not in used]
+        new.update(zip([*used, *rest], slots, strict=True))
+    return Positions(np.array([new[s] for s in best.stage.tolist()]), best.group)
+
+
+def prove(search: Search, backend: str, limits: SolverLimits) -> tuple[float, str, StopReason]:
+    """Solve the stage-order program, offer what it finds; the bound it proves, by whom, and why it stopped.
+
+    Times are rounded down to whole units, so that the least load of the program is a lower bound in exact arithmetic.
+
+    Raises:
+        InfeasibleError: proven that nothing fits.
+    """
+    upper = search.value if math.isfinite(search.value) else math.inf
+    data = stage_order(search, upper)
+    scale = upper if math.isfinite(upper) else float(data.work.max(axis=2).sum()) or 1.0
+    unit = rounding_unit(data, scale)
+    rounded = rounded_down(data, unit) if backend == "cp-sat" else data
+    program = build_arrays(rounded)
+    start = None
+    if search.best is not None:
+        best = normal_form(search, data, search.best)
+        start = start_values(rounded, program, best.stage, best.group)
+    result = solve_guarded(backend, program, limits, start=start)
+    if result.status is Status.INFEASIBLE and search.best is None:
+        raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
+    if result.x is not None:
+        search.offer(Positions(*positions_of(rounded, program, result.x)))
+    bound = 0.0 if result.bound is None else result.bound * (unit if rounded.whole else 1.0)
+    return bound, f"stage-order program, {backend}", result.stopped_by

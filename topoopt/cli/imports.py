@@ -46,6 +46,9 @@ def _sizes(texts: list[str]) -> dict[str, int]:
 def positive(name: str, value: float | None) -> None:
     """Refuse an option that is no positive finite number; None is not given."""
     if value is not None and not 0 < value < float("inf"):
+def require_positive(name: str, value: float) -> None:
+    """Refuse an option that is not a positive finite number."""
+    if not 0 < value < float("inf"):
         raise InputError([Problem("must be a positive finite number", path=name, value=str(value))])
 
 
@@ -129,6 +132,7 @@ def flexnet_profile(
         if element not in ("actual", "flexnet"):
             raise InputError([Problem("unknown element sizes", value=element, allowed="actual, flexnet")])
         positive("--link-gbps", link_gbps)
+        require_positive("--link-gbps", link_gbps)
         profile = read_profile(file)
         workload = workload_from_profile(
             model,
@@ -170,6 +174,7 @@ def flexnet_taskgraph(
         from topoopt.io.taskgraph_workload import local_allreduce_gbps, workload_of_taskgraph
 
         positive("--link-gbps", link_gbps)
+        require_positive("--link-gbps", link_gbps)
         content = read_flexnet_taskgraph(file)
         workload = workload_of_taskgraph(content)
         local_gbps = local_allreduce_gbps(content.graph)

@@ -33,9 +33,7 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> t
         if isinstance(problem.objective, Throughput):
             settings = problem.objective
             findings.guard("stages", "the stages", lambda: _check_stages(findings, problem, solution, device[0]))
-            findings.guard(
-                "loads", "the loads", lambda: _check_loads(findings, problem, settings, solution, device[0])
-            )
+            findings.guard("loads", "the loads", lambda: _check_loads(findings, problem, settings, solution, device[0]))
     findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
     return findings.violations()
 
@@ -54,9 +52,7 @@ def _check_identity(findings: Findings, problem: PlacementProblem, solution: Pla
             findings.add(code, f"the solution has other {name} than the instance")
 
 
-def _placed(
-    findings: Findings, problem: PlacementProblem, solution: PlacementSolution
-) -> list[NDArray[np.int64]]:
+def _placed(findings: Findings, problem: PlacementProblem, solution: PlacementSolution) -> list[NDArray[np.int64]]:
     """The device of every operator, if it can be evaluated at all; empty otherwise."""
     device = int_array(solution.device, 1)
     if device is None or len(device) != len(problem.operators):
@@ -74,7 +70,10 @@ def _placed(
     )
     home: dict[str, int] = {}
     for index, operator in enumerate(problem.operators):
-        if operator.colocation is not None and home.setdefault(operator.colocation, int(device[index])) != device[index]:
+        if (
+            operator.colocation is not None
+            and home.setdefault(operator.colocation, int(device[index])) != device[index]
+        ):
             findings.add("colocation", f"{operator.name!r} is apart from the others of {operator.colocation!r}")
     return [] if wrong else [device]
 
@@ -126,7 +125,9 @@ def _check_stages(
         findings.add_each(
             "stages", wrong, lambda i: f"stage {stage[i]} of {problem.operators[i].name!r} belongs to another device"
         )
-    elif len({*zip(stage.tolist(), device.tolist(), strict=True)}) != max(len(set(stage.tolist())), len(set(device.tolist()))):
+    elif len({*zip(stage.tolist(), device.tolist(), strict=True)}) != max(
+        len(set(stage.tolist())), len(set(device.tolist()))
+    ):
         findings.add("stages", "stages and devices do not correspond one to one")
     for before, after in order_edges(problem):
         if stage[before] > stage[after]:

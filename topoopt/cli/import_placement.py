@@ -1,0 +1,103 @@
+"""`topoopt import dnn-partitioning` and `topoopt import job`: placement instances from graphs of others and of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from topoopt.cli.imports import OutOption, app, name_of, require_positive
+from topoopt.cli.output import JsonOption, Output
+from topoopt.core.errors import InputError, Problem
+
+ObjectiveOption = Annotated[str, typer.Option(help="throughput or latency.")]
+NameOption = Annotated[str | None, typer.Option(help="Name of the instance; default: of the file.")]
+
+
+def _require_objective(objective: str) -> None:
+    if objective not in ("throughput", "latency"):
+        allowed = "throughput, latency"
+        raise InputError([Problem("unknown objective", path="--objective", value=objective[:80], allowed=allowed)])
+
+
+def _write(document: dict[str, Any], out: Path, output: Output) -> int:
+    from topoopt.io.instance_file import read_instance, write_instance
+
+    write_instance(document, out)
+    problem: Any = read_instance(out)
+    summary = {
+        "instance": str(out),
+        "kind": problem.kind,
+        "objective": problem.objective.name,
+        "operators": len(problem.operators),
+        "tensors": len(problem.tensors),
+        "devices": len(problem.devices),
+        "servers": len(problem.servers),
+    }
+    text = (
+        f"written: {out} ({summary['operators']} operators, {summary['tensors']} tensors, "
+        f"{summary['devices']} devices in {summary['servers']} servers)"
+    )
+    output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
+    return 0
+
+
+@app.command("dnn-partitioning")
+def dnn_partitioning(
+    file: Annotated[Path, typer.Argument(help="Graph (JSON) of msr-fiddle/dnn-partitioning.")],
+    objective: ObjectiveOption,
+    out: OutOption,
+    comm_scale: Annotated[float, typer.Option(help="Factor on all transfer times.")] = 1.0,
+    devices: Annotated[int | None, typer.Option(min=1, max=1024, help="Accelerators; default: of the file.")] = None,
+    no_cpu: Annotated[bool, typer.Option("--no-cpu", help="Leave the CPU pool of the file out.")] = False,
+    name: NameOption = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """An operator graph of Tarnawski et al. (NeurIPS 2020), to be placed."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.io.dnn_partitioning import placement_document
+
+        _require_objective(objective)
+        require_positive("--comm-scale", comm_scale)
+        document = placement_document(
+            file,
+            objective=objective,
+            name=name or name_of(file),
+            comm_scale=comm_scale,
+            devices=devices,
+            cpu=not no_cpu,
+        )
+        return _write(document, out, output)
+
+    output.run(command)
+
+
+@app.command("job")
+def job(
+    file: Annotated[Path, typer.Argument(help="Instance of kind co-optimisation.")],
+    objective: ObjectiveOption,
+    out: OutOption,
+    inference: Annotated[bool, typer.Option("--inference", help="Forward operators only.")] = False,
+    name: NameOption = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """The job of a co-optimisation instance, every operator whole on one server of its cluster, to be placed."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.io.instance_file import read_instance
+        from topoopt.io.placement_job import job_document
+
+        _require_objective(objective)
+        problem: Any = read_instance(file)
+        if problem.kind != "co-optimisation":
+            allowed = "co-optimisation"
+            raise InputError([Problem("no job in this kind", file=str(file), value=problem.kind, allowed=allowed)])
+        return _write(
+            job_document(problem, objective=objective, name=name or name_of(file), training=not inference), out, output
+        )
+
+    output.run(command)
