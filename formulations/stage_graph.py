@@ -72,6 +72,12 @@ class StageGraph:
         return sum(len(group.devices) for group in self.groups)
 
 
+def device_slots(graph: StageGraph) -> tuple[int, ...]:
+    """Group of each device, in file order."""
+    group_of = {device: q for q, group in enumerate(graph.groups) for device in group.devices}
+    return tuple(group_of[device] for device in range(graph.devices))
+
+
 def device_groups(problem: PlacementProblem) -> tuple[DeviceGroup, ...]:
     """Devices by class, memory and pool, in order of their first member."""
     found: dict[tuple[int, int | None, bool], list[int]] = {}

@@ -9,28 +9,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.stage_graph import StageGraph, stage_graph
-from formulations.stage_order import (
-    StageOrder,
-    build_arrays,
-    first_slots,
-    positions_of,
-    rounded_down,
-    start_values,
-)
+from formulations.stage_graph import StageGraph, device_slots, stage_graph
+from formulations.stage_order import StageOrder, data_of, first_slots, rounded_down
+from formulations.stage_order_arrays import build_arrays, positions_of, start_values
 from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.local_search import improved
 from solvers.placement.order_slices import COARSE, THRESHOLDS, late_sources, random_order, slice_order
 from solvers.placement.reduce import reduced
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
+from topoopt.core.placement import PlacementProblem, Schedule, StageShape, Throughput
 from topoopt.core.status import Status, StopReason
 from topoopt.simulate.stage_loads import device_loads, max_load_ms
 
 Int = NDArray[np.int64]
 
-ROUNDING = 1e-8
-"""Part of the objective that rounding times down to whole units may lose in all."""
+ROUNDINGS = (1e-6, 1e-8)
+"""Parts of the objective that rounding times down to whole units may lose in all (what it does lose is far less).
+
+Much finer units make coefficients beyond 10^12, with which CP-SAT 9.15 was seen to call feasible programs infeasible.
+"""
+
+CLOSED = 1e-7
+"""Relative gap at which nothing is left to prove."""
+
+LEAST_S = 0.2
+"""Time below which a solver is not started."""
 
 ORDER_WORK = 4e8
 """Table entries that the orders tried may take together: about a second."""
@@ -66,12 +69,6 @@ def work_bound(graph: StageGraph, settings: Throughput) -> float:
         fastest = graph.time_ms[phase].sum(axis=0).min(axis=1)
         total += max(float(fastest.sum()) / graph.devices, float(fastest.max(initial=0.0)))
     return total
-
-
-def fixed_groups(graph: StageGraph) -> tuple[int, ...]:
-    """Group of each device, in file order."""
-    group_of = {device: q for q, group in enumerate(graph.groups) for device in group.devices}
-    return tuple(group_of[device] for device in range(graph.devices))
 
 
 def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> tuple[NDArray[np.int32], Int]:
@@ -110,7 +107,7 @@ class Search:
 
     def closed(self) -> bool:
         """Whether the best placement meets the work bound."""
-        return self.value <= work_bound(self.graph, self.settings) * (1 + ROUNDING)
+        return self.value <= work_bound(self.graph, self.settings) * (1 + CLOSED)
 
     def placement(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Device and stage of every operator, of the best placement.
@@ -131,7 +128,7 @@ def slice_orders(search: Search, seed: int, deadline: float | None) -> None:
     if free:
         contiguous = replace(settings, stages=StageShape.CONTIGUOUS)
         graph = stage_graph(replace(search.problem, objective=contiguous))
-    fixed = None if settings.stages is StageShape.CONTIGUOUS else fixed_groups(graph)
+    fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
     tables = graph.devices * (THRESHOLDS if settings.schedule is Schedule.GPIPE else 1)
     count = int(np.clip(ORDER_WORK / max(min(graph.size, COARSE) ** 2 * tables, 1), 3, MOST_ORDERS))
     rng = np.random.default_rng(seed)
@@ -160,7 +157,7 @@ def polish(search: Search, seed: int) -> None:
     graph, settings, k = search.graph, search.settings, search.graph.devices
     stages = k * settings.stages_per_device if settings.stages is StageShape.INTERLEAVED else k
     slots = [stage % k for stage in range(stages)]
-    group = search.best.group if settings.stages is StageShape.CONTIGUOUS else np.array(fixed_groups(graph))
+    group = search.best.group if settings.stages is StageShape.CONTIGUOUS else np.array(device_slots(graph))
     steps = int(np.clip(2_000_000 // (graph.size + 10 * k), 2_000, 40_000))
     rng = np.random.default_rng(seed)
     for _ in range(2):
@@ -168,43 +165,13 @@ def polish(search: Search, seed: int) -> None:
         search.offer(Positions(stage, group))
 
 
-def stage_order(search: Search, upper: float) -> StageOrder:
-    """Data of the stage-order program; blocks slower than the incumbent on a class cannot be there."""
-    graph, settings, k = search.graph, search.settings, search.graph.devices
-    gpipe = settings.schedule is Schedule.GPIPE
-    times = graph.time_ms.copy()
-    if not gpipe:
-        times[:, times.sum(axis=0) > upper] = np.inf
-    known = settings.stages is not StageShape.CONTIGUOUS or len(graph.groups) == 1
-    slots: tuple[int, ...] | None = tuple(range(k))
-    if settings.stages is StageShape.INTERLEAVED:
-        slots = tuple(j % k for j in range(k * settings.stages_per_device))
-    elif settings.stages is StageShape.FREE:
-        slots = None
-    return StageOrder(
-        time=times,
-        memory=graph.memory_bytes.astype(np.float64),
-        order=graph.order,
-        nets=graph.nets,
-        slot_of_stage=slots,
-        group_of_slot=fixed_groups(graph) if known else None,
-        group_count=tuple(len(group.devices) for group in graph.groups),
-        group_memory=tuple(float("inf") if g.memory_bytes is None else float(g.memory_bytes) for g in graph.groups),
-        group_host=tuple(group.host for group in graph.groups),
-        gpipe=gpipe,
-        overlapped=settings.communication is Communication.OVERLAPPED,
-        lower=work_bound(graph, settings),
-        upper=upper,
-    )
-
-
-def rounding_unit(data: StageOrder, value: float) -> float:
-    """A power of two, so small that rounding down all terms of a load loses at most ROUNDING of the value."""
+def rounding_unit(data: StageOrder, value: float, rounding: float) -> float:
+    """A power of two, so small that rounding down all terms of a load loses at most this part of the value."""
     terms = 2 * (data.blocks + len(data.nets)) + 1
-    return float(2.0 ** math.floor(math.log2(max(value, 1e-9) * ROUNDING / terms)))
+    return float(2.0 ** math.floor(math.log2(max(value, 1e-9) * rounding / terms)))
 
 
-def normal_form(search: Search, data: StageOrder, best: Positions) -> Positions:
+def normal_form(data: StageOrder, best: Positions) -> Positions:
     """The same placement with like slots of free sets in order of their first blocks, as the program wants it."""
     if data.slot_of_stage is not None or data.group_of_slot is None:
         return best
@@ -219,25 +186,42 @@ def normal_form(search: Search, data: StageOrder, best: Positions) -> Positions:
 def prove(search: Search, backend: str, limits: SolverLimits) -> tuple[float, str, StopReason]:
     """Solve the stage-order program, offer what it finds; the bound it proves, by whom, and why it stopped.
 
-    Times are rounded down to whole units, so that the least load of the program is a lower bound in exact arithmetic.
+    For CP-SAT times are rounded down to whole units, so that the least load of the program is a lower bound in exact
+    arithmetic; if the gap that rounding leaves is too large, once more with smaller units.
 
     Raises:
         InfeasibleError: proven that nothing fits.
     """
-    upper = search.value if math.isfinite(search.value) else math.inf
-    data = stage_order(search, upper)
-    scale = upper if math.isfinite(upper) else float(data.work.max(axis=2).sum()) or 1.0
-    unit = rounding_unit(data, scale)
-    rounded = rounded_down(data, unit) if backend == "cp-sat" else data
-    program = build_arrays(rounded)
+    proved_by = f"stage-order program, {backend}"
+    best, stopped_by = 0.0, StopReason.CONVERGED
+    began = time.monotonic()
+    for rounding in ROUNDINGS if backend == "cp-sat" else (0.0,):
+        left = None if limits.time_s is None else limits.time_s - (time.monotonic() - began)
+        if left is not None and left < LEAST_S:
+            return best, proved_by, StopReason.TIME
+        bound, stopped_by = _proven(search, backend, rounding, replace(limits, time_s=left))
+        best = max(best, bound)
+        if stopped_by is not StopReason.CONVERGED or search.value - best <= CLOSED * search.value:
+            break
+    return best, proved_by, stopped_by
+
+
+def _proven(search: Search, backend: str, rounding: float, limits: SolverLimits) -> tuple[float, StopReason]:
+    """One solve: (bound, why it stopped); times in whole units unless `rounding` is 0."""
+    data = data_of(search.graph, search.settings, lower=work_bound(search.graph, search.settings), upper=search.value)
+    unit = 1.0
+    if rounding:
+        scale = search.value if math.isfinite(search.value) else float(data.work.max(axis=2).sum())
+        unit = rounding_unit(data, scale, rounding)
+        data = rounded_down(data, unit)
+    program = build_arrays(data)
     start = None
     if search.best is not None:
-        best = normal_form(search, data, search.best)
-        start = start_values(rounded, program, best.stage, best.group)
+        best = normal_form(data, search.best)
+        start = start_values(data, program, best.stage, best.group)
     result = solve_guarded(backend, program, limits, start=start)
     if result.status is Status.INFEASIBLE and search.best is None:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
     if result.x is not None:
-        search.offer(Positions(*positions_of(rounded, program, result.x)))
-    bound = 0.0 if result.bound is None else result.bound * (unit if rounded.whole else 1.0)
-    return bound, f"stage-order program, {backend}", result.stopped_by
+        search.offer(Positions(*positions_of(data, program, result.x)))
+    return (0.0 if result.bound is None else result.bound * unit), result.stopped_by
