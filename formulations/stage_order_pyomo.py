@@ -23,8 +23,8 @@ def build_pyomo(data: StageOrder) -> Any:
             model.add_component(name, pyo.Var(domain=number, bounds=(0.0, top)))
         model.objective = pyo.Objective(expr=model.forward + model.backward)
     else:
-        model.load = pyo.Var(domain=number, bounds=(data.lower, top))
-        model.objective = pyo.Objective(expr=model.load)
+        model.busiest = pyo.Var(domain=number, bounds=(data.lower, top))  # Pyomo has taken the name load
+        model.objective = pyo.Objective(expr=model.busiest)
     model.h = pyo.Var(range(len(data.nets)), slots, domain=number, bounds=(0.0, 1.0))
     if chosen:
         model.g = pyo.Var(slots, groups, domain=pyo.Binary)
@@ -57,7 +57,6 @@ def build_pyomo(data: StageOrder) -> Any:
     for name, phases, compute, communication in load_rows(data):
         kind = "" if not data.overlapped else "_compute" if compute else "_communication"
         rows = pyo.Constraint(pyo.Any)
-        # a variable of the model may have the name of the rows
         model.add_component(f"{name}{kind}_rows", rows)
         for s, q in places:
             pays = communication and not data.group_host[q]
@@ -66,7 +65,7 @@ def build_pyomo(data: StageOrder) -> Any:
             work = sum(float(data.work[phase, b, q]) * inside(b, s) for b in blocks for phase in phases if compute)
             sent = sum(net.cost_ms * model.h[t, s] for t, net in enumerate(data.nets) if net.phase in phases and pays)
             slack = most_load(data, q, phases) * (1.0 - model.g[s, q]) if chosen else 0.0
-            rows[key(s, q)] = work + sent - getattr(model, name) - slack <= 0.0
+            rows[key(s, q)] = work + sent - getattr(model, "busiest" if name == "load" else name) - slack <= 0.0
     model.memory = pyo.Constraint(pyo.Any)
     model.support = pyo.Constraint(pyo.Any)
     for s, q in places:
