@@ -41,6 +41,10 @@ ORDER_WORK = 4e8
 MOST_ORDERS = 60
 
 
+WORK = "work of the devices and of the largest block"
+"""What proves `work_bound`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Positions:
     """int64[blocks] stage of each block (slot, for free sets), and int64[slots] group of each slot."""

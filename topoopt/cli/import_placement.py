@@ -101,3 +101,37 @@ def job(
         )
 
     output.run(command)
+
+
+@app.command("expert-split")
+def expert_split(
+    instance: Annotated[Path, typer.Argument(help="Instance of kind placement, from `import dnn-partitioning`.")],
+    file: Annotated[Path, typer.Argument(help="Split (JSON) of msr-fiddle/dnn-partitioning, by a human expert.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Solution file to write.")],
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """A split made by hand, evaluated and checked: a solution file; exit code 6 if it breaks a rule."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.cli.kinds import exit_code
+        from topoopt.io.dnn_partitioning import read_expert_split
+        from topoopt.io.instance_file import read_instance
+        from topoopt.io.placement_solution_file import write_placement_solution
+        from topoopt.placements.given import evaluate_given
+
+        problem: Any = read_instance(instance)
+        if problem.kind != "placement":
+            raise InputError([Problem("no placement", file=str(instance), value=problem.kind, allowed="placement")])
+        solution = evaluate_given(problem, read_expert_split(file), "expert-split")
+        write_placement_solution(solution, out)
+        summary = {
+            "solution": str(out),
+            "max_load_ms": solution.objective.value,
+            "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+        }
+        text = f"written: {out} (max load {solution.objective.value:.6f} ms)"
+        output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
+        return exit_code(output, solution.check, solution.stopped_by)
+
+    output.run(command)

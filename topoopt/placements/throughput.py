@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from solvers.backends import SolverLimits
-from solvers.placement.throughput import LEAST_S, Search, polish, program_columns, prove, slice_orders, work_bound
+from solvers.placement.throughput import LEAST_S, WORK, Search, polish, program_columns, prove, slice_orders, work_bound
 from topoopt.core.placement import PlacementProblem, StageShape
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
@@ -18,8 +18,6 @@ DEFAULT_S = 60.0
 
 EXACT_UP_TO = 60_000
 """Columns of the stage-order program up to which `auto` tries to prove anything."""
-
-WORK = "work of the devices and of the largest block"
 
 
 def _heuristic(problem: PlacementProblem, effort: PlacementEffort, deadline: float | None) -> Search:
