@@ -55,15 +55,15 @@ def build_arrays(data: StageOrder) -> LpArrays:
         for q in groups:
             count = float(data.group_count[q])
             rows.row(f"devices_{q}", count, count, [(rows.at("g", s, q), 1.0) for s in range(data.slots)])
-    return rows.program()
+    return rows.program({(name,): 1.0 for name in (PHASES if data.gpipe else ("load",))})
 
 
 def _columns(rows: Rows, data: StageOrder) -> None:
     if data.gpipe:
         for name in PHASES:
-            rows.column(name, cost=1.0, upper=data.upper, integer=data.whole)
+            rows.column(name, upper=data.upper, integer=data.whole)
     else:
-        rows.column("load", cost=1.0, lower=data.lower, upper=data.upper, integer=data.whole)
+        rows.column("load", lower=data.lower, upper=data.upper, integer=data.whole)
     if data.slot_of_stage is None:
         rank = {slot: i for slots in first_slots(data) for i, slot in enumerate(slots)}
         for b in range(data.blocks):
