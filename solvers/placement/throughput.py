@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.local_search import improved
 from solvers.placement.order_slices import COARSE, THRESHOLDS, late_sources, random_order, slice_order
 from solvers.placement.reduce import reduced
+from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.placement import PlacementProblem, Schedule, StageShape, Throughput
 from topoopt.core.status import Status, StopReason
@@ -125,7 +125,7 @@ class Search:
         return device, stage.astype(np.int32)
 
 
-def slice_orders(search: Search, seed: int, deadline: float | None) -> None:
+def slice_orders(search: Search, seed: int, stop: Stop) -> None:
     """Offer the best slices of several topological orders; free sets start from contiguous ones."""
     graph, settings = search.graph, search.settings
     free = settings.stages is StageShape.FREE
@@ -144,7 +144,7 @@ def slice_orders(search: Search, seed: int, deadline: float | None) -> None:
         if found is not None:
             stage = _onto(search.graph, graph, found.stage) if free else found.stage
             search.offer(Positions(stage, found.group))
-        if deadline is not None and time.monotonic() > deadline:
+        if stop.reason() is not None:
             return
 
 
@@ -187,7 +187,7 @@ def normal_form(data: StageOrder, best: Positions) -> Positions:
     return Positions(np.array([new[s] for s in best.stage.tolist()]), best.group)
 
 
-def prove(search: Search, backend: str, limits: SolverLimits) -> tuple[float, str, StopReason]:
+def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, str, StopReason]:
     """Solve the stage-order program, offer what it finds; the bound it proves, by whom, and why it stopped.
 
     For CP-SAT times are rounded down to whole units, so that the least load of the program is a lower bound in exact
@@ -198,19 +198,21 @@ def prove(search: Search, backend: str, limits: SolverLimits) -> tuple[float, st
     """
     proved_by = f"stage-order program, {backend}"
     best, stopped_by = 0.0, StopReason.CONVERGED
-    began = time.monotonic()
     for rounding in ROUNDINGS if backend == "cp-sat" else (0.0,):
-        left = None if limits.time_s is None else limits.time_s - (time.monotonic() - began)
-        if left is not None and left < LEAST_S:
-            return best, proved_by, StopReason.TIME
-        bound, stopped_by = _proven(search, backend, rounding, replace(limits, time_s=left))
+        left = stop.remaining_s()
+        if stop.interrupted.is_set() or (left is not None and left < LEAST_S):
+            return best, proved_by, stop.reason() or StopReason.TIME
+        limits = SolverLimits(time_s=left, seed=seed % 2**31)
+        bound, stopped_by = _proven(search, backend, rounding, limits, stop)
         best = max(best, bound)
         if stopped_by is not StopReason.CONVERGED or search.value - best <= CLOSED * search.value:
             break
     return best, proved_by, stopped_by
 
 
-def _proven(search: Search, backend: str, rounding: float, limits: SolverLimits) -> tuple[float, StopReason]:
+def _proven(
+    search: Search, backend: str, rounding: float, limits: SolverLimits, stop: Stop
+) -> tuple[float, StopReason]:
     """One solve: (bound, why it stopped); times in whole units unless `rounding` is 0."""
     data = data_of(search.graph, search.settings, lower=work_bound(search.graph, search.settings), upper=search.value)
     unit = 1.0
@@ -223,7 +225,12 @@ def _proven(search: Search, backend: str, rounding: float, limits: SolverLimits)
     if search.best is not None:
         best = normal_form(data, search.best)
         start = start_values(data, program, best.stage, best.group)
-    result = solve_guarded(backend, program, limits, start=start)
+    result = solve_guarded(backend, program, limits, start=start, interrupted=stop.interrupted.is_set)
+    if result.stopped_by is StopReason.ERROR and backend == "cp-sat":
+        # seen with large coefficients: infeasible, although the start is feasible; not so without probing
+        result = solve_guarded(
+            backend, program, limits, {"cp_model_probing_level": 0}, start, interrupted=stop.interrupted.is_set
+        )
     if result.status is Status.INFEASIBLE and search.best is None:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
     if result.x is not None:

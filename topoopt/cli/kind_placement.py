@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.kinds import KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.placement import PlacementProblem
@@ -125,4 +125,18 @@ def _search_problems(problem: PlacementProblem) -> list[Problem]:
     return search_problems(problem, problem.search.method)
 
 
-COMMANDS = KindCommands(solve_placement_command, check_placement_file, _report, _search_problems)
+def _methods(problem: PlacementProblem) -> tuple[str, ...]:
+    from topoopt.placements.solve import methods_table
+
+    return tuple(methods_table(problem))
+
+
+def _run(problem: PlacementProblem, wishes: Wishes) -> PlacementSolution:
+    from topoopt.placements.solve import solve_placement
+
+    return solve_placement(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+
+
+COMMANDS = KindCommands(
+    solve_placement_command, check_placement_file, _report, _search_problems, Contest(_methods, _run)
+)

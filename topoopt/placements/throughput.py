@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from functools import partial
 
-from solvers.backends import SolverLimits
-from solvers.placement.throughput import LEAST_S, WORK, Search, polish, program_columns, prove, slice_orders, work_bound
+from solvers.placement.throughput import WORK, Search, polish, program_columns, prove, slice_orders, work_bound
+from solvers.stop import Stop, stop_on_signals
 from topoopt.core.placement import PlacementProblem, StageShape
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
@@ -20,11 +19,11 @@ EXACT_UP_TO = 60_000
 """Columns of the stage-order program up to which `auto` tries to prove anything."""
 
 
-def _heuristic(problem: PlacementProblem, effort: PlacementEffort, deadline: float | None) -> Search:
+def _heuristic(problem: PlacementProblem, seed: int, stop: Stop) -> Search:
     search = Search(problem)
-    slice_orders(search, effort.seed, deadline)
+    slice_orders(search, seed, stop)
     if not search.graph.uniform or search.settings.stages is not StageShape.CONTIGUOUS:
-        polish(search, effort.seed)
+        polish(search, seed)
     return search
 
 
@@ -42,23 +41,19 @@ def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) 
 
 def slices(problem: PlacementProblem, effort: PlacementEffort) -> PlacementOutcome:
     """Order slicing and local search only."""
-    deadline = None if effort.time_limit_s is None else time.monotonic() + effort.time_limit_s
-    search = _heuristic(problem, effort, deadline)
-    return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "slices")
+    with stop_on_signals(effort.time_limit_s) as stop:
+        search = _heuristic(problem, effort.seed, stop)
+        return _outcome(search, Bound(0.0, WORK), stop.reason() or StopReason.CONVERGED, "slices")
 
 
 def exact(problem: PlacementProblem, effort: PlacementEffort, backend: str) -> PlacementOutcome:
     """Order slicing, then the stage-order program by a backend."""
-    began = time.monotonic()
-    limit = DEFAULT_S if effort.time_limit_s is None else effort.time_limit_s
-    search = _heuristic(problem, effort, began + limit / 2)
-    if search.closed():
-        return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "slices")
-    left = limit - (time.monotonic() - began)
-    if left < LEAST_S:
-        return _outcome(search, Bound(0.0, WORK), StopReason.TIME, "slices")
-    bound, proved_by, stopped_by = prove(search, backend, SolverLimits(time_s=left, seed=effort.seed % 2**31))
-    return _outcome(search, Bound(bound, proved_by), stopped_by, backend)
+    with stop_on_signals(DEFAULT_S if effort.time_limit_s is None else effort.time_limit_s) as stop:
+        search = _heuristic(problem, effort.seed, stop)
+        if search.closed():
+            return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "slices")
+        bound, proved_by, stopped_by = prove(search, backend, effort.seed, stop)
+        return _outcome(search, Bound(bound, proved_by), stopped_by, backend)
 
 
 def auto(problem: PlacementProblem, effort: PlacementEffort) -> PlacementOutcome:
