@@ -40,6 +40,9 @@ ORDER_WORK = 4e8
 
 MOST_ORDERS = 60
 
+POLISHES = 6
+"""Rounds of local search, each from the best so far."""
+
 
 WORK = "work of the devices and of the largest block"
 """What proves `work_bound`."""
@@ -154,7 +157,7 @@ def _onto(graph: StageGraph, other: StageGraph, stage: Int) -> Int:
     return np.array([at[operators[0]] for operators in graph.blocks], dtype=np.int64)
 
 
-def polish(search: Search, seed: int) -> None:
+def polish(search: Search, seed: int, stop: Stop) -> None:
     """Offer what local search makes of the best placement."""
     if search.best is None:
         return
@@ -162,9 +165,11 @@ def polish(search: Search, seed: int) -> None:
     stages = k * settings.stages_per_device if settings.stages is StageShape.INTERLEAVED else k
     slots = [stage % k for stage in range(stages)]
     group = search.best.group if settings.stages is StageShape.CONTIGUOUS else np.array(device_slots(graph))
-    steps = int(np.clip(2_000_000 // (graph.size + 10 * k), 2_000, 40_000))
+    steps = int(np.clip(500_000 // (graph.size + 10 * k), 1_000, 10_000))
     rng = np.random.default_rng(seed)
-    for _ in range(2):
+    for _ in range(POLISHES):
+        if stop.reason() is not None or search.closed():
+            return
         stage = improved(graph, settings, search.best.stage, slots, group.tolist(), rng, steps)
         search.offer(Positions(stage, group))
 

@@ -23,7 +23,7 @@ def _heuristic(problem: PlacementProblem, seed: int, stop: Stop) -> Search:
     search = Search(problem)
     slice_orders(search, seed, stop)
     if not search.graph.uniform or search.settings.stages is not StageShape.CONTIGUOUS:
-        polish(search, seed)
+        polish(search, seed, stop)
     return search
 
 
