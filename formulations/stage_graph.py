@@ -153,7 +153,7 @@ def stage_graph(problem: PlacementProblem) -> StageGraph:
     block_of = _numbering(groups, n)
     ordered = settings.stages is not StageShape.FREE
     if ordered:
-        graph = nx.DiGraph()
+        graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(len(groups)))
         # the orphans are those of the classes, before any are merged
         pairs = order_pairs(problem, block_of)
@@ -193,7 +193,7 @@ REDUCED_UP_TO = 2000
 def reduced_order(edges: set[tuple[int, int]], n: int) -> NDArray[np.int64]:
     """Transitive reduction of an acyclic relation, sorted; the relation itself if it is large."""
     if n <= REDUCED_UP_TO:
-        graph = nx.DiGraph()
+        graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(n))
         graph.add_edges_from(sorted(edges))
         edges = set(nx.transitive_reduction(graph).edges)

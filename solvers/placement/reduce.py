@@ -116,7 +116,8 @@ def reduced(graph: StageGraph, settings: Throughput) -> StageGraph:
     )
     while True:
         around = _Around(graph)
-        pairs, used = [], set()
+        pairs: list[tuple[int, int]] = []
+        used: set[int] = set()
         for block in range(graph.size):
             target = _idle_target(graph, around, block)
             if target is None and dominated:

@@ -206,7 +206,7 @@ def read_placement(document: Document) -> PlacementProblem:
     for key, model in (("workload", JobFile), ("generator", GeneratorFile)):
         plain = _one_of(model, raw.get(key))
         graph = _plain_graph(plain, findings) if plain is not None and operators is None else None
-        if graph is not None:
+        if plain is not None and graph is not None:
             others = _other_classes(servers or [], plain.device_class)
             findings.add(
                 [Fault((key, "device_class"), "no times for other classes", others, "one class")] * bool(others)

@@ -37,27 +37,30 @@ class ThroughputFile(FileModel):
     """Options of objective throughput."""
 
     schedule: Literal["1f1b", "gpipe"] = Field(
-        "1f1b", description="largest sum of forward and backward load, or largest forward plus largest backward load"
+        default="1f1b",
+        description="largest sum of forward and backward load, or largest forward plus largest backward load",
     )
     communication: Literal["added", "overlapped"] = Field(
-        "added", description="load of a device: compute plus communication, or the larger of the two"
+        default="added", description="load of a device: compute plus communication, or the larger of the two"
     )
     stages: Literal["contiguous", "interleaved", "free"] = Field(
-        "contiguous",
+        default="contiguous",
         description="operators of a device form one stage of the pipeline, several (devices in file order, again and "
         "again), or any set",
     )
-    stages_per_device: int = Field(1, ge=1, le=16, description="q, of interleaved stages")
+    stages_per_device: int = Field(default=1, ge=1, le=16, description="q, of interleaved stages")
 
 
 class LatencyFile(FileModel):
     """Options of objective latency."""
 
     sharing: Literal["fair", "fifo", "static"] = Field(
-        "fair", description="what transfers of one server do to each other: share equally, queue, or have own rates"
+        default="fair",
+        description="what transfers of one server do to each other: share equally, queue, or have own rates",
     )
     rates: Literal["uniform", "optimised"] = Field(
-        "optimised", description="static rates of each pair of servers: all the same, or chosen with the placement"
+        default="optimised",
+        description="static rates of each pair of servers: all the same, or chosen with the placement",
     )
 
 

@@ -49,7 +49,7 @@ def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> N
 
 def stages_of(problem: PlacementProblem, device: NDArray[np.int32]) -> NDArray[np.int32] | None:
     """int32[operators]: places in an order of the devices in which nothing runs backwards; None if there is none."""
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(sorted(set(device.tolist())))
     block_of = np.empty(len(device), dtype=np.int64)
     for block, members in enumerate(problem.colocated()):

@@ -32,7 +32,9 @@ def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) 
     floor = work_bound(search.graph, search.settings)
     if floor >= bound.value:
         bound = Bound(floor, WORK)
-    notes = (f"{len(search.problem.operators)} operators in {search.graph.size} blocks by exact reductions",)
+    notes: tuple[str, ...] = (
+        f"{len(search.problem.operators)} operators in {search.graph.size} blocks by exact reductions",
+    )
     if not search.graph.uniform:
         notes += ("bound from transfers at the rate of the fastest pair of devices",)
     ordered = search.settings.stages is not StageShape.FREE

@@ -40,7 +40,17 @@ def device_loads(problem: PlacementProblem, device: NDArray[np.int32]) -> tuple[
     for index, entry in enumerate(problem.devices):
         if entry.host:
             communication[index] = 0.0
-    return tuple(DeviceLoad(*compute[d].tolist(), *communication[d].tolist(), memory[d], count[d]) for d in range(k))
+    return tuple(
+        DeviceLoad(
+            float(compute[d, 0]),
+            float(compute[d, 1]),
+            float(communication[d, 0]),
+            float(communication[d, 1]),
+            memory[d],
+            count[d],
+        )
+        for d in range(k)
+    )
 
 
 def max_load_ms(settings: Throughput, loads: Sequence[DeviceLoad]) -> float:
