@@ -14,9 +14,9 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.placement import PlacementProblem
 from topoopt.io.allocation_instances import read_allocation
 from topoopt.io.allocation_schema import AllocationFile
-from topoopt.core.placement import PlacementProblem
 from topoopt.io.co_optimisation import read_co_optimisation
 from topoopt.io.co_optimisation_schema import CoOptimisationFile
 from topoopt.io.documents import Document
