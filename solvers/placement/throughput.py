@@ -78,6 +78,12 @@ def work_bound(graph: StageGraph, settings: Throughput) -> float:
     return total
 
 
+def everything(graph: StageGraph) -> float:
+    """What no objective exceeds: all work on the slowest class and all nets, for both phases."""
+    work = np.where(np.isfinite(graph.time_ms), graph.time_ms, 0.0).sum(axis=0).max(axis=1).sum()
+    return float(work) + sum(net.cost_ms for net in graph.nets) + 1.0
+
+
 def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> tuple[NDArray[np.int32], Int]:
     """Device and stage of every operator; stages take the devices of their group in file order."""
     k = graph.devices
@@ -207,29 +213,29 @@ def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, s
         left = stop.remaining_s()
         if stop.interrupted.is_set() or (left is not None and left < LEAST_S):
             return best, proved_by, stop.reason() or StopReason.TIME
-        limits = SolverLimits(time_s=left, seed=seed % 2**31)
-        bound, stopped_by = _proven(search, backend, rounding, limits, stop)
+        bound, stopped_by = _proven(search, backend, rounding, seed, stop)
         best = max(best, bound)
         if stopped_by is not StopReason.CONVERGED or search.value - best <= CLOSED * search.value:
             break
     return best, proved_by, stopped_by
 
 
-def _proven(
-    search: Search, backend: str, rounding: float, limits: SolverLimits, stop: Stop
-) -> tuple[float, StopReason]:
+def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop) -> tuple[float, StopReason]:
     """One solve: (bound, why it stopped); times in whole units unless `rounding` is 0."""
-    data = data_of(search.graph, search.settings, lower=work_bound(search.graph, search.settings), upper=search.value)
+    graph = search.graph
+    upper = search.value if math.isfinite(search.value) else everything(graph)
+    data = data_of(graph, search.settings, lower=work_bound(graph, search.settings), upper=upper)
     unit = 1.0
     if rounding:
-        scale = search.value if math.isfinite(search.value) else float(data.work.max(axis=2).sum())
-        unit = rounding_unit(data, scale, rounding)
+        unit = rounding_unit(data, upper, rounding)
         data = rounded_down(data, unit)
     program = build_arrays(data)
     start = None
     if search.best is not None:
         best = normal_form(data, search.best)
         start = start_values(data, program, best.stage, best.group)
+    left = stop.remaining_s()
+    limits = SolverLimits(time_s=None if left is None else max(LEAST_S, left), seed=seed % 2**31)
     result = solve_guarded(backend, program, limits, start=start, interrupted=stop.interrupted.is_set)
     if result.stopped_by is StopReason.ERROR and backend == "cp-sat":
         # seen with large coefficients: infeasible, although the start is feasible; not so without probing
