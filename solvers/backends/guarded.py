@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import IO
 
@@ -34,8 +33,6 @@ GRACE_S = 5.0
 
 # How often an interrupt is looked for.
 _LOOK_S = 0.1
-# How long an interrupt may go unnoticed.
-POLL_S = 0.1
 
 
 def solve_guarded(
@@ -48,7 +45,6 @@ def solve_guarded(
     grace_s: float = GRACE_S,
     on_incumbent: OnIncumbent | None = None,
     stop: Stop | None = None,
-    interrupted: Callable[[], bool] | None = None,
     command: tuple[str, ...] = (sys.executable, "-m", "solvers.backends.guard_child"),
 ) -> LpResult:
     """Solve by a backend of the table in a child process, killed `grace_s` seconds after the time limit.
@@ -58,7 +54,6 @@ def solve_guarded(
         program, limits, options, start, on_incumbent: see `LpBackend`; without a time limit nothing is killed.
         grace_s: how long the child may overrun.
         stop: once interrupted, the child is killed; its deadline is not looked at, `limits` is for that.
-        interrupted: asked a few times a second; the child is killed when it says so.
         command: starts the child; for tests.
 
     Returns:
@@ -86,8 +81,6 @@ def solve_guarded(
             send(child.stdin, (name, program, limits, dict(options), start))
         interrupted = listener.wait(None if limits.time_s is None else limits.time_s + grace_s, stop)
         overrun = listener.is_alive() and not interrupted
-        _wait(listener, None if limits.time_s is None else limits.time_s + grace_s, interrupted)
-        overrun = listener.is_alive()
     finally:
         child.kill()
         child.wait()
@@ -111,26 +104,6 @@ def solve_guarded(
     elif interrupted:
         stopped_by, reason = StopReason.INTERRUPTED, "killed: interrupted"
     return judged(program, limits, Claim(Status.UNKNOWN, stopped_by, f"{name} {reason}", listener.best), start)
-    if interrupted is not None and interrupted():
-        reason, stop = "interrupted", StopReason.INTERRUPTED
-    elif overrun:
-        reason, stop = "killed: over its time limit", StopReason.TIME
-    else:
-        reason, stop = f"ended without a result (exit code {child.returncode})", StopReason.ERROR
-    claim = Claim(Status.UNKNOWN, stop, f"{name} {reason}", listener.best)
-    return judged(program, limits, claim, start)
-
-
-def _wait(listener: threading.Thread, time_s: float | None, interrupted: Callable[[], bool] | None) -> None:
-    """Until the listener ends, the time is over, or an interrupt comes."""
-    if interrupted is None:
-        listener.join(time_s)
-        return
-    deadline = None if time_s is None else time.monotonic() + time_s
-    while listener.is_alive() and not interrupted():
-        if deadline is not None and time.monotonic() >= deadline:
-            return
-        listener.join(POLL_S)
 
 
 class _Listener(threading.Thread):

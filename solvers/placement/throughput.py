@@ -236,12 +236,10 @@ def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop
         start = start_values(data, program, best.stage, best.group)
     left = stop.remaining_s()
     limits = SolverLimits(time_s=None if left is None else max(LEAST_S, left), seed=seed % 2**31)
-    result = solve_guarded(backend, program, limits, start=start, interrupted=stop.interrupted.is_set)
+    result = solve_guarded(backend, program, limits, start=start, stop=stop)
     if result.stopped_by is StopReason.ERROR and backend == "cp-sat":
         # seen with large coefficients: infeasible, although the start is feasible; not so without probing
-        result = solve_guarded(
-            backend, program, limits, {"cp_model_probing_level": 0}, start, interrupted=stop.interrupted.is_set
-        )
+        result = solve_guarded(backend, program, limits, {"cp_model_probing_level": 0}, start, stop=stop)
     if result.status is Status.INFEASIBLE and search.best is None:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
     if result.x is not None:

@@ -16,7 +16,6 @@ from topoopt.cli import (
     explain,
     export,
     files,
-    import_placement,
     imports,
     replay,
     solve,
@@ -69,6 +68,5 @@ app.command("export")(export.export)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
-IMPORTS = import_placement  # its commands join those of `imports`
 app.add_typer(study.app, name="study")
 app.add_typer(topology.app, name="topology")

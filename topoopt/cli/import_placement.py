@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli.imports import OutOption, app, name_of, require_positive
+from topoopt.cli.instance_output import NameOption, OutOption
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 
 ObjectiveOption = Annotated[str, typer.Option(help="throughput or latency.")]
-NameOption = Annotated[str | None, typer.Option(help="Name of the instance; default: of the file.")]
 
 
 def _require_objective(objective: str) -> None:
@@ -43,7 +42,6 @@ def _write(document: dict[str, Any], out: Path, output: Output) -> int:
     return 0
 
 
-@app.command("dnn-partitioning")
 def dnn_partitioning(
     file: Annotated[Path, typer.Argument(help="Graph (JSON) of msr-fiddle/dnn-partitioning.")],
     objective: ObjectiveOption,
@@ -58,10 +56,11 @@ def dnn_partitioning(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.cli.imports import name_of, positive
         from topoopt.io.dnn_partitioning import placement_document
 
         _require_objective(objective)
-        require_positive("--comm-scale", comm_scale)
+        positive("--comm-scale", comm_scale)
         document = placement_document(
             file,
             objective=objective,
@@ -75,7 +74,6 @@ def dnn_partitioning(
     output.run(command)
 
 
-@app.command("job")
 def job(
     file: Annotated[Path, typer.Argument(help="Instance of kind co-optimisation.")],
     objective: ObjectiveOption,
@@ -88,6 +86,7 @@ def job(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.cli.imports import name_of
         from topoopt.io.instance_file import read_instance
         from topoopt.io.placement_job import job_document
 
@@ -103,7 +102,6 @@ def job(
     output.run(command)
 
 
-@app.command("expert-split")
 def expert_split(
     instance: Annotated[Path, typer.Argument(help="Instance of kind placement, from `import dnn-partitioning`.")],
     file: Annotated[Path, typer.Argument(help="Split (JSON) of msr-fiddle/dnn-partitioning, by a human expert.")],

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli import import_astrasim, import_chakra, import_libra
+from topoopt.cli import import_astrasim, import_chakra, import_libra, import_placement
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
@@ -46,9 +46,6 @@ def _sizes(texts: list[str]) -> dict[str, int]:
 def positive(name: str, value: float | None) -> None:
     """Refuse an option that is no positive finite number; None is not given."""
     if value is not None and not 0 < value < float("inf"):
-def require_positive(name: str, value: float) -> None:
-    """Refuse an option that is not a positive finite number."""
-    if not 0 < value < float("inf"):
         raise InputError([Problem("must be a positive finite number", path=name, value=str(value))])
 
 
@@ -132,7 +129,6 @@ def flexnet_profile(
         if element not in ("actual", "flexnet"):
             raise InputError([Problem("unknown element sizes", value=element, allowed="actual, flexnet")])
         positive("--link-gbps", link_gbps)
-        require_positive("--link-gbps", link_gbps)
         profile = read_profile(file)
         workload = workload_from_profile(
             model,
@@ -174,7 +170,6 @@ def flexnet_taskgraph(
         from topoopt.io.taskgraph_workload import local_allreduce_gbps, workload_of_taskgraph
 
         positive("--link-gbps", link_gbps)
-        require_positive("--link-gbps", link_gbps)
         content = read_flexnet_taskgraph(file)
         workload = workload_of_taskgraph(content)
         local_gbps = local_allreduce_gbps(content.graph)
@@ -196,3 +191,6 @@ def flexnet_taskgraph(
 app.command("chakra")(import_chakra.chakra)
 app.command("astrasim-network")(import_astrasim.astrasim_network)
 app.command("libra")(import_libra.libra)
+app.command("dnn-partitioning")(import_placement.dnn_partitioning)
+app.command("expert-split")(import_placement.expert_split)
+app.command("job")(import_placement.job)

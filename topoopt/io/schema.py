@@ -28,7 +28,9 @@ from topoopt.io.network_schema import RoutingFile, TopologyFile
 from topoopt.io.placement_instances import read_placement
 from topoopt.io.placement_schema import PlacementFile
 
-Instance = CoOptimisation | HierarchicalProblem | RoutingProblem | TopologyProblem | AllocationProblem | PlacementProblem
+Instance = (
+    CoOptimisation | HierarchicalProblem | RoutingProblem | TopologyProblem | AllocationProblem | PlacementProblem
+)
 """Union of the domain objects of all kinds."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -37,8 +37,9 @@ def check_card(check: CheckResult) -> Card:
     )
 
 
-def run_rows(solution: Solution | NetworkSolution | HierarchicalSolution) -> tuple[tuple[str, str], ...]:
-def run_rows(solution: Solution | NetworkSolution | PlacementSolution) -> tuple[tuple[str, str], ...]:
+def run_rows(
+    solution: Solution | NetworkSolution | HierarchicalSolution | PlacementSolution,
+) -> tuple[tuple[str, str], ...]:
     """Name and value pairs of the instance and the run."""
     return (
         ("instance", f"{solution.name} ({solution.kind})"),
