@@ -7,39 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli.instance_output import NameOption, OutOption
+from topoopt.cli.instance_output import NameOption, OutOption, finish, one_of
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 
 ObjectiveOption = Annotated[str, typer.Option(help="throughput or latency.")]
 
 
-def _require_objective(objective: str) -> None:
-    if objective not in ("throughput", "latency"):
-        allowed = "throughput, latency"
-        raise InputError([Problem("unknown objective", path="--objective", value=objective[:80], allowed=allowed)])
+OBJECTIVES = ("throughput", "latency")
 
 
-def _write(document: dict[str, Any], out: Path, output: Output) -> int:
-    from topoopt.io.instance_file import read_instance, write_instance
-
-    write_instance(document, out)
-    problem: Any = read_instance(out)
-    summary = {
-        "instance": str(out),
-        "kind": problem.kind,
-        "objective": problem.objective.name,
-        "operators": len(problem.operators),
-        "tensors": len(problem.tensors),
-        "devices": len(problem.devices),
-        "servers": len(problem.servers),
+def _finish(document: dict[str, Any], out: Path, output: Output) -> int:
+    counts = {
+        "operators": len(document["operators"]),
+        "tensors": len(document["tensors"]),
+        "devices": sum(len(server["devices"]) for server in document["servers"]),
+        "servers": len(document["servers"]),
     }
-    text = (
-        f"written: {out} ({summary['operators']} operators, {summary['tensors']} tensors, "
-        f"{summary['devices']} devices in {summary['servers']} servers)"
-    )
-    output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
-    return 0
+    line = ", ".join(f"{count} {what}" for what, count in counts.items())
+    return finish(document, out, output, {"objective": document["objective"], **counts}, line, [])
 
 
 def dnn_partitioning(
@@ -59,7 +45,7 @@ def dnn_partitioning(
         from topoopt.cli.imports import name_of, positive
         from topoopt.io.dnn_partitioning import placement_document
 
-        _require_objective(objective)
+        one_of("--objective", objective, OBJECTIVES)
         positive("--comm-scale", comm_scale)
         document = placement_document(
             file,
@@ -69,7 +55,7 @@ def dnn_partitioning(
             devices=devices,
             cpu=not no_cpu,
         )
-        return _write(document, out, output)
+        return _finish(document, out, output)
 
     output.run(command)
 
@@ -90,12 +76,12 @@ def job(
         from topoopt.io.instance_file import read_instance
         from topoopt.io.placement_job import job_document
 
-        _require_objective(objective)
+        one_of("--objective", objective, OBJECTIVES)
         problem: Any = read_instance(file)
         if problem.kind != "co-optimisation":
             allowed = "co-optimisation"
             raise InputError([Problem("no job in this kind", file=str(file), value=problem.kind, allowed=allowed)])
-        return _write(
+        return _finish(
             job_document(problem, objective=objective, name=name or name_of(file), training=not inference), out, output
         )
 
