@@ -17,6 +17,7 @@ from formulations import (
     hop_lp,
     joint_topology_arrays,
     path_split,
+    stage_order_arrays,
 )
 from formulations.arrays import LpArrays
 from topoopt.core.errors import InputError, Problem
@@ -112,6 +113,11 @@ FORMULATIONS: Mapping[str, Formulation] = {
         ("routing",),
         path_split.from_routing,
         {"paths": Option("paths of each demand", 4, least=1, most=1000)},
+    ),
+    "stage_order": Formulation(
+        "operators to stages of a pipeline, least load of the busiest device (mixed-integer)",
+        ("placement",),
+        stage_order_arrays.from_placement,
     ),
 }
 

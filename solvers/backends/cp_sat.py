@@ -31,6 +31,7 @@ STATUS_MAP = {
 
 # CP-SAT needs finite domains: variables that no row bounds are cut here, and what that proves is checked afterwards.
 _CUT = 10**9
+_LARGEST = 2.0**50
 _MOST_ACTIVITY = 2**61
 
 
@@ -69,10 +70,12 @@ def run_cp_sat(
     if (lower > upper).any():
         name = program.column_name(int(np.argmax(lower > upper)))
         return Claim(Status.INFEASIBLE, StopReason.CONVERGED, f"the rows leave no whole value for {name}")
-    low, high = np.maximum(lower, -_CUT), np.minimum(upper, _CUT)
+    kept = (np.abs(lower) <= _LARGEST, np.abs(upper) <= _LARGEST)
+    low = np.where(kept[0], lower, np.clip(lower, -_CUT, _CUT))
+    high = np.where(kept[1], upper, np.clip(upper, -_CUT, _CUT))
     low, high = np.minimum(low, high), np.maximum(low, high)
     claim = _solved(program, limits, options, start, on_incumbent, low, high)
-    if np.isfinite(lower).all() and np.isfinite(upper).all():
+    if kept[0].all() and kept[1].all():
         return claim
     return _uncut(claim, program, limits, low, high, began)
 

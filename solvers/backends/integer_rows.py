@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from formulations.arrays import LpArrays
 
 MOST_DENOMINATOR = 10**6
-MOST_COEFFICIENT = 2**40
+MOST_COEFFICIENT = 2**50
 _SLACK = 1e-9
 
 
@@ -42,6 +42,11 @@ def whole_numbers(values: NDArray[np.float64]) -> tuple[tuple[int, ...], int] | 
     return (scaled, scale) if max(map(abs, scaled), default=0) < MOST_COEFFICIENT else None
 
 
+def _whole_side(bound: float, rounding: np.ufunc, slack: float) -> int:
+    """A side of a row as an integer: itself if it is whole, else rounded, forgiving what scaling may have added."""
+    return int(bound) if bound.is_integer() else int(rounding(bound + slack * (1 + abs(bound))))
+
+
 def whole_rows(program: LpArrays) -> tuple[list[WholeRow], list[str]]:
     """All rows in integers, and the names of those that cannot be written so."""
     matrix = program.matrix().tocsr()
@@ -58,8 +63,8 @@ def whole_rows(program: LpArrays) -> tuple[list[WholeRow], list[str]]:
             WholeRow(
                 matrix.indices[entries].astype(np.int64),
                 coefficient,
-                int(np.ceil(low - _SLACK * (1 + abs(low)))) if np.isfinite(low) else None,
-                int(np.floor(high + _SLACK * (1 + abs(high)))) if np.isfinite(high) else None,
+                _whole_side(low, np.ceil, -_SLACK) if np.isfinite(low) else None,
+                _whole_side(high, np.floor, _SLACK) if np.isfinite(high) else None,
                 scale,
             )
         )

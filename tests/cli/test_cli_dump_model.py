@@ -55,9 +55,24 @@ ALLOCATION: dict[str, Any] = {
 }
 
 
+PLACEMENT: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "placement",
+    "name": "two",
+    "objective": "throughput",
+    "servers": [
+        {"name": name, "links": [{"name": "e", "gbps": 8.0}], "devices": [{"name": f"{name}0", "class": "gpu"}]}
+        for name in ("a", "b")
+    ],
+    "operators": [{"name": "x", "times_ms": {"gpu": 3.0}}, {"name": "y", "times_ms": {"gpu": 2.0}}],
+    "tensors": [{"producer": "x", "consumers": ["y"], "size_bytes": 1_000_000}],
+}
+"""3 ms and 2 ms, and 1 ms to send between them."""
+
+
 def instance_for(name: str, folder: Path) -> Path:
     """An instance that the formulation takes."""
-    documents = {"routing": ROUTING, "topology": TOPOLOGY, "allocation": ALLOCATION}
+    documents = {"routing": ROUTING, "topology": TOPOLOGY, "allocation": ALLOCATION, "placement": PLACEMENT}
     return write(folder, next(document for kind, document in documents.items() if kind in FORMULATIONS[name].kinds))
 
 

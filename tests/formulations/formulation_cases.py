@@ -21,6 +21,7 @@ from formulations import (
     hop_lp_pyomo,
     joint_topology_pyomo,
     path_split,
+    stage_order_pyomo,
 )
 from formulations.allreduce_mix import AllReduceMix, RingGroup
 from formulations.allreduce_topology import AllReduceTopology
@@ -31,6 +32,9 @@ from formulations.hop_lp import HopLp
 from formulations.joint_topology import JointTopology, Symmetry
 from formulations.joint_topology_arrays import build_arrays as joint_arrays
 from formulations.path_split import PathSplit
+from formulations.stage_graph import Net
+from formulations.stage_order import StageOrder
+from formulations.stage_order_arrays import build_arrays as stage_arrays
 
 
 def matrix(n: int, entries: dict[tuple[int, int], float]) -> np.ndarray:
@@ -112,6 +116,35 @@ MIXED_LINKS = AllReduceTopology(
 """Every server sends: an AllReduce of all with both orders (2 each), and one with orders relaxed (3 each)."""
 
 
+INF = float("inf")
+
+
+def stages(**options: Any) -> StageOrder:
+    """Block 0 feeds block 1 (0.5 ms) on two devices with 5 bytes; the blocks hold 4 and 3, take 2 + 1 and 3 + 2 ms."""
+    values: dict[str, Any] = {
+        "time": np.array([[[2.0], [3.0]], [[1.0], [2.0]]]),
+        "memory": np.array([4.0, 3.0]),
+        "order": np.array([[0, 1]]),
+        "nets": (Net(0, (1,), 0.5, 0),),
+        "slot_of_stage": (0, 1),
+        "group_of_slot": (0, 0),
+        "group_count": (2,),
+        "group_memory": (5.0,),
+        "group_host": (False,),
+    }
+    return StageOrder(**{**values, **options})
+
+
+POOL = stages(
+    time=np.array([[[2.0, 4.0], [3.0, INF]], [[1.0, 0.0], [2.0, 0.0]]]),
+    group_of_slot=None,
+    group_count=(1, 1),
+    group_memory=(5.0, INF),
+    group_host=(False, True),
+)
+"""The same with a CPU for one of the devices: block 0 takes 4 ms there, block 1 cannot run."""
+
+
 def _flow() -> LpArrays:
     return with_names(concurrent_flow.build_arrays(RING), *concurrent_flow.names_of(RING))
 
@@ -164,6 +197,20 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
             "/bfs": joint(symmetry=Symmetry(bfs=True)),
             "/bfs-4": joint(4, symmetry=Symmetry(bfs=True)),
             "/classes": joint(symmetry=Symmetry(orders=((0, (1, 2)),))),
+        }.items()
+    },
+    **{
+        f"stage_order{option}": (
+            lambda data=data: stage_arrays(data),
+            lambda data=data: stage_order_pyomo.build_pyomo(data),
+        )
+        for option, data in {
+            "": POOL,
+            "/gpipe": stages(gpipe=True),
+            "/overlapped": stages(overlapped=True),
+            "/interleaved": stages(slot_of_stage=(0, 1, 0, 1)),
+            "/free": stages(slot_of_stage=None, order=np.empty((0, 2), dtype=np.int64)),
+            "/whole": stages(whole=True, nets=(Net(1, (0,), 2.0, 1),), upper=9.0, lower=3.0),
         }.items()
     },
 }

@@ -43,8 +43,11 @@ HELPERS = {
     "joint_plan",
     "joint_plan_arrays",
     "joint_plan_pyomo",
+    "stage_graph",  # data of stage_order
+    "stage_order_arrays",
+    "stage_order_pyomo",
 }
-RENAMED = {"throughput": "lambda", "kept_link": "kept"}
+RENAMED = {"throughput": "lambda", "kept_link": "kept", "busiest": "load"}
 """Names that Pyomo or Python has taken."""
 
 Terms = dict[str, float]
@@ -58,7 +61,7 @@ def readable(name: str) -> str:
         parts = parts[:2]
     if head == "prefix":
         parts[1] = str(int(parts[1]) + 1)
-    return "_".join([RENAMED.get(head, head), *parts])
+    return "_".join([RENAMED.get(head, head).removesuffix("_rows"), *parts])
 
 
 def entries(program: LpArrays, rename: Any = lambda name: name) -> tuple[dict[str, Any], dict[str, Any]]:

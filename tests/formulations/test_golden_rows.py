@@ -34,8 +34,13 @@ OPTION = {
     "row_order": "/bfs",
     "parent": "/bfs",
     "prefix": "/bfs-4",
+    "somewhere": "/free",
+    "forward": "/gpipe",
+    "backward": "/gpipe",
+    "load_compute": "/overlapped",
+    "load_communication": "/overlapped",
 }
-"""Which options of joint_topology bring a family in."""
+"""Which options of joint_topology and stage_order bring a family in."""
 
 FILES = sorted(path.name.removesuffix(".lp") for path in GOLDEN.glob("*.lp"))
 
@@ -44,7 +49,8 @@ FILES = sorted(path.name.removesuffix(".lp") for path in GOLDEN.glob("*.lp"))
 def test_rows_are_the_algebra(name: str) -> None:
     """The rows of the family, word for word, no more and no fewer."""
     formulation, family = name.split(".")
-    program = PROGRAMS[formulation + (OPTION.get(family, "") if formulation == "joint_topology" else "")][0]()
+    variants = ("joint_topology", "stage_order")
+    program = PROGRAMS[formulation + (OPTION.get(family, "") if formulation in variants else "")][0]()
     expected = rows_of((GOLDEN / f"{name}.lp").read_text(), family)
     assert rows_of(model_text(program, "lp"), family) == expected
     assert expected

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli import import_astrasim, import_chakra, import_libra
+from topoopt.cli import import_astrasim, import_chakra, import_libra, import_placement
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
@@ -191,3 +191,6 @@ def flexnet_taskgraph(
 app.command("chakra")(import_chakra.chakra)
 app.command("astrasim-network")(import_astrasim.astrasim_network)
 app.command("libra")(import_libra.libra)
+app.command("dnn-partitioning")(import_placement.dnn_partitioning)
+app.command("expert-split")(import_placement.expert_split)
+app.command("job")(import_placement.job)

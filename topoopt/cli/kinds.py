@@ -103,6 +103,7 @@ KINDS: dict[str, str] = {
     "routing": "topoopt.cli.kind_network",
     "topology": "topoopt.cli.kind_network",
     "allocation": "topoopt.cli.kind_allocation",
+    "placement": "topoopt.cli.kind_placement",
 }
 """Module of each kind."""
 

@@ -32,7 +32,8 @@ def solve(
 
     Instances of kind routing and topology: route a demand, or choose the links as well, so that theta, the largest
     link utilisation, is least. Kind hierarchical-bandwidth: choose the bandwidth of every dimension of a hierarchical
-    network, and strategies and shape where the instance leaves them open.
+    network, and strategies and shape where the instance leaves them open. Kind placement: put the operators of
+    a graph on devices, so that the busiest one is least loaded.
     """
     output = Output.choose(as_json)
 

@@ -14,6 +14,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.placement import PlacementProblem
 from topoopt.io.allocation_instances import read_allocation
 from topoopt.io.allocation_schema import AllocationFile
 from topoopt.io.co_optimisation import read_co_optimisation
@@ -24,8 +25,12 @@ from topoopt.io.hierarchical_instances import read_hierarchical
 from topoopt.io.hierarchical_schema import HierarchicalFile
 from topoopt.io.network_instances import read_routing, read_topology
 from topoopt.io.network_schema import RoutingFile, TopologyFile
+from topoopt.io.placement_instances import read_placement
+from topoopt.io.placement_schema import PlacementFile
 
-Instance = CoOptimisation | HierarchicalProblem | RoutingProblem | TopologyProblem | AllocationProblem
+Instance = (
+    CoOptimisation | HierarchicalProblem | RoutingProblem | TopologyProblem | AllocationProblem | PlacementProblem
+)
 """Union of the domain objects of all kinds."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -45,6 +50,7 @@ KINDS: dict[str, Kind] = {
     "routing": Kind(RoutingFile, read_routing),
     "topology": Kind(TopologyFile, read_topology),
     "allocation": Kind(AllocationFile, read_allocation),
+    "placement": Kind(PlacementFile, read_placement),
 }
 
 

@@ -1,0 +1,1 @@
+"""Device placement: operators to stages of a pipeline (throughput)."""

@@ -1,0 +1,88 @@
+"""The published graphs: optimal loads as computed by the authors' own dynamic program (specification, section e)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topoopt.core.placement import PlacementProblem
+from topoopt.core.status import Status
+from topoopt.io.dnn_partitioning import placement_document, read_expert_split
+from topoopt.io.instance_file import read_instance, write_instance
+from topoopt.placements.given import evaluate_given
+from topoopt.placements.solve import solve_placement
+
+SHARED = Path("../shared/data/placement")
+REASON = "the shared graphs are not there"
+pytestmark = pytest.mark.skipif(not SHARED.exists(), reason=REASON)
+
+ORACLE = {
+    "LayerGraphs/bert24_inference": 17.789906,
+    "LayerGraphs/resnet50_inference": 33.774666,
+    "LayerGraphs/gnmt_inference": 32.910658,
+    "OperatorGraphs/bert_l-3_inference": 27.918568,
+    "LayerGraphs/bert24_training": 41.745812,
+    "OperatorGraphs/bert_l-3_training": 65.303149,
+    "OperatorGraphs/bert_l-6_inference": 29.579506,
+}
+WITHOUT_CPU = {
+    "LayerGraphs/resnet50_inference": 34.22285,
+    "OperatorGraphs/bert_l-6_inference": 33.98910,
+    "LayerGraphs/gnmt_inference": 32.91066,
+}
+EXPERTS = {
+    "LayerGraphs/bert24_inference": 20.084,
+    "LayerGraphs/resnet50_inference": 43.9183,
+    "LayerGraphs/gnmt_inference": 46.2085,
+    "LayerGraphs/bert24_training": 49.4049,
+}
+
+
+def imported(graph: str, folder: Path, **options: object) -> PlacementProblem:
+    """The instance of a graph, through its file."""
+    file = folder / "instance.json"
+    path = SHARED / "throughput" / f"{graph}.json"
+    write_instance(placement_document(path, objective="throughput", name="g", **options), file)  # type: ignore[arg-type]
+    problem = read_instance(file)
+    assert isinstance(problem, PlacementProblem)
+    return problem
+
+
+@pytest.mark.parametrize("graph", list(ORACLE))
+def test_optimum_is_that_of_the_published_program(graph: str, tmp_path: Path) -> None:
+    """With the CPU pool: the six decimals of the oracle, proven and checked."""
+    solution = solve_placement(imported(graph, tmp_path), time_limit_s=60)
+    assert solution.objective.value == pytest.approx(ORACLE[graph], abs=6e-7)
+    assert solution.status is Status.OPTIMAL
+    assert solution.check.ok, solution.check.violations
+
+
+@pytest.mark.parametrize("graph", list(WITHOUT_CPU))
+def test_optimum_without_the_cpu_pool(graph: str, tmp_path: Path) -> None:
+    """Accelerators alone: the optimum of the specification, to its digits."""
+    solution = solve_placement(imported(graph, tmp_path, cpu=False), time_limit_s=60)
+    assert solution.objective.value == pytest.approx(WITHOUT_CPU[graph], abs=6e-6)
+    assert solution.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("graph", list(EXPERTS))
+def test_experts_are_evaluated_and_never_better(graph: str, tmp_path: Path) -> None:
+    """A split by hand has the load the specification states, which the optimum is below."""
+    problem = imported(graph, tmp_path)
+    split = read_expert_split(SHARED / "human-experts" / f"{graph.split('/')[1]}_expert.json")
+    solution = evaluate_given(problem, split, "expert")
+    assert solution.objective.value == pytest.approx(EXPERTS[graph], rel=2e-5)
+    assert solution.objective.value > ORACLE[graph]
+    assert solution.check.ok, solution.check.violations
+
+
+def test_communication_scale_and_device_count(tmp_path: Path) -> None:
+    """Transfers cost a thousand times more, on three devices: send times and devices are as asked."""
+    graph = "LayerGraphs/bert24_inference"
+    plain = imported(graph, tmp_path)
+    scaled = imported(graph, tmp_path, comm_scale=1000.0, devices=3, cpu=False)
+    assert len(scaled.devices) == 3
+    size = plain.tensors[0].size_bytes
+    assert scaled.send_ms(size, 0, 1) == pytest.approx(1000 * plain.send_ms(size, 0, 1))
+    assert plain.send_ms(4_194_304, 0, 1) == pytest.approx(0.001953125)  # what the file states for these bytes

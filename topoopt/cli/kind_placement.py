@@ -1,0 +1,142 @@
+"""Commands on instances of kind `placement`, by objective."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.output import Output
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.placement import PlacementProblem
+from topoopt.core.placement_solution import PlacementSolution
+
+if TYPE_CHECKING:
+    from topoopt.verify.findings import Violation
+
+
+def solve_placement_command(problem: PlacementProblem, output: Output, out: Path, wishes: Wishes) -> int:
+    """Place, check, write solution.json and report.html, show; the exit code."""
+    from topoopt.io.atomic import make_directory, write_text_atomically
+    from topoopt.io.placement_solution_file import write_placement_solution
+    from topoopt.placements.solve import solve_placement
+    from topoopt.report.placement import render_placement
+
+    if wishes.budget is not None:
+        allowed = "--time-limit"
+        raise InputError(
+            [Problem("no such limit for this kind", path="--budget", value=str(wishes.budget), allowed=allowed)]
+        )
+    began = time.monotonic()
+    try:
+        solution = solve_placement(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+    except (InfeasibleError, LimitError) as error:
+        return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
+    wall_s = time.monotonic() - began
+    html = render_placement(solution)
+    make_directory(out)
+    write_placement_solution(solution, out / "solution.json")
+    write_text_atomically(out / "report.html", html)
+    output.result(placement_summary(solution, wall_s, out), lambda console: _show(console, solution, wall_s, out))
+    return exit_code(output, solution.check, solution.stopped_by)
+
+
+def placement_summary(solution: PlacementSolution, wall_s: float, out: Path) -> dict[str, Any]:
+    """The JSON object of a solve."""
+    objective, bound = solution.objective, solution.bound
+    names = [device.name for device in solution.devices]
+    compact = solution.compact
+    return {
+        "kind": solution.kind,
+        "name": solution.name,
+        "status": solution.status.value,
+        "stopped_by": solution.stopped_by.value,
+        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
+        "bound": {"value": bound.value, "proved_by": bound.proved_by},
+        "gap": solution.gap,
+        f"{objective.name}_ms": objective.value,
+        "compact": None
+        if compact is None
+        else {
+            "operators": compact.operators,
+            "value_ms": compact.value_ms,
+            "bound": None if compact.bound is None else vars(compact.bound),
+        },
+        "placement": {
+            name: names[device] for name, device in zip(solution.operators, solution.device.tolist(), strict=True)
+        },
+        "method": solution.method,
+        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+        "seed": solution.seed,
+        "wall_s": round(wall_s, 3),
+        "versions": dict(solution.versions),
+        "instance_sha256": solution.instance_sha256,
+        "notes": list(solution.notes),
+        "solution": str(out / "solution.json"),
+        "report": str(out / "report.html"),
+    }
+
+
+def _show(console: Console, solution: PlacementSolution, wall_s: float, out: Path) -> None:
+    objective = solution.objective
+    rows = (
+        (objective.name.replace("_", " "), f"{objective.value:.6f} {objective.unit}"),
+        ("lower bound", f"{solution.bound.value:.6f} {objective.unit} ({solution.bound.proved_by})"),
+        ("gap", f"{100 * solution.gap:.3g} %"),
+        ("operators, devices", f"{len(solution.operators)}, {len(solution.devices)}"),
+        ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}"),
+        ("check", "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"),
+    )
+    table = Table(title=f"{escape(solution.name)}: {solution.status}", show_header=False, title_justify="left")
+    for name, value in rows:
+        table.add_row(name, escape(value))
+    console.print(table)
+    for note in solution.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    written = escape(f"written: {out / 'solution.json'}, {out / 'report.html'}")
+    console.print(f"[dim]{written}[/]", soft_wrap=True, highlight=False)
+
+
+def check_placement_file(problem: PlacementProblem, solution: Path) -> tuple[Violation, ...]:
+    """Violations of a solution file, found without a solver."""
+    from topoopt.io.placement_solution_file import read_placement_solution
+    from topoopt.verify.placement import check_placement
+
+    return check_placement(problem, read_placement_solution(solution))
+
+
+def _report(solution: Path) -> str:
+    from topoopt.io.placement_solution_file import read_placement_solution
+    from topoopt.report.placement import render_placement
+
+    return render_placement(read_placement_solution(solution))
+
+
+def _search_problems(problem: PlacementProblem) -> list[Problem]:
+    if problem.search.method == "auto":  # the others are known only where the solvers are, which load slowly
+        return []
+    from topoopt.placements.solve import search_problems
+
+    return search_problems(problem, problem.search.method)
+
+
+def _methods(problem: PlacementProblem) -> tuple[str, ...]:
+    from topoopt.placements.solve import methods_table
+
+    return tuple(methods_table(problem))
+
+
+def _run(problem: PlacementProblem, wishes: Wishes) -> PlacementSolution:
+    from topoopt.placements.solve import solve_placement
+
+    return solve_placement(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+
+
+COMMANDS = KindCommands(
+    solve_placement_command, check_placement_file, _report, _search_problems, Contest(_methods, _run)
+)

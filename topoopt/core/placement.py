@@ -1,0 +1,245 @@
+"""Device placement: which operator of a graph runs on which device, when, and at which rates servers send.
+
+Times are ms, sizes bytes, rates Gbit/s (decimal). A tensor is a hyperedge: it is sent once to every other device that
+has a consumer, however many consumers that device has.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from topoopt.core.instance import SearchSettings
+from topoopt.core.units import bytes_per_ms
+
+
+class Schedule(StrEnum):
+    """How micro-batches fill the pipeline, objective throughput.
+
+    `1f1b`: forward and backward of a stage alternate, so the time per micro-batch is the largest sum of both
+    (PipeDream). `gpipe`: all forward passes, then all backward ones: largest forward plus largest backward load.
+    """
+
+    ONE_F_ONE_B = "1f1b"
+    GPIPE = "gpipe"
+
+
+class Communication(StrEnum):
+    """Load of a device from its compute and its communication: their sum, or the larger of the two."""
+
+    ADDED = "added"
+    OVERLAPPED = "overlapped"
+
+
+class StageShape(StrEnum):
+    """Which sets of operators a device may hold, objective throughput.
+
+    `contiguous`: the devices can be ordered so that every forward tensor goes to the same or a later one.
+    `interleaved`: the same of stages, of which device d (in file order, k devices) has those of number d, d + k, ...
+    `free`: any set.
+    """
+
+    CONTIGUOUS = "contiguous"
+    INTERLEAVED = "interleaved"
+    FREE = "free"
+
+
+class Sharing(StrEnum):
+    """What transfers that leave (or enter) a server at the same time do to each other, objective latency.
+
+    `fair`: they share its links equally (max-min), as in an unconfigured NIC. `fifo`: one at a time at full rate, in
+    order of priority. `static`: each destination server has its own rate, and its transfers are sent one by one.
+    """
+
+    FAIR = "fair"
+    FIFO = "fifo"
+    STATIC = "static"
+
+
+class RateAllocation(StrEnum):
+    """Static rates: every destination the same part of the links, or chosen together with the placement."""
+
+    UNIFORM = "uniform"
+    OPTIMISED = "optimised"
+
+
+@dataclass(frozen=True)
+class GraphOperator:
+    """One operator.
+
+    Attributes:
+        name: unique in the graph.
+        times_ms: time on each device class, in the order of `PlacementProblem.classes`; inf where it cannot run.
+        memory_bytes: what stays on its device: weights, optimizer state, stashed activations.
+        colocation: operators with equal labels share a device (a forward and a backward operator, shared weights);
+            None: free.
+        backward: whether it belongs to the backward pass.
+    """
+
+    name: str
+    times_ms: tuple[float, ...]
+    memory_bytes: int = 0
+    colocation: str | None = None
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What an operator makes, by index, and all operators that read it; one operator may make several."""
+
+    producer: int
+    consumers: tuple[int, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Link:
+    """A physical link of a server: its name there (of the network interface) and its rate in each direction."""
+
+    name: str
+    gbps: float
+
+
+@dataclass(frozen=True)
+class Server:
+    """A host.
+
+    Attributes:
+        name: unique.
+        links: to the network, at least one if there are other servers.
+        intra_gbps: rate between its devices (NVLink, PCIe) in each direction; None: as of its links together.
+    """
+
+    name: str
+    links: tuple[Link, ...]
+    intra_gbps: float | None = None
+
+    @property
+    def network_gbps(self) -> float:
+        """All links together."""
+        return sum(link.gbps for link in self.links)
+
+    @property
+    def inside_gbps(self) -> float:
+        """Between its devices."""
+        return self.network_gbps if self.intra_gbps is None else self.intra_gbps
+
+
+@dataclass(frozen=True)
+class Device:
+    """Something operators run on, one at a time.
+
+    Attributes:
+        name: unique.
+        server: index.
+        class_index: into `PlacementProblem.classes`.
+        memory_bytes: None: not limited.
+        host: a CPU of the pool: what runs there pays for no transfer itself, the device at the other end does
+            (objective throughput; as in Tarnawski et al., NeurIPS 2020).
+    """
+
+    name: str
+    server: int
+    class_index: int
+    memory_bytes: int | None = None
+    host: bool = False
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Objective: least load of the busiest device, the time per micro-batch of a full pipeline.
+
+    Every tensor that is cut costs the producing device once, and each other device with a consumer once.
+
+    Attributes:
+        schedule, communication, stages: see there.
+        stages_per_device: q of `interleaved`, else 1.
+    """
+
+    schedule: Schedule = Schedule.ONE_F_ONE_B
+    communication: Communication = Communication.ADDED
+    stages: StageShape = StageShape.CONTIGUOUS
+    stages_per_device: int = 1
+
+    name = "throughput"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Objective: least time from the first start to the last end (makespan), with contention at the servers' links."""
+
+    sharing: Sharing = Sharing.FAIR
+    rates: RateAllocation = RateAllocation.OPTIMISED
+
+    name = "latency"
+
+
+@dataclass(frozen=True, eq=False)
+class PlacementProblem:
+    """Kind `placement`.
+
+    Attributes:
+        name: of the instance.
+        classes: names of the device classes.
+        operators: the graph has no cycle.
+        tensors: ascending by producer; those nobody reads are left out.
+        servers, devices: where to place.
+        objective: what is minimised.
+        transfer_latency_ms: alpha, fixed time of each transfer, between servers.
+        intra_latency_ms: the same between devices of a server.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    operators: tuple[GraphOperator, ...]
+    tensors: tuple[Tensor, ...]
+    servers: tuple[Server, ...]
+    devices: tuple[Device, ...]
+    objective: Throughput | Latency
+    transfer_latency_ms: float = 0.0
+    intra_latency_ms: float = 0.0
+    search: SearchSettings = field(default_factory=SearchSettings)
+    sha256: str = ""
+    notes: tuple[str, ...] = ()
+
+    kind = "placement"
+
+    def time_ms(self, operator: int, device: int) -> float:
+        """Time of an operator on a device; inf where it cannot run."""
+        return self.operators[operator].times_ms[self.devices[device].class_index]
+
+    def network_share_gbps(self, device: int) -> float:
+        """Part of its server's links that a device can count on, objective throughput: an equal one.
+
+        CPUs of the pool take none, unless the server has no other devices.
+        """
+        server = self.devices[device].server
+        paying = sum(other.server == server and not other.host for other in self.devices)
+        return self.servers[server].network_gbps / max(1, paying)
+
+    def send_ms(self, size_bytes: int, source: int, target: int) -> float:
+        """Time of a transfer between two devices, objective throughput; 0 on the same device.
+
+        Between servers it runs at the smaller of the two devices' parts of the network; CPUs of the pool set no limit.
+        """
+        if source == target:
+            return 0.0
+        one, other = self.devices[source], self.devices[target]
+        if one.server == other.server:
+            return size_bytes / bytes_per_ms(self.servers[one.server].inside_gbps) + self.intra_latency_ms
+        ends = [device for device in (source, target) if not self.devices[device].host] or [source, target]
+        rate = min(self.network_share_gbps(device) for device in ends)
+        return size_bytes / bytes_per_ms(rate) + self.transfer_latency_ms
+
+    def colocated(self) -> tuple[tuple[int, ...], ...]:
+        """Operators that must share a device, as groups in order of their first member; free ones stand alone."""
+        groups: dict[str | int, list[int]] = {}
+        for index, operator in enumerate(self.operators):
+            key = index if operator.colocation is None else operator.colocation
+            groups.setdefault(key, []).append(index)
+        return tuple(tuple(members) for members in groups.values())
+
+    def supports(self, operator: int, device: int) -> bool:
+        """Whether an operator can run on a device at all."""
+        return math.isfinite(self.time_ms(operator, device))

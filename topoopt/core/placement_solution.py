@@ -1,0 +1,144 @@
+"""The solution of a placement problem: where every operator runs, and what that costs.
+
+Every figure is recomputed from the problem and the placement, none is a solver's claim. Wall-clock times are kept out,
+so that the same seed gives the same bytes. The file is complete in itself: reports and exports read nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.placement import Device, Latency, Server, Throughput
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+
+
+@dataclass(frozen=True)
+class DeviceLoad:
+    """What one device does per micro-batch (throughput) or in the step (latency).
+
+    Attributes:
+        forward_ms, backward_ms: compute of forward and backward operators.
+        forward_communication_ms, backward_communication_ms: transfers of tensors that forward and backward operators
+            made, in and out; latency: 0, since they do not occupy the device.
+        memory_bytes: resident.
+        operators: number of operators.
+    """
+
+    forward_ms: float
+    backward_ms: float
+    forward_communication_ms: float
+    backward_communication_ms: float
+    memory_bytes: int
+    operators: int
+
+    @property
+    def compute_ms(self) -> float:
+        """Both passes."""
+        return self.forward_ms + self.backward_ms
+
+    @property
+    def communication_ms(self) -> float:
+        """Both passes."""
+        return self.forward_communication_ms + self.backward_communication_ms
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A tensor, by index, on its way to one device, from when to when (objective latency)."""
+
+    tensor: int
+    target: int
+    start_ms: float
+    end_ms: float
+
+
+@dataclass(frozen=True)
+class LinkShare:
+    """Rate of one physical link of a server that goes to one destination server (indices)."""
+
+    source: int
+    target: int
+    link: int
+    gbps: float
+
+
+@dataclass(frozen=True)
+class CompactResult:
+    """What was found and proven on the compacted graph; it says nothing about the original one.
+
+    Attributes:
+        operators: nodes left.
+        value_ms: objective of the best placement of the compact graph, None if none was found.
+        bound: proven for the compact graph.
+    """
+
+    operators: int
+    value_ms: float | None
+    bound: Bound | None
+
+
+@dataclass(frozen=True, eq=False)
+class PlacementSolution:
+    """Result of `topoopt solve` on an instance of kind `placement`.
+
+    Attributes:
+        name: of the instance.
+        status, stopped_by: what is known, and why it stopped.
+        objective: `max_load` or `makespan`, ms.
+        bound: proven lower bound on the objective of the original graph.
+        check: verdict of the independent checker.
+        seed, method: of the run.
+        settings: the objective of the instance.
+        servers, devices: of the instance.
+        operators: names, in instance order.
+        device: int32[operators], index into `devices`.
+        stage: int32[operators], position in the order of stages; None where the stages have no order, or latency.
+        loads: one for each device.
+        start_ms, end_ms: float64[operators], objective latency; else None.
+        transfers: objective latency, ascending by start.
+        rates_gbps: float64[servers, servers], what each server may send to each other; None where rates are not
+            allocated.
+        link_shares: how the rates are split over physical links; empty where there are none.
+        compact: of the compacted graph, None if nothing was compacted.
+        instance_sha256: of the canonical instance.
+        versions: of topoopt, python and the libraries that matter.
+        notes: what was assumed, for people.
+    """
+
+    name: str
+    status: Status
+    stopped_by: StopReason
+    objective: Objective
+    bound: Bound
+    check: CheckResult
+    seed: int
+    method: str
+    settings: Throughput | Latency
+    servers: tuple[Server, ...]
+    devices: tuple[Device, ...]
+    classes: tuple[str, ...]
+    operators: tuple[str, ...]
+    device: NDArray[np.int32]
+    loads: tuple[DeviceLoad, ...]
+    instance_sha256: str
+    versions: tuple[tuple[str, str], ...]
+    stage: NDArray[np.int32] | None = None
+    start_ms: NDArray[np.float64] | None = None
+    end_ms: NDArray[np.float64] | None = None
+    transfers: tuple[Transfer, ...] = ()
+    rates_gbps: NDArray[np.float64] | None = None
+    link_shares: tuple[LinkShare, ...] = ()
+    compact: CompactResult | None = None
+    notes: tuple[str, ...] = ()
+
+    kind = "placement"
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective, 0 for an objective of 0."""
+        value = self.objective.value
+        return max(0.0, (value - self.bound.value) / value) if value > 0 else 0.0

@@ -1,0 +1,110 @@
+"""The one straight line from a placement problem to a checked solution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.instance import SearchSettings
+from topoopt.core.placement import PlacementProblem, Throughput
+from topoopt.core.placement_solution import PlacementSolution
+from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+from topoopt.core.versions import versions
+from topoopt.placements.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
+from topoopt.simulate.stage_loads import device_loads, max_load_ms
+from topoopt.verify.placement import check_placement
+
+OPTIMAL_RELATIVE = 1e-7
+"""A checked value this close to its bound is called optimal; bounds come from times rounded down to about 1e-8."""
+
+
+def methods_table(problem: PlacementProblem) -> Mapping[str, PlacementMethod]:
+    """The methods for the objective of a problem."""
+    if isinstance(problem.objective, Throughput):
+        from topoopt.placements.throughput import THROUGHPUT_METHODS
+
+        return THROUGHPUT_METHODS
+    raise InputError([Problem("no solver for this objective yet", path="objective", value=problem.objective.name)])
+
+
+def search_problems(problem: PlacementProblem, method: str) -> list[Problem]:
+    """What is wrong with the name of a method."""
+    names = ("auto", *(name for name in methods_table(problem) if name != "auto"))
+    if method in names:
+        return []
+    return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(names))]
+
+
+def solve_placement(
+    problem: PlacementProblem,
+    *,
+    seed: int | None = None,
+    time_limit_s: float | None = None,
+    method: str | None = None,
+) -> PlacementSolution:
+    """Place the operators; evaluate, bound and check what comes out.
+
+    Arguments left out are taken from the instance.
+
+    Raises:
+        InputError: unknown method, or one that does not cover the problem.
+        InfeasibleError: nothing satisfies the constraints.
+        LimitError: the limit came before anything was found.
+    """
+    search = replace(
+        problem.search,
+        seed=problem.search.seed if seed is None else seed,
+        time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
+        method=problem.search.method if method is None else method,
+    )
+    problems = search_problems(problem, search.method)
+    if problems:
+        raise InputError(problems)
+    outcome = methods_table(problem)[search.method].run(problem, PlacementEffort(search.seed, search.time_limit_s))
+    return assemble(problem, outcome, search)
+
+
+def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: SearchSettings) -> PlacementSolution:
+    """The solution an outcome amounts to, all figures recomputed, with the verdict of the checker."""
+    loads = device_loads(problem, outcome.device)
+    settings = problem.objective
+    if not isinstance(settings, Throughput):
+        raise InputError([Problem("no evaluator for this objective yet", path="objective", value=settings.name)])
+    value = max_load_ms(settings, loads)
+    # Rounding may lift a bound that is reached above the value that reaches it.
+    bound = outcome.bound
+    if value < bound.value <= value * (1 + OPTIMAL_RELATIVE):
+        bound = replace(bound, value=value)
+    solution = PlacementSolution(
+        name=problem.name,
+        status=Status.OPTIMAL if value - bound.value <= OPTIMAL_RELATIVE * value else Status.FEASIBLE,
+        stopped_by=outcome.stopped_by,
+        objective=Objective("max_load", value, "ms"),
+        bound=bound,
+        check=CheckResult(False, ("not checked yet",)),
+        seed=search.seed,
+        method=outcome.method,
+        settings=settings,
+        servers=problem.servers,
+        devices=problem.devices,
+        classes=problem.classes,
+        operators=tuple(operator.name for operator in problem.operators),
+        device=outcome.device,
+        stage=outcome.stage,
+        loads=loads,
+        start_ms=outcome.start_ms,
+        end_ms=outcome.end_ms,
+        transfers=outcome.transfers,
+        rates_gbps=outcome.rates_gbps,
+        link_shares=outcome.link_shares,
+        compact=outcome.compact,
+        instance_sha256=problem.sha256,
+        versions=versions(),
+        notes=(*problem.notes, *outcome.notes),
+    )
+    messages = tuple(f"{violation.code}: {violation.message}" for violation in check_placement(problem, solution))
+    if messages:
+        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
+    return replace(solution, check=CheckResult(True, ()))

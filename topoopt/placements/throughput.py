@@ -1,0 +1,73 @@
+"""The methods for objective throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from solvers.placement.throughput import WORK, Search, polish, program_columns, prove, slice_orders, work_bound
+from solvers.stop import Stop, stop_on_signals
+from topoopt.core.placement import PlacementProblem, StageShape
+from topoopt.core.solution import Bound
+from topoopt.core.status import StopReason
+from topoopt.placements.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
+
+DEFAULT_S = 60.0
+"""Time limit of the exact search where none is given."""
+
+EXACT_UP_TO = 60_000
+"""Columns of the stage-order program up to which `auto` tries to prove anything."""
+
+
+def _heuristic(problem: PlacementProblem, seed: int, stop: Stop) -> Search:
+    search = Search(problem)
+    slice_orders(search, seed, stop)
+    if not search.graph.uniform or search.settings.stages is not StageShape.CONTIGUOUS:
+        polish(search, seed, stop)
+    return search
+
+
+def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) -> PlacementOutcome:
+    device, stage = search.placement()
+    floor = work_bound(search.graph, search.settings)
+    if floor >= bound.value:
+        bound = Bound(floor, WORK)
+    notes: tuple[str, ...] = (
+        f"{len(search.problem.operators)} operators in {search.graph.size} blocks by exact reductions",
+    )
+    if not search.graph.uniform:
+        notes += ("bound from transfers at the rate of the fastest pair of devices",)
+    ordered = search.settings.stages is not StageShape.FREE
+    return PlacementOutcome(device, bound, stopped_by, method, stage if ordered else None, notes=notes)
+
+
+def slices(problem: PlacementProblem, effort: PlacementEffort) -> PlacementOutcome:
+    """Order slicing and local search only."""
+    with stop_on_signals(effort.time_limit_s) as stop:
+        search = _heuristic(problem, effort.seed, stop)
+        return _outcome(search, Bound(0.0, WORK), stop.reason() or StopReason.CONVERGED, "slices")
+
+
+def exact(problem: PlacementProblem, effort: PlacementEffort, backend: str) -> PlacementOutcome:
+    """Order slicing, then the stage-order program by a backend."""
+    with stop_on_signals(DEFAULT_S if effort.time_limit_s is None else effort.time_limit_s) as stop:
+        search = _heuristic(problem, effort.seed, stop)
+        if search.closed():
+            return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "slices")
+        bound, proved_by, stopped_by = prove(search, backend, effort.seed, stop)
+        return _outcome(search, Bound(bound, proved_by), stopped_by, backend)
+
+
+def auto(problem: PlacementProblem, effort: PlacementEffort) -> PlacementOutcome:
+    """CP-SAT where the program is not too large, order slicing alone beyond."""
+    if program_columns(problem) <= EXACT_UP_TO:
+        return exact(problem, effort, "cp-sat")
+    return slices(problem, effort)
+
+
+THROUGHPUT_METHODS: Mapping[str, PlacementMethod] = {
+    "auto": PlacementMethod("cp-sat; order slicing alone beyond its reach", auto),
+    "cp-sat": PlacementMethod("stage-order program by CP-SAT, times rounded down", partial(exact, backend="cp-sat")),
+    "highs": PlacementMethod("stage-order program by HiGHS", partial(exact, backend="highs")),
+    "slices": PlacementMethod("best slices of several topological orders, local search", slices),
+}
