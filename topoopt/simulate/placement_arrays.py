@@ -11,8 +11,8 @@ from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Latency, PlacementProblem, Sharing
 from topoopt.core.units import bytes_per_ms
 
-FAIR, FIFO, STATIC = 0, 1, 2
-SHARING = {Sharing.FAIR: FAIR, Sharing.FIFO: FIFO, Sharing.STATIC: STATIC}
+FAIR, FIFO, STATIC, ALONE = 0, 1, 2, 3
+SHARING = {Sharing.FAIR: FAIR, Sharing.FIFO: FIFO, Sharing.STATIC: STATIC, Sharing.NONE: ALONE}
 UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -29,7 +29,7 @@ class PlacementArrays(NamedTuple):
         topo: int32[n], every producer before its consumers.
         server: int64[k]; network: float64[S], links together; inside: float64[S], between devices of a server.
         alpha, alpha_inside: fixed time of a transfer between servers, and within one.
-        sharing: FAIR, FIFO or STATIC.
+        sharing: FAIR, FIFO, STATIC or ALONE (no contention).
     """
 
     time: NDArray[np.float64]

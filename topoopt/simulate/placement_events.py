@@ -8,7 +8,7 @@
   rates below what each server's links together carry, out and in. FIFO: a transfer holds the way out of one server
   and into the other for its latency and its bytes at the smaller of the two rates; of the waiting ones that could
   start the one of least priority number does. STATIC: as FIFO, but for each pair of servers alone, at its own rate.
-  A transfer has the priority of its first consumer.
+  A transfer has the priority of its first consumer. ALONE: every transfer has the full rate of its two servers.
 
 Events at the same time are all seen before anything new starts.
 """
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from topoopt.simulate.heap import pop, push
 from topoopt.simulate.jit import kernel
-from topoopt.simulate.placement_arrays import FAIR, STATIC, PlacementArrays
+from topoopt.simulate.placement_arrays import ALONE, FAIR, STATIC, PlacementArrays
 from topoopt.simulate.placement_rates import share_fairly
 
 Floats = NDArray[np.float64]
@@ -154,7 +154,7 @@ def simulate(
                 for way in range(before, ways):
                     e = way_target[way]
                     s, t = a.server[d], a.server[e]
-                    if s == t or size <= 0:
+                    if s == t or size <= 0 or a.sharing == ALONE:
                         events = push(keys, values, events, now + send_time(a, size, d, e, rates), n + way)
                     elif a.sharing == FAIR:
                         if a.alpha > 0:
@@ -255,7 +255,7 @@ def simulate(
                 way = code - n
                 way_end[way] = now
                 e, tensor = way_target[way], way_tensor[way]
-                if a.sharing != FAIR:
+                if a.sharing not in (FAIR, ALONE):
                     i = _producer(a.tensor_ptr, tensor)
                     s, t = a.server[device[i]], a.server[e]
                     if s != t and a.tensor_size[tensor] > 0:
@@ -323,3 +323,27 @@ def makespan(a: PlacementArrays, device: Ints, rates: Floats, limit: float) -> f
     """Makespan with longest tails first; inf as soon as it is known to pass `limit`."""
     tail = tails(a, device, rates)
     return float(simulate(a, device, -tail, tail, rates, limit)[0])
+
+
+@kernel
+def in_order(a: PlacementArrays, device: Ints, order: Ints, rates: Floats) -> tuple[float, Floats, Floats]:
+    """(makespan, start[n], end[n]) when devices run operators in a given order (producers first), nothing contending."""
+    n = len(device)
+    start, end, ready = np.zeros(n), np.zeros(n), np.zeros(n)
+    free = np.zeros(len(a.room))
+    last = 0.0
+    for at in range(n):
+        i = order[at]
+        d = device[i]
+        time = a.time[i, d]
+        start[i] = max(ready[i], free[d]) if time > 0 else ready[i]
+        end[i] = start[i] + time
+        if time > 0:
+            free[d] = end[i]
+        last = max(last, end[i])
+        for tensor in range(a.tensor_ptr[i], a.tensor_ptr[i + 1]):
+            for u in range(a.user_ptr[tensor], a.user_ptr[tensor + 1]):
+                j = a.user[u]
+                arrives = end[i] + send_time(a, a.tensor_size[tensor], d, device[j], rates)
+                ready[j] = max(ready[j], arrives)
+    return last, start, end

@@ -103,7 +103,7 @@ def _propose(
     bunch[0], origin[0], count = group, source, 1
     _put(a, g, walker, group, target)
     at = 0
-    while at < count and count < most:
+    while at < count < most:
         low = g.neighbour_ptr[bunch[at]]
         degree = g.neighbour_ptr[bunch[at] + 1] - low
         shift = below(walker.rng, degree) if degree > 0 else 0

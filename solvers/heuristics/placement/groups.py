@@ -36,9 +36,7 @@ def group_graph(a: PlacementArrays) -> GroupGraph:
     source = a.group[np.repeat(producer, np.diff(a.user_ptr))].astype(np.int64)
     target = a.group[a.user].astype(np.int64)
     other = source != target
-    pairs = np.unique(
-        np.concatenate((source[other] * groups + target[other], target[other] * groups + source[other]))
-    )
+    pairs = np.unique(np.concatenate((source[other] * groups + target[other], target[other] * groups + source[other])))
     counts = np.bincount(pairs // groups, minlength=groups)
     pointers = np.zeros(groups + 1, dtype=np.int64)
     np.cumsum(counts, out=pointers[1:])
