@@ -6,6 +6,7 @@ HiGHS is driven directly, since each round adds a few rows to a solved program: 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 import highspy
 import numpy as np
@@ -57,7 +58,7 @@ def rate_problem(a: PlacementArrays, schedule: Schedule) -> tuple[RateProblem, f
         if fixed[i] > 0:
             lanes[int(device[i])].append(i)
     for line in (*lanes.values(), *queues.values()):
-        arcs += [(before, after, 0.0) for before, after in zip(line, line[1:], strict=False)]
+        arcs += [(before, after, 0.0) for before, after in pairwise(line)]
     problem = RateProblem(np.array(fixed), np.array(volume), tuple(pairs), tuple(dict.fromkeys(arcs)), a.network / unit)
     return problem, unit
 

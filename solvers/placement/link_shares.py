@@ -10,7 +10,7 @@ from solvers.backends import SOLVERS, SolverLimits
 from topoopt.core.placement import Server
 from topoopt.core.placement_solution import LinkShare
 
-PACK_S = 5.0
+PACK_S = 1.0
 """Limit of the search for few splits."""
 
 TINY_GBPS = 1e-9
@@ -25,9 +25,8 @@ def pack_links(servers: tuple[Server, ...], rate: NDArray[np.float64]) -> tuple[
         rate: float64[servers, servers], Gbit/s.
     """
     most = max(len(server.links) for server in servers)
-    capacity = np.array(
-        [[*(link.gbps for link in server.links), *[0.0] * (most - len(server.links))] for server in servers]
-    )
+    links = [[link.gbps for link in server.links] for server in servers]
+    capacity = np.array([row + [0.0] * (most - len(row)) for row in links])
     if not (rate > 0).any():
         return rate, []
     if most == 1:

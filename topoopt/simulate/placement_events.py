@@ -327,7 +327,7 @@ def makespan(a: PlacementArrays, device: Ints, rates: Floats, limit: float) -> f
 
 @kernel
 def in_order(a: PlacementArrays, device: Ints, order: Ints, rates: Floats) -> tuple[float, Floats, Floats]:
-    """(makespan, start[n], end[n]) when devices run operators in a given order (producers first), nothing contending."""
+    """(makespan, start[n], end[n]) of operators run in a given order (producers first), nothing contending."""
     n = len(device)
     start, end, ready = np.zeros(n), np.zeros(n), np.zeros(n)
     free = np.zeros(len(a.room))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ def _check_operators(
             lanes[int(device[i])].append(i)
     for d, members in lanes.items():
         members.sort(key=lambda i: (start[i], end[i]))
-        for before, after in zip(members, members[1:], strict=False):
+        for before, after in pairwise(members):
             if start[after] < end[before] - slack:
                 names = problem.operators[before].name, problem.operators[after].name
                 findings.add("overlap", f"{names[0]!r} and {names[1]!r} run at once on {problem.devices[d].name}")
@@ -201,7 +202,7 @@ def _check_network(
             findings.add("duration", f"tensor {index} takes {taken!r} ms to device {target}, {expected!r} expected")
     for (way, s, _), members in lanes.items():
         members.sort(key=lambda transfer: (transfer.start_ms, transfer.end_ms))
-        for before, after in zip(members, members[1:], strict=False):
+        for before, after in pairwise(members):
             if after.start_ms < before.end_ms - RELATIVE * value:
                 name = problem.servers[s].name
                 text = f"tensors {before.tensor} and {after.tensor} are sent at once ({way} {name})"

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from topoopt.core.placement import PlacementProblem
 
 
@@ -97,9 +99,7 @@ def _chain_cuts(
     rooms: list[int | None],
 ) -> float:
     """Transfers that memory forces on a graph where every operator waits for the one before; 0 for other graphs."""
-    follows = all(
-        any(user == after for user, _ in users[before]) for before, after in zip(order, order[1:], strict=False)
-    )
+    follows = all(any(user == after for user, _ in users[before]) for before, after in pairwise(order))
     if not follows or len(memory) < len(order) or any(room is None for room in rooms):
         return 0.0
     known = sorted((room for room in rooms if room is not None), reverse=True)
