@@ -99,7 +99,11 @@ def test_the_checker_sees_transfers_that_do_not_wait_for_each_other(sharing):
     at_once = tuple(replace(way, start_ms=0.0, end_ms=2.0) for way in good.transfers)
     start = np.array([0.0, 2.0, 2.0])
     forged = replace(
-        good, transfers=at_once, start_ms=start, end_ms=start + [0, 1, 1], objective=replace(good.objective, value=3.0)
+        good,
+        transfers=at_once,
+        start_ms=start,
+        end_ms=start + np.array([0, 1, 1]),
+        objective=replace(good.objective, value=3.0),
     )
     assert good.objective.value == 5
     assert any(violation.code == "contention" for violation in check_placement(instance, forged))
@@ -191,7 +195,13 @@ def test_static_rates_are_chosen_no_worse_than_uniform():
     tensors = [(0, [1], 4), (0, [2], 1)]
     for rates, expected in (("uniform", 8.0), ("optimised", 5.0)):
         instance = problem(
-            [0, 20, 20, 20], tensors, [1, 1, 1], sharing="static", rates=rates, memory=[9, 9, 9, 0], room=10,
+            [0, 20, 20, 20],
+            tensors,
+            [1, 1, 1],
+            sharing="static",
+            rates=rates,
+            memory=[9, 9, 9, 0],
+            room=10,
             labels=labels,
         )
         solution = solve_placement(replace(instance, operators=instance.operators[:3]), method="anneal")

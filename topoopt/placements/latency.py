@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.placement import latency as work
+from solvers.placement.compaction import RULES, compacted
 from solvers.placement.latency import LatencySearch
 from solvers.placement.link_shares import pack_links
 from solvers.stop import Stop, stop_on_signals
-from topoopt.core.errors import LimitError
+from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
 from topoopt.core.placement_solution import CompactResult
 from topoopt.core.solution import Bound
@@ -38,6 +39,9 @@ WINDOWS_UP_TO = 4_000
 
 WORK = 40.0
 """CP-SAT's deterministic time where no time limit is given."""
+
+COMPACT_TO = 100
+"""Blocks at which fusing ends."""
 
 Plan = Callable[[LatencySearch, PlacementEffort], CompactResult | None]
 
@@ -92,6 +96,33 @@ def windowed(search: LatencySearch, effort: PlacementEffort) -> None:
     work.improve(search, places, _moves(search, effort), _until(search, effort, 0.5))
     work.windows(search, _until(search, effort, 0.8), 20 if effort.time_limit_s is None else 1 << 30)
     work.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
+
+
+def compact_first(
+    search: LatencySearch, effort: PlacementEffort, rules: tuple[str, ...] = RULES
+) -> CompactResult | None:
+    """Fuse operators, place the blocks (by CP-SAT if there are few), expand, polish on the original graph."""
+    fused = compacted(search.problem, rules=rules, target=COMPACT_TO)
+    began = time.monotonic()
+    until = _until(search, effort, 0.5)
+    part = PlacementEffort(effort.seed, None if until is None else until - began)
+    try:
+        floor = latency_floor(fused.problem)
+        small = work.open_search(fused.problem, floor, effort.seed, Stop(until, search.stop.interrupted))
+        (proven if _small(small) else annealed)(small, part)
+    except (InfeasibleError, LimitError):  # fusing can make a tight problem infeasible
+        annealed(search, effort)
+        return CompactResult(len(fused.problem.operators), None, None)
+    assert small.best is not None
+    device = small.best.device[fused.block_of]
+    place = device[search.a.group_member[search.a.group_ptr[:-1]]].astype(np.int64)
+    inside = np.empty(len(device))
+    inside[search.a.topo] = np.arange(len(device))
+    start_ms = small.best.start_ms[fused.block_of] + inside * 1e-12 * small.value
+    search.offer_place(place, start_ms)
+    work.improve(search, [place], _moves(search, effort), _until(search, effort, 0.9))
+    work.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
+    return CompactResult(len(fused.problem.operators), small.value, Bound(small.bound, small.proved_by))
 
 
 def auto(search: LatencySearch, effort: PlacementEffort) -> None:
@@ -168,5 +199,6 @@ LATENCY_METHODS: Mapping[str, PlacementMethod] = {
     "list": _method("single device, topological fill, earliest finish: the best of them", listed, "list"),
     "anneal": _method("annealing of connected bunches of operators", annealed, "anneal"),
     "exact": _method("annealing, then intervals by CP-SAT with a proven bound", proven, "exact"),
+    "compact": _method("fused operators placed first, then polish of all", compact_first, "compact"),
     "windows": _method("annealing, then CP-SAT on windows of time", windowed, "windows"),
 }
