@@ -31,10 +31,20 @@ RULES = ("B5", "B6", "B8")
 
 @dataclass(frozen=True, eq=False)
 class Compaction:
-    """A compact problem, int64[n] block of each operator of the original one, and how often each rule was used."""
+    """A compact problem and what became of the original one.
+
+    Attributes:
+        problem: of blocks.
+        block_of: int64[n], block of each operator.
+        idle: bool[n], operators of zero time that joined their consumer (B1).
+        tensor_of: int64, original number of each tensor that is left.
+        used: how often each rule was.
+    """
 
     problem: PlacementProblem
     block_of: NDArray[np.int64]
+    idle: NDArray[np.bool_]
+    tensor_of: NDArray[np.int64]
     used: dict[str, int]
 
 
@@ -42,9 +52,10 @@ def compacted(problem: PlacementProblem, *, rules: tuple[str, ...] = RULES, targ
     """Fuse until nothing more may be, or `target` blocks are left; `rules`: guarded ones to use."""
     a = placement_arrays(problem)
     graph = BlockGraph(a)
-    used = {"B1": _idle_sources(a, graph)}
+    idle = _idle_sources(a, graph)
+    used = {"B1": int(idle.sum())}
     guard = Guard.of(a, graph)
-    for _ in range(PASSES):
+    for _ in range(PASSES if rules else 0):
         before = graph.blocks
         graph.refresh()
         for rule, apply in (("B5", _chains), ("B6", _edges), ("B8", _twins)):
@@ -52,14 +63,14 @@ def compacted(problem: PlacementProblem, *, rules: tuple[str, ...] = RULES, targ
                 used[rule] = used.get(rule, 0) + apply(graph, guard, target)
         if graph.blocks == before or graph.blocks <= target:
             break
-    return _built(problem, graph, used)
+    return _built(problem, graph, idle, used)
 
 
-def _idle_sources(a: PlacementArrays, graph: BlockGraph) -> int:
-    """Rule B1."""
+def _idle_sources(a: PlacementArrays, graph: BlockGraph) -> NDArray[np.bool_]:
+    """Rule B1: which operators joined their consumer."""
     roomy = int(a.memory.sum()) <= int(a.room.min())
     sizes = np.diff(a.group_ptr)
-    merged = 0
+    idle = np.zeros(len(a.needs), dtype=np.bool_)
     for i in a.topo[::-1].tolist():
         users = np.unique(a.user[a.user_ptr[a.tensor_ptr[i]] : a.user_ptr[a.tensor_ptr[i + 1]]])
         if a.needs[i] or len(users) != 1 or a.time[i].any():
@@ -67,8 +78,8 @@ def _idle_sources(a: PlacementArrays, graph: BlockGraph) -> int:
         same = a.group[i] == a.group[users[0]]
         if same or (roomy and sizes[a.group[i]] == 1):
             graph.merge(i, graph.find(int(users[0])))
-            merged += 1
-    return merged
+            idle[i] = True
+    return idle
 
 
 def _chains(graph: BlockGraph, guard: Guard, target: int) -> int:
@@ -114,7 +125,7 @@ def _twins(graph: BlockGraph, guard: Guard, target: int) -> int:
     return merged
 
 
-def _built(problem: PlacementProblem, graph: BlockGraph, used: dict[str, int]) -> Compaction:
+def _built(problem: PlacementProblem, graph: BlockGraph, idle: NDArray[np.bool_], used: dict[str, int]) -> Compaction:
     order = graph.in_order()
     number = {block: index for index, block in enumerate(order)}
     n = len(problem.operators)
@@ -122,7 +133,7 @@ def _built(problem: PlacementProblem, graph: BlockGraph, used: dict[str, int]) -
     members: list[list[int]] = [[] for _ in order]
     for i, block in enumerate(block_of.tolist()):
         members[block].append(i)
-    shared = defaultdict(int)
+    shared: dict[int, int] = defaultdict(int)
     for block in order:
         shared[graph.group(block)] += 1
     operators = []
@@ -138,11 +149,12 @@ def _built(problem: PlacementProblem, graph: BlockGraph, used: dict[str, int]) -
                 all(problem.operators[i].backward for i in inside),
             )
         )
-    sizes: dict[tuple[int, tuple[int, ...]], int] = defaultdict(int)
-    for tensor in problem.tensors:
+    tensors = []
+    for index, tensor in enumerate(problem.tensors):
         source = int(block_of[tensor.producer])
         users = tuple(sorted({int(block_of[user]) for user in tensor.consumers} - {source}))
         if users:
-            sizes[source, users] += tensor.size_bytes
-    tensors = tuple(Tensor(source, users, size) for (source, users), size in sorted(sizes.items()))
-    return Compaction(replace(problem, operators=tuple(operators), tensors=tensors), block_of, used)
+            tensors.append((source, index, Tensor(source, users, tensor.size_bytes)))
+    tensors.sort(key=lambda row: row[:2])
+    compact = replace(problem, operators=tuple(operators), tensors=tuple(tensor for _, _, tensor in tensors))
+    return Compaction(compact, block_of, idle, np.array([index for _, index, _ in tensors], dtype=np.int64), used)

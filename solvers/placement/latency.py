@@ -105,11 +105,11 @@ class LatencySearch:
             self.bound, self.proved_by = min(value, self.value), proved_by
 
 
-def open_search(problem: PlacementProblem, floor: tuple[float, str], seed: int, stop: Stop) -> LatencySearch:
-    """Arrays and groups of a problem.
+def require_room(problem: PlacementProblem) -> None:
+    """Refuse what no placement can hold.
 
     Raises:
-        InfeasibleError: a group that fits no device, or devices without links to the rest.
+        InfeasibleError: a group that fits no device, or more bytes than all devices have.
     """
     a = placement_arrays(problem)
     g = group_graph(a)
@@ -125,7 +125,17 @@ def open_search(problem: PlacementProblem, floor: tuple[float, str], seed: int, 
         )
     if g.memory.sum() > sum(a.room.tolist()):
         raise InfeasibleError(f"the operators need {g.memory.sum()} bytes, the devices have {sum(a.room.tolist())}")
-    return LatencySearch(problem, a, g, stop, seed, *floor)
+
+
+def open_search(problem: PlacementProblem, floor: tuple[float, str], seed: int, stop: Stop) -> LatencySearch:
+    """A search that knows nothing but a lower bound.
+
+    Raises:
+        InfeasibleError: see `require_room`; or devices without links to the rest.
+    """
+    require_room(problem)
+    a = placement_arrays(problem)
+    return LatencySearch(problem, a, group_graph(a), stop, seed, *floor)
 
 
 def start(search: LatencySearch) -> list[Placement]:

@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.placement import latency as work
-from solvers.placement.compaction import RULES, compacted
+from solvers.placement.compaction import RULES, Compaction, compacted
 from solvers.placement.latency import LatencySearch
 from solvers.placement.link_shares import pack_links
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
-from topoopt.core.placement_solution import CompactResult
+from topoopt.core.placement_solution import CompactResult, LinkShare
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
 from topoopt.core.units import bytes_per_ms
 from topoopt.placements.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
 from topoopt.simulate.placement_arrays import STATIC, placement_arrays
-from topoopt.simulate.placement_schedule import ordered, simulated
+from topoopt.simulate.placement_schedule import Schedule, ordered, simulated
 from topoopt.verify.placement_latency_bounds import latency_floor
 
 OPERATOR_MOVES = 30_000_000
@@ -155,18 +155,34 @@ def last(search: LatencySearch) -> tuple[NDArray[np.int64], NDArray[np.float64],
 def _solve(problem: PlacementProblem, effort: PlacementEffort, plan: Plan, method: str) -> PlacementOutcome:
     warm_up()
     with stop_on_signals(effort.time_limit_s) as stop:
-        search = work.open_search(problem, latency_floor(problem), effort.seed, stop)
+        work.require_room(problem)
+        exact = compacted(problem, rules=())
+        search = work.open_search(exact.problem, latency_floor(problem), effort.seed, stop)
         if plan is auto:
             plan, method = (proven, "exact") if _small(search) else (annealed, "anneal")
         compact = plan(search, effort)
-        return _outcome(search, method, compact)
+        return _outcome(search, method, compact, exact)
 
 
-def _outcome(search: LatencySearch, method: str, compact: CompactResult | None) -> PlacementOutcome:
+def expanded(best: Schedule, exact: Compaction) -> Schedule:
+    """A schedule of the problem reduced by exact rules, for the original one: idle sources are ready at once."""
+    ways = (replace(way, tensor=int(exact.tensor_of[way.tensor])) for way in best.transfers)
+    return replace(
+        best,
+        device=best.device[exact.block_of],
+        start_ms=np.where(exact.idle, 0.0, best.start_ms[exact.block_of]),
+        end_ms=np.where(exact.idle, 0.0, best.end_ms[exact.block_of]),
+        transfers=tuple(sorted(ways, key=lambda way: (way.start_ms, way.tensor, way.target))),
+    )
+
+
+def _outcome(search: LatencySearch, method: str, compact: CompactResult | None, exact: Compaction) -> PlacementOutcome:
     best, a = search.best, search.a
     if best is None:
         raise LimitError("no placement was found in time")
-    rates_gbps, links, notes = None, [], ()
+    rates_gbps: NDArray[np.float64] | None = None
+    links: list[LinkShare] = []
+    notes: tuple[str, ...] = ()
     if a.sharing == STATIC:
         unit = bytes_per_ms(1.0)
         rates_gbps, links = pack_links(search.problem.servers, best.rates / unit)
@@ -174,6 +190,7 @@ def _outcome(search: LatencySearch, method: str, compact: CompactResult | None) 
             if (rates_gbps * (1 + 1e-6) < best.rates / unit).any():
                 notes = ("the physical links cannot carry the chosen rates; all were scaled down",)
             best = simulated(a, best.device, rates_gbps * unit, best.start_ms)
+    best = expanded(best, exact)
     bound = Bound(min(search.bound, best.makespan_ms), search.proved_by)
     return PlacementOutcome(
         device=best.device.astype(np.int32),

@@ -34,11 +34,11 @@ def send_time(a: PlacementArrays, size: float, source: int, target: int, rates: 
         return 0.0
     s, t = a.server[source], a.server[target]
     if s == t:
-        return a.alpha_inside + size / a.inside[s] if size > 0 else a.alpha_inside
+        return float(a.alpha_inside + size / a.inside[s] if size > 0 else a.alpha_inside)
     if size <= 0:
         return a.alpha
     rate = rates[s, t] if a.sharing == STATIC else min(a.network[s], a.network[t])
-    return a.alpha + size / rate
+    return float(a.alpha + size / rate)
 
 
 @kernel

@@ -134,7 +134,7 @@ def _check_rates(findings: Findings, problem: PlacementProblem, settings: Latenc
         return
     room = np.array([sum(link.gbps for link in server.links) for server in servers])
     for name, sums in (("sends", rates.sum(axis=1)), ("receives", rates.sum(axis=0))):
-        for s in np.flatnonzero(sums > room * (1 + RELATIVE)):
+        for s in np.flatnonzero(sums > room * (1 + RELATIVE)).tolist():
             findings.add("rates", f"{servers[s].name} {name} {sums[s]!r} Gbit/s over links of {room[s]!r}")
     if settings.rates is RateAllocation.UNIFORM:
         used = sorted({entry.server for entry in problem.devices})
@@ -158,7 +158,7 @@ def _check_rates(findings: Findings, problem: PlacementProblem, settings: Latenc
         for (s, link), gbps in table.items():
             if gbps > servers[s].links[link].gbps * (1 + RELATIVE):
                 findings.add("links", f"{gbps!r} Gbit/s {name} {servers[s].name} by {servers[s].links[link].name}")
-    for s, t in np.argwhere(np.abs(split - rates) > RELATIVE * max(1.0, float(rates.max(initial=0.0)))):
+    for s, t in np.argwhere(np.abs(split - rates) > RELATIVE * max(1.0, float(rates.max(initial=0.0)))).tolist():
         findings.add("links", f"the links carry {split[s, t]!r} Gbit/s of {rates[s, t]!r} from {s} to {t}")
 
 
