@@ -29,7 +29,7 @@ from topoopt.verify.placement_latency_bounds import latency_floor
 OPERATOR_MOVES = 30_000_000
 """Operators simulated by the annealing if no time limit is given: seconds, and the same result each time."""
 
-LEAST_MOVES, MOST_MOVES = 2_000, 400_000
+LEAST_MOVES, MOST_MOVES = 2_000, 60_000
 
 EXACT_UP_TO = 5_000
 """Tensor consumers times devices up to which CP-SAT takes on the whole graph."""
