@@ -35,7 +35,7 @@ def document(sharing="static", layers=2, branches=4, **more):
                 "name": "a",
                 "links": links,
                 "intra_gbps": 100,
-                "devices": [{"name": f"a{i}", "class": "gpu"} for i in (0, 1)],
+                "devices": two,
             },
             {"name": "b", "links": links, "devices": [{"name": "b0", "class": "gpu"}]},
         ],
