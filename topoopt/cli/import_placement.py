@@ -12,9 +12,12 @@ from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 
 ObjectiveOption = Annotated[str, typer.Option(help="throughput or latency.")]
-
+SharingOption = Annotated[
+    str, typer.Option(help="Objective latency, how transfers of a server share its links: none, fair, fifo or static.")
+]
 
 OBJECTIVES = ("throughput", "latency")
+SHARING = ("none", "fair", "fifo", "static")
 
 
 def _finish(document: dict[str, Any], out: Path, output: Output) -> int:
@@ -35,6 +38,7 @@ def dnn_partitioning(
     comm_scale: Annotated[float, typer.Option(help="Factor on all transfer times.")] = 1.0,
     devices: Annotated[int | None, typer.Option(min=1, max=1024, help="Accelerators; default: of the file.")] = None,
     no_cpu: Annotated[bool, typer.Option("--no-cpu", help="Leave the CPU pool of the file out.")] = False,
+    sharing: SharingOption = "none",
     name: NameOption = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
@@ -46,6 +50,7 @@ def dnn_partitioning(
         from topoopt.io.dnn_partitioning import placement_document
 
         one_of("--objective", objective, OBJECTIVES)
+        one_of("--sharing", sharing, SHARING)
         positive("--comm-scale", comm_scale)
         document = placement_document(
             file,
@@ -54,6 +59,7 @@ def dnn_partitioning(
             comm_scale=comm_scale,
             devices=devices,
             cpu=not no_cpu,
+            sharing=sharing,
         )
         return _finish(document, out, output)
 

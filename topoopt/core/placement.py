@@ -50,11 +50,14 @@ class Sharing(StrEnum):
 
     `fair`: they share its links equally (max-min), as in an unconfigured NIC. `fifo`: one at a time at full rate, in
     order of priority. `static`: each destination server has its own rate, and its transfers are sent one by one.
+    `none`: nothing, each has the full rate of its two servers (the cost model of Tarnawski et al., NeurIPS 2020).
+    Devices of one server have a link of their own for each pair, in all modes.
     """
 
     FAIR = "fair"
     FIFO = "fifo"
     STATIC = "static"
+    NONE = "none"
 
 
 class RateAllocation(StrEnum):

@@ -128,6 +128,7 @@ def placement_document(
     comm_scale: float = 1.0,
     devices: int | None = None,
     cpu: bool = True,
+    sharing: str = "none",
 ) -> dict[str, Any]:
     """An instance document of a graph file.
 
@@ -138,6 +139,7 @@ def placement_document(
         comm_scale: factor on all transfer times.
         devices: accelerators; None: as the file says.
         cpu: whether the CPU pool of the file is used.
+        sharing: of objective latency; the costs of the file know no contention.
 
     Raises:
         InputError: everything wrong with the file.
@@ -167,6 +169,7 @@ def placement_document(
         "kind": "placement",
         "name": name,
         "objective": objective,
+        **({"latency": {"sharing": sharing}} if objective == "latency" else {}),
         "servers": servers,
         "operators": list(operators.values()),
         "tensors": [

@@ -54,9 +54,9 @@ class ThroughputFile(FileModel):
 class LatencyFile(FileModel):
     """Options of objective latency."""
 
-    sharing: Literal["fair", "fifo", "static"] = Field(
+    sharing: Literal["fair", "fifo", "static", "none"] = Field(
         default="fair",
-        description="what transfers of one server do to each other: share equally, queue, or have own rates",
+        description="what transfers of one server do to each other: share equally, queue, have own rates, or nothing",
     )
     rates: Literal["uniform", "optimised"] = Field(
         default="optimised",

@@ -13,7 +13,7 @@ from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.placements.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
-from topoopt.simulate.stage_loads import device_loads, max_load_ms
+from topoopt.simulate.stage_loads import compute_loads, device_loads, max_load_ms
 from topoopt.verify.placement import check_placement
 
 OPTIMAL_RELATIVE = 1e-7
@@ -26,7 +26,9 @@ def methods_table(problem: PlacementProblem) -> Mapping[str, PlacementMethod]:
         from topoopt.placements.throughput import THROUGHPUT_METHODS
 
         return THROUGHPUT_METHODS
-    raise InputError([Problem("no solver for this objective yet", path="objective", value=problem.objective.name)])
+    from topoopt.placements.latency import LATENCY_METHODS
+
+    return LATENCY_METHODS
 
 
 def search_problems(problem: PlacementProblem, method: str) -> list[Problem]:
@@ -68,11 +70,14 @@ def solve_placement(
 
 def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: SearchSettings) -> PlacementSolution:
     """The solution an outcome amounts to, all figures recomputed, with the verdict of the checker."""
-    loads = device_loads(problem, outcome.device)
     settings = problem.objective
-    if not isinstance(settings, Throughput):
-        raise InputError([Problem("no evaluator for this objective yet", path="objective", value=settings.name)])
-    value = max_load_ms(settings, loads)
+    if isinstance(settings, Throughput):
+        loads = device_loads(problem, outcome.device)
+        objective = Objective("max_load", max_load_ms(settings, loads), "ms")
+    else:
+        loads = compute_loads(problem, outcome.device)
+        objective = Objective("makespan", 0.0 if outcome.end_ms is None else float(outcome.end_ms.max()), "ms")
+    value = objective.value
     # Rounding may lift a bound that is reached above the value that reaches it.
     bound = outcome.bound
     if value < bound.value <= value * (1 + OPTIMAL_RELATIVE):
@@ -81,7 +86,7 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: Searc
         name=problem.name,
         status=Status.OPTIMAL if value - bound.value <= OPTIMAL_RELATIVE * value else Status.FEASIBLE,
         stopped_by=outcome.stopped_by,
-        objective=Objective("max_load", value, "ms"),
+        objective=objective,
         bound=bound,
         check=CheckResult(False, ("not checked yet",)),
         seed=search.seed,

@@ -10,6 +10,7 @@ from topoopt.core.status import Status
 from topoopt.report.format import counted, milliseconds, number, percent, quotient, ratio, shortened
 from topoopt.report.page import Card, check_card, render_page, run_rows
 from topoopt.report.placement_bars import PARTS, device_load_ms, device_rows
+from topoopt.report.placement_gantt import gantt, rate_rows
 
 TEMPLATE = "placement.html.j2"
 SHOWN_OPERATORS = 400
@@ -51,7 +52,6 @@ def cards(solution: PlacementSolution) -> tuple[Card, ...]:
     loads = [device_load_ms(solution, load) for load in solution.loads]
     busy = [load for load in loads if load > 0]
     mean = sum(busy) / len(busy) if busy else 0.0
-    sent = sum(load.communication_ms for load in solution.loads)
     return (
         Card(objective.name.replace("_", " "), milliseconds(objective.value), objective_text(solution), "main"),
         Card(
@@ -66,11 +66,19 @@ def cards(solution: PlacementSolution) -> tuple[Card, ...]:
             ratio(quotient(max(loads), mean)),
             f"largest load over the mean, {counted(len(busy), 'device')} in use",
         ),
-        Card(
-            "communication",
-            percent(quotient(sent, sum(load.compute_ms for load in solution.loads))),
-            f"of compute, {number(sent)} ms over all devices",
-        ),
+        _communication(solution),
+    )
+
+
+def _communication(solution: PlacementSolution) -> Card:
+    if solution.start_ms is not None:
+        times = [way.end_ms - way.start_ms for way in solution.transfers]
+        return Card("transfers", f"{len(times):,}", f"{number(sum(times))} ms in all, beside compute")
+    sent = sum(load.communication_ms for load in solution.loads)
+    return Card(
+        "communication",
+        percent(quotient(sent, sum(load.compute_ms for load in solution.loads))),
+        f"of compute, {number(sent)} ms over all devices",
     )
 
 
@@ -122,6 +130,8 @@ def render_placement(solution: PlacementSolution) -> str:
         comparisons=cards(solution)[3:],
         parts=used,
         devices=device_rows(solution),
+        timeline=gantt(solution),
+        rates=rate_rows(solution),
         operators=operators_of(solution),
         provenance=provenance(solution),
     )

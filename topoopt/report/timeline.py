@@ -81,7 +81,8 @@ def packed(spans: list[Span], rows: int) -> tuple[list[tuple[int, Span]], int]:
     return placed, left_out
 
 
-def _bar(span: Span, total: float, y: float, css: str, kind: str) -> Markup:
+def bar(span: Span, total: float, y: float, css: str, kind: str) -> Markup:
+    """A span as a bar, with its name at the zoom at which that fits."""
     share = (span.end_ms - span.start_ms) / total
     tip = f"{kind} {span.label}\n{milliseconds(span.start_ms)} to {milliseconds(span.end_ms)}"
     tip += f" ({milliseconds(span.end_ms - span.start_ms)})"
@@ -96,10 +97,11 @@ def _bar(span: Span, total: float, y: float, css: str, kind: str) -> Markup:
     return element("svg", box, name, **place)
 
 
-def _sending(run: list[Span], total: float, y: float) -> Markup:
+def sending(run: list[Span], total: float, y: float, verb: str = "sends") -> Markup:
+    """Transfers that overlap or touch, as one thin bar."""
     start, end = run[0].start_ms, max(span.end_ms for span in run)
     longest = max(run, key=lambda span: span.end_ms - span.start_ms)
-    tip = f"sends {counted(len(run), 'transfer')}\n{milliseconds(start)} to {milliseconds(end)}\n"
+    tip = f"{verb} {counted(len(run), 'transfer')}\n{milliseconds(start)} to {milliseconds(end)}\n"
     tip += f"longest: {longest.label} ({milliseconds(longest.end_ms - longest.start_ms)})"
     return element(
         "rect",
@@ -112,7 +114,8 @@ def _sending(run: list[Span], total: float, y: float) -> Markup:
     )
 
 
-def _axis(total: float, height: float) -> Markup:
+def axis(total: float, height: float) -> Markup:
+    """Times along the top, with grid lines."""
     marks = []
     done: set[float] = set()
     for zoom in ZOOMS:
@@ -153,9 +156,9 @@ def timeline(solution: Solution) -> Timeline:
             sends[span.lane].append(span)
         elif span.kind in {"forward", "backward"}:
             css = "fwd" if span.kind == "forward" else "bwd"
-            shapes.append(_bar(span, total, top[span.lane], css, span.kind))
+            shapes.append(bar(span, total, top[span.lane], css, span.kind))
     for server, mine in sends.items():
-        shapes.extend(_sending(run, total, top[server] + COMPUTE + 1) for run in merged(mine))
+        shapes.extend(sending(run, total, top[server] + COMPUTE + 1) for run in merged(mine))
     height = HEAD + LANE * len(servers)
     notes = []
     if len(servers) < n:
@@ -169,7 +172,7 @@ def timeline(solution: Solution) -> Timeline:
         height += 8
         names.append(element("text", "AllReduce", x=0, y=height + 11))
         for row, span in placed:
-            shapes.append(_bar(span, total, height + row * (COMPUTE + 2), "ar", "AllReduce"))
+            shapes.append(bar(span, total, height + row * (COMPUTE + 2), "ar", "AllReduce"))
         height += rows * (COMPUTE + 2) + 4
         if left_out:
             notes.append(
@@ -181,7 +184,7 @@ def timeline(solution: Solution) -> Timeline:
         empty=False,
         names=picture(*names, label="Lanes", class_="lanes", width=84, height=int(height) + 2),
         bars=picture(
-            _axis(total, height), *shapes, label="Timeline of one iteration", class_="bars", height=int(height) + 2
+            axis(total, height), *shapes, label="Timeline of one iteration", class_="bars", height=int(height) + 2
         ),
         notes=tuple(notes),
     )

@@ -7,6 +7,7 @@ once; CPUs of the pool pay nothing (Tarnawski et al., NeurIPS 2020).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,3 +65,11 @@ def max_load_ms(settings: Throughput, loads: Sequence[DeviceLoad]) -> float:
         forward = max(joined(load.forward_ms, load.forward_communication_ms) for load in loads)
         return forward + max(joined(load.backward_ms, load.backward_communication_ms) for load in loads)
     return max(joined(load.compute_ms, load.communication_ms) for load in loads)
+
+
+def compute_loads(problem: PlacementProblem, device: NDArray[np.int32]) -> tuple[DeviceLoad, ...]:
+    """The same without communication, which does not occupy devices in objective latency."""
+    return tuple(
+        replace(load, forward_communication_ms=0.0, backward_communication_ms=0.0)
+        for load in device_loads(replace(problem, tensors=()), device)
+    )

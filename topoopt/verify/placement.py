@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.status import Status
 from topoopt.verify.findings import Findings, Violation, differs, int_array
+from topoopt.verify.placement_latency import check_schedule
 from topoopt.verify.placement_loads import Loads, loads_of, objective_of, resident_bytes, work_bound
 
 RELATIVE = 1e-9
@@ -34,6 +37,11 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> t
             settings = problem.objective
             findings.guard("stages", "the stages", lambda: _check_stages(findings, problem, solution, device[0]))
             findings.guard("loads", "the loads", lambda: _check_loads(findings, problem, settings, solution, device[0]))
+        else:
+            found = loads_of(replace(problem, tensors=()), device[0])  # transfers do not occupy devices
+            counts = np.bincount(device[0], minlength=len(problem.devices))
+            findings.guard("loads", "the loads", lambda: _check_rows(findings, problem, solution, found, counts))
+            findings.guard("schedule", "the schedule", lambda: check_schedule(findings, problem, solution, device[0]))
     findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
     return findings.violations()
 

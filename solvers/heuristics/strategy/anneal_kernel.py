@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.heuristics.strategy.moves import GraphShape, propose, uniform
+from solvers.heuristics.strategy.moves import GraphShape, propose
 from topoopt.simulate.events import NetworkArrays, simulate_events
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import WorkloadArrays, lower_arrays
+from topoopt.simulate.splitmix import uniform
 
 COST, OVERFLOW, BEST, BEST_OVERFLOW, FIGURE = 0, 1, 2, 3, 4
 PROPOSALS, SIMULATED, ACCEPTED, PRUNED = 0, 1, 2, 3

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from topoopt.core.workload import Workload
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import WorkloadArrays
+from topoopt.simulate.splitmix import below, uniform
 
 KEEP_GOING = 0.75
 """Chance that a run or a propagation takes one more step (FlexNet)."""
@@ -54,23 +55,6 @@ def graph_shape(workload: Workload) -> GraphShape:
         np.array([y for x in chains for y in x], dtype=np.int64),
         chain_of,
     )
-
-
-@kernel
-def uniform(state: NDArray[np.uint64]) -> float:
-    """Next number in [0, 1) of a SplitMix64 generator (Steele et al., OOPSLA'14) whose state is state[0]."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@kernel
-def below(state: NDArray[np.uint64], limit: int) -> int:
-    """Uniform integer in [0, limit)."""
-    return min(int(uniform(state) * limit), limit - 1)
 
 
 @kernel
