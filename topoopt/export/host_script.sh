@@ -71,7 +71,7 @@ own_table() {
   [ "$MODE" = dry-run ] && return
   all=$(ip route show table "$1" 2>/dev/null || true)
   ours=$(ip route show table "$1" proto "$PROTOCOL" 2>/dev/null || true)
-  [ "$(printf '%s' "$all" | wc -l)" = "$(printf '%s' "$ours" | wc -l)" ] || die "routing table $1 is in use"
+  [ "$(grep -c . <<<"$all")" = "$(grep -c . <<<"$ours")" ] || die "routing table $1 is in use"
 }
 
 # Refuses to stand beside the other rendering.
