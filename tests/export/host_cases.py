@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 import numpy as np
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.topology import Topology
 
 GBIT = 10**9
 
@@ -29,6 +32,35 @@ def placed(
         link_shares=[
             SimpleNamespace(source=number[source], target=number[target], link=link, gbps=gbps)
             for (source, target, link), gbps in shares.items()
+        ],
+    )
+
+
+def allocated(
+    servers: int,
+    links: Sequence[tuple[int, int]],
+    gbps: float,
+    rates: Mapping[tuple[int, int], Sequence[tuple[int, float]]],
+) -> SimpleNamespace:
+    """An allocation solution: links as ordered pairs, repeated for parallel ones; next hops by server, destination."""
+    distinct = sorted(set(links))
+    count = np.array([list(links).count(pair) for pair in distinct], dtype=np.int32)
+    topology = Topology(
+        servers=servers,
+        degree=servers,
+        links=LinkDirection.UNIDIRECTIONAL,
+        arcs=np.array(distinct, dtype=np.int32).reshape(-1, 2),
+        multiplicity=count,
+        switches=np.zeros((0, servers), dtype=np.int32),
+    )
+    return SimpleNamespace(
+        kind="allocation",
+        name="job",
+        topology=topology,
+        capacity_gbps=count * gbps,
+        servers=[
+            SimpleNamespace(server=server, destination=destination, next_hops=tuple(hops))
+            for (server, destination), hops in rates.items()
         ],
     )
 

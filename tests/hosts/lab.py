@@ -117,8 +117,13 @@ def process(words: Sequence[str], env: dict[str, str]) -> Iterator[subprocess.Po
 
 
 @contextmanager
-def lab(names: Sequence[str], links: int, folder: Path, *, ovs: bool) -> Iterator[dict[str, Machine]]:
-    """Hosts with interfaces eth1, eth2, ...; link k of all of them is at one switch. Nothing is left behind."""
+def lab(
+    names: Sequence[str], links: int, folder: Path, *, ovs: bool, flat: bool = False
+) -> Iterator[dict[str, Machine]]:
+    """Hosts with interfaces eth1, eth2, ...; nothing is left behind.
+
+    Link k of all of them is at one switch; flat: all links are.
+    """
     mark = f"tt{os.getpid()}"
     with ExitStack() as stack:
         fabric = _space(stack, f"{mark}-fabric")
@@ -133,7 +138,7 @@ def lab(names: Sequence[str], links: int, folder: Path, *, ovs: bool) -> Iterato
                 port, interface = f"p{number}x{k}", f"eth{k + 1}"
                 ends = ["link", "add", interface, "netns", machine.space, "type", "veth"]
                 run("ip", *ends, "peer", "name", port, "netns", fabric)
-                run("ip", "-n", fabric, "link", "set", port, "master", f"sw{k}", "up")
+                run("ip", "-n", fabric, "link", "set", port, "master", f"sw{0 if flat else k}", "up")
                 machine.run("ethtool", "-K", interface, "tx", "off", "gso", "off", "tso", "off", check=False)
                 # Short queues: at these rates long ones would hold seconds, and in userspace all share one buffer.
                 machine.run("ip", "link", "set", interface, "txqueuelen", "24", "up")

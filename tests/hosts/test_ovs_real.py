@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from host_cases import placed
+from host_cases import allocated, placed
 from lab import Machine, lab, process, require
 
 from topoopt.export.base import Export, ExportOptions
@@ -237,3 +237,22 @@ def test_failures_are_undone(tmp_path: Path, rendering: str) -> None:
         assert "routing table 7101 is in use" in machine.script(file, "apply", check=False)
         machine.run("ip", "route", "del", "10.77.0.0/24", "dev", "lo", "table", "7101")
         assert machine.snapshot(ovs=ovs) == before
+
+
+def test_forwarding(tmp_path: Path) -> None:
+    """Servers in a line: the first reaches the last through the one between, at its share and not above when strict."""
+    require(*TOOLS)
+    rates = {(0, 2): [(1, 0.012)], (1, 2): [(2, 0.016)]}
+    solution = allocated(3, [(0, 1), (1, 0), (1, 2), (2, 1)], 0.02, rates)
+    export = build(solution, ExportOptions(strict=True))
+    with lab(("server0", "server1", "server2"), 2, tmp_path, ovs=False, flat=True) as machines:
+        before = {name: machine.snapshot(ovs=False) for name, machine in machines.items()}
+        for name, machine in machines.items():
+            file = tmp_path / f"{name}.tc.sh"
+            file.write_bytes(dict(export.files)[file.name])
+            machine.script(file, "apply")
+        got = parallel(machines["server0"], machines["server2"], "10.200.0.3", "2")
+        assert TOLERANCE * 12 <= got <= 1.1 * 12
+        for name, machine in machines.items():
+            machine.script(tmp_path / f"{name}.tc.sh", "teardown")
+            assert machine.snapshot(ovs=False) == before[name]

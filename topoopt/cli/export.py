@@ -18,6 +18,7 @@ from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 
 if TYPE_CHECKING:
+    from topoopt.core.host_rates import HostSetting
     from topoopt.export.base import Export
 
 
@@ -188,7 +189,7 @@ def export(
             able = ", ".join(name for name, one in EXPORTERS.items() if kind in one.kinds)
             message = f"{to} does not take solutions of kind {kind}"
             raise InputError([Problem(message, str(solution), None, "--to", to, able)])
-        named = ()
+        named: tuple[HostSetting, ...] = ()
         if hosts is not None:
             from topoopt.io.host_file import read_hosts
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
-from topoopt.core.host_rates import HostRates
+from topoopt.core.host_rates import HostRates, HostSetting
 from topoopt.export.allocation_hosts import hosts_of_allocation
 from topoopt.export.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.export.host_checks import check_hosts, check_neighbours, fitted
@@ -14,6 +15,12 @@ from topoopt.export.host_settings import MAX_RATES
 from topoopt.export.ovs_script import ovs_script
 from topoopt.export.placement_hosts import hosts_of_placement
 from topoopt.export.tc_script import tc_script
+
+HOST_RATES: dict[str, Callable[[Any, tuple[HostSetting, ...]], HostRates]] = {
+    "placement": hosts_of_placement,
+    "allocation": hosts_of_allocation,
+}
+"""How rates of hosts are read of the solutions of each kind."""
 
 OLD_LIMIT_BPS = 34_000_000_000
 """Open vSwitch before 64-bit rates counts 32-bit bytes a second: 34.36 Gbit/s wrap to 0."""
@@ -25,8 +32,7 @@ def build(solution: Any, options: ExportOptions) -> Export:
     Raises:
         InputError: no rates, or hosts that no script is written for; InfeasibleError: rates exceed a link.
     """
-    convert = hosts_of_placement if solution.kind == "placement" else hosts_of_allocation
-    return host_export(convert(solution, options.hosts), options.strict)
+    return host_export(HOST_RATES[solution.kind](solution, options.hosts), options.strict)
 
 
 def host_export(wanted: HostRates, strict: bool) -> Export:
@@ -88,11 +94,13 @@ def _warnings(rates: HostRates, strict: bool) -> list[str]:
 LIMITS = (
     "traffic of the kernel's IPv4 sockets alone: RDMA (RoCE) passes by, such libraries must be set to use sockets",
     "the userspace datapath of Open vSwitch takes set_queue and ignores it: TOPOOPT_DATAPATH=netdev adds tc filters",
+    "bandwidth above the shares may meet at a receiver, where its switch port divides it (not with --strict)",
+    "answers (TCP ACKs) of pairs without a share of their own use the default queue, a thousandth at least",
     "addresses and names are defaults unless --hosts gives them; interfaces must exist and have no address of theirs",
 )
 
 OVS = Exporter(
-    kinds=("placement", "allocation"),
+    kinds=tuple(HOST_RATES),
     makes="for each host HOST.ovs.sh (Open vSwitch) and HOST.tc.sh (tc): dry run, apply, teardown; NOTES.txt",
     limits=LIMITS,
     folder=True,

@@ -58,11 +58,17 @@ def _rates(machines: list[Machine]) -> Rates:
     return rates
 
 
+def _owner(machine: Machine, owner: Owners, address: IPv4Address) -> tuple[Machine, str]:
+    if address not in owner:
+        raise refused(machine.name, "an address of no host", address)
+    return owner[address]
+
+
 def _of_interface(machine: Machine, interface: str, owner: Owners) -> Rates:
     chosen, classes = machine.chosen[interface], machine.classes[interface]
     queue: dict[str, int] = {}
     for target, number in chosen.items():
-        there = owner[target][0].name
+        there = _owner(machine, owner, target)[0].name
         if number not in classes or queue.setdefault(there, number) != number:
             raise refused(machine.name, f"{interface}: {there} has no queue, or two", number)
     if set(queue.values()) != set(classes) - {0} or len(set(queue.values())) != len(queue):
@@ -89,7 +95,7 @@ def _enter(machine: Machine, rates: Rates, owner: Owners, entering: dict[tuple[s
     routed: Rates = {}
     for hops_by_target in (machine.routes[table] for table, rules in machine.rules.items() if rules == ["all"]):
         for target, hops in hops_by_target.items():
-            there = owner[target.network_address][0].name
+            there = _owner(machine, owner, target.network_address)[0].name
             sent = {device: rates.get((machine.name, machine.interface_of(device), there), 0) for _, device, _ in hops}
             total, weight = sum(sent.values()), sum(one for _, _, one in hops)
             for via, device, one in hops:
@@ -97,7 +103,7 @@ def _enter(machine: Machine, rates: Rates, owner: Owners, entering: dict[tuple[s
                     raise refused(machine.name, f"next hops to {there}")
                 if total and abs(one / weight - sent[device] / total) > len(hops) / WEIGHT_STEP:
                     raise refused(machine.name, f"weights to {there} are not as the rates", one)
-                receiver, at = owner[via]
+                receiver, at = _owner(machine, owner, via)
                 entering[receiver.name, receiver.interface_of(at)] += sent[device]
                 routed[machine.name, machine.interface_of(device), there] = sent[device]
     lost = [key for key, bps in rates.items() if key[0] == machine.name and routed.get(key) != bps]
