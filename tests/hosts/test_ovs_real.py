@@ -113,7 +113,7 @@ def test_open_vswitch(tmp_path: Path) -> None:
         for name, machine in machines.items():
             assert "nothing is changed" in machine.script(tmp_path / f"{name}.ovs.sh", "dry-run")
             assert machine.snapshot(ovs=True) == before[name]
-            for _ in range(2):
+            for _ in range(2 if machine is first else 1):
                 assert machine.script(tmp_path / f"{name}.ovs.sh", "apply").endswith("applied\n")
             read_back(machine)
         # The userspace datapath drops in batches what a queue does not take: no destination gets more than its share.
@@ -122,7 +122,7 @@ def test_open_vswitch(tmp_path: Path) -> None:
         check_tcp(machines)
         assert "another rendering" in first.script(tmp_path / "A.tc.sh", "apply", check=False)
         for name, machine in machines.items():
-            for _ in range(2):
+            for _ in range(2 if machine is first else 1):
                 assert machine.script(tmp_path / f"{name}.ovs.sh", "teardown") == "torn down\n"
             assert machine.snapshot(ovs=True) == before[name]
 
@@ -171,7 +171,7 @@ def test_tc(tmp_path: Path) -> None:
     with lab("ABC", 2, tmp_path, ovs=False) as machines:
         before = {name: machine.snapshot(ovs=False) for name, machine in machines.items()}
         for name, machine in machines.items():
-            for _ in range(2):
+            for _ in range(2 if name == "A" else 1):
                 machine.script(tmp_path / f"{name}.tc.sh", "apply")
             classes = rates_of_classes(machine.run("tc", "class", "show", "dev", "eth1"), "7106")
             others = [there for there in "ABC" if there != name]
@@ -184,8 +184,7 @@ def test_tc(tmp_path: Path) -> None:
         shared = parallel(machines["A"], machines["B"], "10.200.0.2", "16")
         assert shared > 1.1 * LINK_MBIT
         scripts(tmp_path, strict=True)
-        for name, machine in machines.items():
-            machine.script(tmp_path / f"{name}.tc.sh", "apply")
+        machines["A"].script(tmp_path / "A.tc.sh", "apply")
         assert parallel(machines["A"], machines["B"], "10.1.0.2", "2") < 1.1 * SHARES["A", "B", 0]
         for name, machine in machines.items():
             machine.script(tmp_path / f"{name}.tc.sh", "teardown")
@@ -194,19 +193,23 @@ def test_tc(tmp_path: Path) -> None:
 
 def check_tcp(machines: dict[str, Machine]) -> None:
     """Two sockets to C get the larger share of a link beside six to B."""
+    pairs = (("B", "6", 5201), ("C", "2", 5202))
     with ExitStack() as stack:
-        clients = {}
-        for there, sockets, port in (("B", "6", 5201), ("C", "2", 5202)):
+        for there, _, port in pairs:
             server = ["ip", "netns", "exec", machines[there].space, "iperf3", "-s", "-1", "-p", str(port)]
             stack.enter_context(process(server, {}))
+        for there, _, port in pairs:
             await_listener(machines[there], port)
+        clients = {}
+        for there, sockets, port in pairs:
             ends = ["iperf3", "-c", f"10.1.0.{number(there)}", "-B", "10.1.0.1", "-p", str(port), "-P", sockets]
-            words = ["ip", "netns", "exec", machines["A"].space, *ends, "-t", "3", "-O", "1", "-J"]
+            words = ["ip", "netns", "exec", machines["A"].space, *ends, "-t", "4", "-O", "1", "-J"]
             clients[there] = stack.enter_context(process(words, {}))
-        for there, client in clients.items():
-            told = json.loads(client.communicate(timeout=40)[0])
-            mbit = told["end"]["sum_received"]["bits_per_second"] * 1514 / 1448 / 1e6
-            assert mbit >= TOLERANCE * SHARES["A", there, 0], (there, mbit)
+        told = {there: json.loads(client.communicate(timeout=40)[0])["end"] for there, client in clients.items()}
+    received = {there: end["sum_received"]["bits_per_second"] * 1514 / 1448 / 1e6 for there, end in told.items()}
+    assert sum(received.values()) <= 1.2 * LINK_MBIT, f"not at the same time: {received}"
+    for there, mbit in received.items():
+        assert mbit >= TOLERANCE * SHARES["A", there, 0], received
 
 
 def parallel(here: Machine, there: Machine, address: str, sockets: str) -> float:
