@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
@@ -9,8 +10,21 @@ import numpy as np
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
+from topoopt.export.base import Export
 
 GBIT = 10**9
+
+
+def text(export: Export, name: str) -> str:
+    """One file of an export."""
+    return dict(export.files)[name].decode()
+
+
+def applied(export: Export, name: str) -> list[str]:
+    """What one script applies."""
+    found = re.search(r"apply_host\(\) \{\n(.*?)\n\}\n", text(export, name), re.DOTALL)
+    assert found is not None
+    return [line.strip() for line in found[1].splitlines()]
 
 
 def placed(

@@ -7,6 +7,7 @@ that all hosts share (one subnet a switch) or two hosts directly (one subnet a c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 DEFAULT_QUEUE_BPS = 12_000
 """Least a class of traffic is given: 1500 bytes a second, below which Open vSwitch rounds up."""
@@ -72,7 +73,7 @@ class HostRates:
     rates: tuple[LinkRate, ...]
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def forwards(self) -> bool:
         """Whether some host passes traffic of others on."""
         return any(rate.next_host != rate.destination for rate in self.rates)

@@ -13,6 +13,8 @@ from functools import reduce
 from ipaddress import IPv4Interface
 from math import gcd
 
+import numpy as np
+
 from topoopt.core.host_rates import HostRates, LinkRate
 
 TABLE = 7100
@@ -22,6 +24,7 @@ PROTOCOL = 106
 """Mark of rules and routes that topoopt made."""
 
 MAX_WEIGHT = 256
+SCALES = np.arange(1.0, MAX_WEIGHT + 1)
 
 
 @dataclass(frozen=True)
@@ -73,18 +76,13 @@ def weights(rates: list[int]) -> list[int]:
     """Whole numbers from 1 to 256 in the ratio of the rates, as near as can be and as small as that allows."""
     if sum(rates) == 0:
         return [1] * len(rates)
-    largest, total = max(rates), sum(rates)
-    best: tuple[float, list[int]] | None = None
-    for scale in range(1, MAX_WEIGHT + 1):
-        tried = [max(1, (2 * rate * scale + largest) // (2 * largest)) for rate in rates]
-        error = max(abs(w / sum(tried) - rate / total) for w, rate in zip(tried, rates, strict=True))
-        if best is None or error < best[0] - 1e-12:
-            best = (error, tried)
-        if error < 1e-9:
-            break
-    assert best is not None
-    divisor = reduce(gcd, best[1])
-    return [w // divisor for w in best[1]]
+    part = np.array(rates) / sum(rates)
+    tried = np.maximum(1, np.floor(SCALES[:, None] * (part / part.max()) + 0.5))
+    error = np.abs(tried / tried.sum(axis=1, keepdims=True) - part).max(axis=1)
+    best = int(np.argmax(error <= error.min() + 1e-9))
+    found = [int(weight) for weight in tried[best]]
+    divisor = reduce(gcd, found)
+    return [weight // divisor for weight in found]
 
 
 def routing_commands(rates: HostRates, traffic: HostTraffic, *, bridged: bool) -> list[list[str]]:

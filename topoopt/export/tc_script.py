@@ -50,7 +50,7 @@ def _class(link: HostLink, parent: str, number: str, least_bps: int, most_bps: i
 
 
 def _filters(link: HostLink, queues: tuple[tuple[int, tuple[str, ...], int], ...]) -> list[Command]:
-    commands = []
+    commands: list[Command] = []
     for number, addresses, _ in queues:
         for address in addresses:
             priority = str(1 + len(commands) // FILTERS_PER_PRIORITY)
