@@ -173,7 +173,7 @@ def test_names_stay_in_their_folder(name: str, plain: str) -> None:
     """Names of solutions cannot lead out of the folder."""
     assert plain_name(name) == plain
     solution = replace(make_solution(3, (1,)), name=name)
-    for one in EXPORTERS.values():
+    for one in (one for one in EXPORTERS.values() if solution.kind in one.kinds):
         assert all("/" not in file and not file.startswith(".") for file, _ in one.build(solution, OPTIONS).files)
 
 

@@ -18,6 +18,7 @@ from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 
 if TYPE_CHECKING:
+    from topoopt.core.host_rates import HostSetting
     from topoopt.export.base import Export
 
 
@@ -39,11 +40,25 @@ def _read_hierarchical(path: Path) -> Any:
     return read_hierarchical_solution(path)
 
 
+def _read_placement(path: Path) -> Any:
+    from topoopt.io.placement_solution_file import read_placement_solution
+
+    return read_placement_solution(path)
+
+
+def _read_allocation(path: Path) -> Any:
+    from topoopt.io.allocation_solution_file import read_allocation_solution
+
+    return read_allocation_solution(path)
+
+
 SOLUTION_READERS: Mapping[str, Callable[[Path], Any]] = {
     "co-optimisation": _read_co_optimisation,
     "routing": _read_network,
     "topology": _read_network,
     "hierarchical-bandwidth": _read_hierarchical,
+    "placement": _read_placement,
+    "allocation": _read_allocation,
 }
 """Reader of the solution files of each kind that some target takes."""
 
@@ -69,10 +84,17 @@ def _back_graphml(folder: Path) -> object:
     return graph.servers, tuple(sorted(graph.links)), graph.directed
 
 
+def _back_ovs(folder: Path) -> object:
+    from topoopt.export.ovs_interpreter import interpret
+
+    return interpret(folder)
+
+
 READ_BACK: Mapping[str, Callable[[Path], object]] = {
     "astrasim": _back_astrasim,
     "chakra": _back_chakra,
     "graphml": _back_graphml,
+    "ovs": _back_ovs,
 }
 """Reader of each target, from a folder that holds its files."""
 
@@ -135,6 +157,10 @@ def export(
     link_gbps: Annotated[float | None, typer.Option(help="Rate of a link, where the solution has none.")] = None,
     hop_latency_us: Annotated[float | None, typer.Option(min=0, max=1e6, help="Latency of a link.")] = None,
     ring_queues: QueuesOption = 1,
+    hosts: Annotated[
+        Path | None, typer.Option("--hosts", help="Names, interfaces and addresses of real hosts (YAML or JSON).")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Shares of bandwidth are also limits.")] = False,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Write a solution for another tool; it is read back and compared before anything is written."""
@@ -163,7 +189,13 @@ def export(
             able = ", ".join(name for name, one in EXPORTERS.items() if kind in one.kinds)
             message = f"{to} does not take solutions of kind {kind}"
             raise InputError([Problem(message, str(solution), None, "--to", to, able)])
-        made = exporter.build(SOLUTION_READERS[kind](solution), ExportOptions(link_gbps, hop_latency_us, ring_queues))
+        named: tuple[HostSetting, ...] = ()
+        if hosts is not None:
+            from topoopt.io.host_file import read_hosts
+
+            named = read_hosts(hosts)
+        options = ExportOptions(link_gbps, hop_latency_us, ring_queues, named, strict)
+        made = exporter.build(SOLUTION_READERS[kind](solution), options)
         check_export(to, made)
         files = _write(to, exporter.folder, made, out)
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.host_rates import HostSetting
 
 NOTES_FILE = "NOTES.txt"
 
@@ -22,11 +23,15 @@ class ExportOptions:
         link_gbps: rate of a link, for solutions of network problems.
         hop_latency_us: latency of a link; None: that of the cluster, else 1.
         ring_queues: queues per dimension of ASTRA-sim, 1 or 2.
+        hosts: names and addresses of real hosts, for those that are not the default.
+        strict: shares of bandwidth are also limits.
     """
 
     link_gbps: float | None = None
     hop_latency_us: float | None = None
     ring_queues: int = 1
+    hosts: tuple[HostSetting, ...] = ()
+    strict: bool = False
 
 
 @dataclass(frozen=True)
