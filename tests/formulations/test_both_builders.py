@@ -39,6 +39,9 @@ HELPERS = {
     "hierarchical_pyomo",
     "hierarchical_start",
     "hierarchical_timeline",
+    "placement_rates",  # programs of placed graphs, whose data come from solvers: tests of their own
+    "placement_makespan",
+    "link_packing",
     "strategy_choice",  # programs of jobs, whose data come from solvers and checker: tests of their own
     "joint_plan",
     "joint_plan_arrays",
