@@ -170,3 +170,12 @@ def test_outlook_names_bad_instances_and_methods(written: Written) -> None:
     texts = [str(problem) for problem in seen.problems]
     assert any("topology.servers = -1" in text for text in texts)
     assert any("magic" in text and "simplex" in text for text in texts)
+
+
+def test_shapes_of_seeds_are_told_apart(written: Written) -> None:
+    """A count of seeds that is out of range is said at its own path, in words of the file."""
+    with pytest.raises(InputError) as caught:
+        read_study(written(study({"instance": routing()}, seeds={"count": 0})))
+    found = {problem.path: problem.allowed for problem in caught.value.problems}
+    assert found["seeds.count"] == "a whole number 1 to 10000"
+    assert not any("constrained" in str(path) for path in found)

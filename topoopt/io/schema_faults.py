@@ -15,6 +15,8 @@ JsonSchema = Mapping[str, Any]
 MAX_REPORTED = 20_000
 """Errors of one file that are looked at one by one; pydantic takes about a kilobyte for each."""
 
+_PLAIN = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
+
 _RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
 
 
@@ -34,8 +36,14 @@ def _follow(node: JsonSchema, root: JsonSchema) -> JsonSchema:
 def _descend(root: JsonSchema, location: Path) -> tuple[Path, JsonSchema]:
     """Path without the names of union members, and the schema of what stands there."""
     path: list[str | int] = []
+    raw: JsonSchema = root
     node = _follow(root, root)
     for depth, part in enumerate(location):
+        shape = _shape(raw, part)
+        if shape is not None:
+            raw = shape
+            node = _follow(shape, root)
+            continue
         member = next((ref for ref in node.get("oneOf", ()) if ref.get("$ref", "").endswith(f"/{part}")), None)
         if member is not None:
             # A location that ends on the member's name means the value is of neither shape.
@@ -47,8 +55,21 @@ def _descend(root: JsonSchema, location: Path) -> tuple[Path, JsonSchema]:
             below = prefix[part] if part < len(prefix) else node.get("items", {})
         else:
             below = node.get("properties", {}).get(part, node.get("additionalProperties", {}))
-        node = _follow(below, root) if isinstance(below, dict) else {}
+        raw = below if isinstance(below, dict) else {}
+        node = _follow(raw, root) if raw else {}
     return tuple(path), node
+
+
+def _shape(raw: JsonSchema, part: str | int) -> JsonSchema | None:
+    """The shape of a value that may have several without a name to tell them apart, if `part` stands for one."""
+    options = [option for option in raw.get("anyOf", ()) if option.get("type") != "null"]
+    if len(options) < 2 or not isinstance(part, str):
+        return None
+    if part.startswith("list["):
+        return next((option for option in options if option.get("type") == "array"), None)
+    named = (option for option in options if option.get("$ref", "").endswith(f"/{part}"))
+    plain = (option for option in options if option.get("type") == _PLAIN.get(part))
+    return next(named, next(plain, None))
 
 
 def _number(value: float) -> str:
