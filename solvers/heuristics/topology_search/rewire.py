@@ -96,10 +96,7 @@ def _exchange(
 @kernel
 def _dark(into: NDArray[np.int64], server: int) -> bool:
     """Whether the server has a free receiver, too: a free sender alone cannot take part in an exchange."""
-    for a in range(into.shape[1]):
-        if into[server, a] == server:
-            return True
-    return False
+    return bool((into[server] == server).any())
 
 
 @kernel
