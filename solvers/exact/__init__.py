@@ -10,7 +10,7 @@ import numpy as np
 from solvers.exact.brute_force import MOST_SERVERS, solve_brute_force
 from solvers.exact.circulants import solve_circulant
 from solvers.exact.enumeration import covers, solve_enumerate
-from solvers.exact.local import known_by_lifts, local_search
+from solvers.exact.local import known_by_lifts, local_search, refuse_large
 from solvers.exact.milp import solve_milp
 from solvers.exact.result import ExactLimits, ExactMethod, TopologyResult
 from solvers.exact.routed import route
@@ -35,6 +35,8 @@ def solve_exact(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult
         InputError, InfeasibleError, LimitError: see `ExactMethod`.
     """
     space = open_space(problem)
+    if not covers(space):
+        refuse_large(space)
     stop = limits.started()
     limits = replace(limits, time_s=None, stop=stop)
     if limits.incumbent is None:

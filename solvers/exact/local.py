@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from solvers.exact.routed import Counts, Matrix, distances, hop_distances, relaxed_theta
 from solvers.exact.space import Space
 from solvers.stop import Stop
+from topoopt.core.errors import InputError, Problem
 
 
 def price_cut(demand: Matrix, counts: Counts, lengths: Matrix) -> Matrix | None:
@@ -32,6 +33,19 @@ def price_cut(demand: Matrix, counts: Counts, lengths: Matrix) -> Matrix | None:
     cut = np.where(counts > 0, lengths, rest) / total
     np.fill_diagonal(cut, 0.0)
     return np.asarray(cut, dtype=np.float64)
+
+
+MOST_BYTES = 1 << 30
+"""Memory that the networks one exchange away may take, each in two tables of eight bytes a pair."""
+
+
+def refuse_large(space: Space) -> None:
+    """Raise InputError for problems whose neighbouring networks do not fit into memory (53 servers at degree 4 do)."""
+    n, degree = space.problem.servers, space.problem.degree
+    if 8 * (n * degree) ** 2 * n**2 > MOST_BYTES:
+        most = int((MOST_BYTES / 8) ** 0.25 / degree**0.5)
+        text = "too many servers for the exact methods"
+        raise InputError([Problem(text, path="servers", value=str(n), allowed=f"<= {most}, or method portfolio")])
 
 
 def local_search(space: Space, seed: int, stop: Stop, known: Counts | None = None) -> tuple[Counts, float] | None:

@@ -12,7 +12,7 @@ from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.exact.bounds import layer_sizes, source_distances, total_distance
-from solvers.exact.local import local_search
+from solvers.exact.local import local_search, refuse_large
 from solvers.exact.result import OPTIMALITY, ExactLimits, TopologyResult
 from solvers.exact.routed import Counts, Routed, hop_distances, route
 from solvers.exact.space import Space, counts_of, finish, infeasible_hops, open_space
@@ -43,10 +43,11 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     """Exact by mixed-integer programming; any constraints; no program is solved if the local search meets a bound.
 
     Raises:
-        InputError, InfeasibleError, LimitError: see `ExactMethod`.
+        InputError, InfeasibleError, LimitError: see `ExactMethod`; InputError for more servers than fit into memory.
     """
     stop = limits.started()
     space = open_space(problem)
+    refuse_large(space)
     known = None if limits.incumbent is None else counts_of(limits.incumbent)
     found = local_search(space, limits.seed, first_part(stop, LOCAL_SHARE, LOCAL_MOST_S), known)
     first = None if found is None else (found[0], _routed(space, found[0]))

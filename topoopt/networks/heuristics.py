@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -82,11 +81,9 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Outcome:
     Ctrl-C and the time limit end bounds and search, and the best so far is returned.
 
     Raises:
-        InputError: links of a network to keep. InfeasibleError: no topology met satisfies the constraints.
+        InfeasibleError: no topology satisfies the constraints. LimitError: none of those met does.
     """
     bound = _larger(open_space(problem).bound, formula_bound(problem, stop=_for_bounds(effort.stop)))
-    if problem.max_changed is None:
-        problem = replace(problem, kept=())  # any number of them may be given up, so they say nothing
     budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
     found = search_topology(problem, seed=effort.seed, budget=budget, goal=bound.value, stop=effort.stop)
     return Outcome(

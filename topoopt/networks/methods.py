@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from solvers.exact import METHODS as EXACT
@@ -31,9 +29,6 @@ BY_LENGTHS = "lengths of the arcs (linear-programming duality)"
 
 MOST_EXACT = 8
 """Servers up to which `auto` proves an optimum in seconds (one more by enumeration); beyond, it can take hours."""
-
-CONSTRAINED_S = 60.0
-"""Default limit of `auto` where only branch and bound knows the constraints."""
 
 
 def accuracy_for(problem: RoutingProblem) -> float:
@@ -96,13 +91,10 @@ def _proven_again(problem: TopologyProblem, found: TopologyResult) -> Bound:
 
 
 def choose(problem: TopologyProblem, effort: Effort) -> Outcome:
-    """The exact methods where they are quick or nothing else fits, the portfolio for all others."""
+    """The exact methods where they are quick, the portfolio for all others."""
     n = problem.servers
     if n <= MOST_EXACT or (n == MOST_EXACT + 1 and covers(open_space(problem))):
         return exactly(problem, effort, "exact")
-    if problem.max_changed is not None:
-        deadline = effort.stop.deadline or time.monotonic() + CONSTRAINED_S
-        return exactly(problem, replace(effort, stop=replace(effort.stop, deadline=deadline)), "exact")
     return portfolio(problem, effort)
 
 
@@ -130,7 +122,7 @@ ROUTING_METHODS: Mapping[str, Method[RoutingProblem]] = {
 }
 
 TOPOLOGY_METHODS: Mapping[str, Method[TopologyProblem]] = {
-    "auto": Method("exact when small or constrained, else portfolio", choose),
+    "auto": Method("exact when small, else portfolio", choose),
     "exact": Method("bounds, then the exact method that suits the problem", _exact("exact")),
     "milp": Method("joint topology and routing program by HiGHS", _exact("milp")),
     "enumerate": Method("all regular networks up to renaming; uniform demand, directed links", _exact("enumerate")),

@@ -6,12 +6,9 @@ from solvers.heuristics.topology_search.anneal import AnnealPlan, anneal, hops_o
 from solvers.heuristics.topology_search.budget import SearchBudget
 from solvers.heuristics.topology_search.link_counts import alternate, best_link_counts, one_hop_topology
 from solvers.heuristics.topology_search.links import LinkTable, table_of, topology_of
+from solvers.heuristics.topology_search.outcome import SearchStep, TopologySearchResult
 from solvers.heuristics.topology_search.polish import PolishResult, polish
-from solvers.heuristics.topology_search.search import (
-    SearchStep,
-    TopologySearchResult,
-    search_topology,
-)
+from solvers.heuristics.topology_search.search import search_topology
 from solvers.heuristics.topology_search.seeds import SEEDS, seed_topologies
 
 __all__ = [

@@ -32,10 +32,9 @@ def check_problem(problem: TopologyProblem) -> NDArray[np.float64]:
         problems.append(Problem("a server has demand to itself", path="demand", allowed="zero diagonal"))
     elif not demand.any():
         problems.append(Problem("there is no demand at all", path="demand", allowed="one entry above 0"))
-    if problem.kept or problem.max_changed is not None:
-        problems.append(
-            Problem("this search cannot keep links of a running network", path="kept", allowed="empty; see method milp")
-        )
+    for tail, head in problem.kept:
+        if not (0 <= tail < n and 0 <= head < n):
+            problems.append(Problem("kept link names an unknown server", path="kept", value=f"{tail} -> {head}"))
     if problem.max_hops is not None and problem.max_hops < 1:
         problems.append(Problem("hop limit is too small", path="max_hops", value=str(problem.max_hops), allowed=">= 1"))
     for tail, head in problem.forbidden:

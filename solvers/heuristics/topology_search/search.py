@@ -6,26 +6,29 @@ topology everywhere unless a time limit cuts it short.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.exact.local import local_search
-from solvers.exact.space import as_topology, open_space
+from solvers.exact.local import filled, local_search
+from solvers.exact.space import Space, as_topology, open_space
 from solvers.heuristics.topology_search.anneal import AnnealPlan, anneal, hops_of
 from solvers.heuristics.topology_search.budget import SearchBudget, default_evaluations, default_proposals
 from solvers.heuristics.topology_search.checks import check_problem
 from solvers.heuristics.topology_search.link_counts import alternate, one_hop_topology
-from solvers.heuristics.topology_search.links import LinkTable, arcs_of, diameter, table_of, topology_of
+from solvers.heuristics.topology_search.links import LinkTable, table_of, table_of_arcs, topology_of
+from solvers.heuristics.topology_search.outcome import SearchStep, TopologySearchResult
 from solvers.heuristics.topology_search.polish import polish
-from solvers.heuristics.topology_search.repair import bad_links, repaired
+from solvers.heuristics.topology_search.repair import repaired
+from solvers.heuristics.topology_search.rewire import default_proposals as default_rewirings
+from solvers.heuristics.topology_search.rewire import rewire
+from solvers.heuristics.topology_search.rules import Rules
 from solvers.heuristics.topology_search.seeds import seed_topologies
 from solvers.routing import route
 from solvers.routing.result import RoutingResult
 from solvers.stop import Stop
-from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InfeasibleError
+from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
@@ -39,6 +42,9 @@ POLISH_SERVERS = 32
 ANNEALS = 3
 """Annealing runs where the polish follows: their theta differs more than their hop total."""
 
+REWIRE_SERVERS = 24
+"""Up to here exchanges on the true theta follow where links must stay: few of them are within the limit."""
+
 EXCHANGE_SERVERS = 10
 """Up to here a few hundred linear programs take seconds."""
 
@@ -48,33 +54,6 @@ LATE_S = 1.0
 
 POLISH_MOST = 160
 """Above here one evaluation takes too long."""
-
-
-@dataclass(frozen=True)
-class SearchStep:
-    """One topology that was routed on the way: its name, hop total / number of links, and theta."""
-
-    name: str
-    mean_load: float
-    theta: float
-
-
-@dataclass(frozen=True, eq=False)
-class TopologySearchResult:
-    """Best topology found.
-
-    Attributes:
-        topology, routing: with the checked theta.
-        steps: what was tried, in order.
-        evaluations: topologies priced by the polish.
-        stopped_by: GAP when `goal` was reached, BUDGET at the end of the work, TIME or INTERRUPTED before.
-    """
-
-    topology: Topology
-    routing: RoutingResult
-    steps: tuple[SearchStep, ...]
-    evaluations: int
-    stopped_by: StopReason
 
 
 def search_topology(
@@ -87,15 +66,16 @@ def search_topology(
 ) -> TopologySearchResult:
     """Search for the topology of least theta.
 
-    Unidirectional and bidirectional links, forbidden arcs, and problems without parallel links are supported; of the
-    topologies met, only those within `max_hops` count.
+    Unidirectional and bidirectional links, forbidden arcs, links to keep (`max_changed`), and problems without parallel
+    links are supported; of the topologies met, only those within `max_hops` count.
 
     Args:
         goal: a proven lower bound on theta over all topologies; the search ends when it is reached.
 
     Raises:
-        InputError: bad demand or sizes, or a network to keep links of (not supported here).
-        InfeasibleError: no topology met satisfies the constraints.
+        InputError: bad demand or sizes.
+        InfeasibleError: no topology satisfies the constraints.
+        LimitError: none of those met does, which proves nothing.
     """
     demand = check_problem(problem)
     budget = budget or SearchBudget()
@@ -120,22 +100,20 @@ class _Search:
         self.evaluations = default_evaluations(n) if budget.evaluations is None else budget.evaluations
         self.accuracy = budget.accuracy
         self.rough = max(budget.accuracy, 1e-3 if n > 64 else 1e-4)
-        self.allowed = ~np.eye(n, dtype=np.bool_)
-        for tail, head in problem.forbidden:
-            self.allowed[tail, head] = False
-        if problem.links is LinkDirection.BIDIRECTIONAL:
-            self.allowed &= self.allowed.T  # one fibre pair, both arcs
+        self.rules = Rules(problem)
         self.links_total = n * d
         self.steps: list[SearchStep] = []
         self.best: tuple[Topology, RoutingResult] | None = None
         self.priced = 0
 
     def run(self) -> TopologySearchResult:
+        if self.rules.space is not None:
+            return self._rewired(self.rules.space)
         problem = self.problem
         n, d = problem.servers, problem.degree
         tables = {}
         for name, topology in seed_topologies(n, d, problem.links, self.demand, seed=self.seed).items():
-            table = repaired(table_of(topology), self.allowed, problem.parallel_links, self.seed)
+            table = repaired(table_of(topology), self.rules.allowed, problem.parallel_links, self.seed)
             if table is None:
                 continue
             tables[name] = table
@@ -161,6 +139,35 @@ class _Search:
             self._recount()
         return self._result()
 
+    def _rewired(self, space: Space) -> TopologySearchResult:
+        """The network as it stands, with free interfaces used at random, and what a few changes make of it."""
+        problem = self.problem
+        n, d = problem.servers, problem.degree
+        assert space.kept is not None
+        rng = np.random.default_rng(self.seed)
+        standing = np.minimum(space.kept, np.where(space.allowed, space.most_links, 0))
+        counts = filled(space, standing, rng)
+        table = table_of_arcs(n, d, problem.links, np.repeat(np.argwhere(counts), counts[counts > 0], axis=0))
+        self._offer("as it stands", self._topology(table.out, "the network as it stands"))
+        for run, demand in enumerate(self._weighted(ANNEALS)):
+            if self._done():
+                break
+            out = rewire(
+                table,
+                demand,
+                self.rules.allowed,
+                space.kept,
+                problem.max_changed or 0,
+                proposals=min(self.proposals, default_rewirings(n, d)),
+                parallel=problem.parallel_links,
+                seed=self.seed * 8 + run,
+                stop=self.stop,
+            )
+            self._offer("rewired", self._topology(out, "the network as it stands, rewired"))
+        if not self._done() and n <= REWIRE_SERVERS:
+            self._exchange()
+        return self._result()
+
     def _exchange(self) -> None:
         """Exchanges on the true theta, priced by linear programs: few servers, where one of them binds."""
         problem = self.problem if self.problem.max_changed is not None else replace(self.problem, kept=())
@@ -176,15 +183,19 @@ class _Search:
         runs = ANNEALS if small else 1
         plan = AnnealPlan(self.proposals // runs, hot=1e-3 if small else 3e-4)
         parallel = self.problem.parallel_links
-        mean = float(self.demand.mean())
-        evenly = [0.0] * runs + ([1.0, 10.0, 100.0] if self.problem.max_hops is not None else [])
-        for run, even in enumerate(evenly):
-            demand = self.demand + even * mean * (1.0 - np.eye(len(self.demand)))
-            seed = self.seed * len(evenly) + run
-            out = anneal(start, demand, self.allowed, plan, parallel=parallel, seed=seed, stop=self.stop)
+        demands = self._weighted(runs)
+        for run, demand in enumerate(demands):
+            seed = self.seed * len(demands) + run
+            out = anneal(start, demand, self.rules.allowed, plan, parallel=parallel, seed=seed, stop=self.stop)
             self._offer("annealed", self._topology(out, "annealed on hops"))
             if self._done():
                 break
+
+    def _weighted(self, runs: int) -> list[NDArray[np.float64]]:
+        """The demand so many times; with a hop limit also with more and more weight on all pairs alike."""
+        mean = float(self.demand.mean())
+        evenly = [0.0] * runs + ([1.0, 10.0, 100.0] if self.problem.max_hops is not None else [])
+        return [self.demand + even * mean * (1.0 - np.eye(len(self.demand))) for even in evenly]
 
     def _polish(self) -> None:
         if self.best is None or self.problem.servers > POLISH_MOST:
@@ -196,7 +207,7 @@ class _Search:
         result = polish(
             table,
             self.demand,
-            self.allowed,
+            self.rules.allowed,
             evaluations=self.evaluations,
             parallel=self.problem.parallel_links,
             goal=self.goal,
@@ -218,7 +229,7 @@ class _Search:
             self.best = (topology, routing)
         if not self._done():
             new = alternate(topology, routing, self.demand, rounds=5, accuracy=self.accuracy)
-            if new[0] is not topology and self._legal(table_of(new[0]).out):
+            if new[0] is not topology and self.rules.legal(table_of(new[0]).out):
                 self._note("recounted", *new)
 
     def _topology(self, out: NDArray[np.int64], origin: str) -> Topology | None:
@@ -229,7 +240,7 @@ class _Search:
 
     def _offer(self, name: str, topology: Topology | None) -> None:
         """Route a topology and keep it if it is the best so far and within the rules."""
-        if topology is None or not self._legal(table_of(topology).out):
+        if topology is None or not self.rules.legal(table_of(topology).out):
             return
         if self.stop.reason() is not None:
             routing = route(topology, self.demand, accuracy=self.rough, time_limit_s=LATE_S)
@@ -245,11 +256,6 @@ class _Search:
         if self.best is None or routing.theta < self.best[1].theta:
             self.best = (topology, routing)
 
-    def _legal(self, out: NDArray[np.int64]) -> bool:
-        if len(bad_links(arcs_of(out), self.allowed, self.problem.parallel_links)):
-            return False
-        return self.problem.max_hops is None or diameter(out) <= self.problem.max_hops
-
     def _done(self) -> bool:
         if self.stop.reason() is not None:
             return self.best is not None
@@ -257,7 +263,7 @@ class _Search:
 
     def _result(self) -> TopologySearchResult:
         if self.best is None:
-            raise InfeasibleError("no topology was found within the hop limit, without forbidden or parallel links")
+            raise LimitError(self.rules.nothing())
         reached = self.best[1].theta <= self.goal * (1.0 + 1e-6)
         stopped = StopReason.GAP if reached else self.stop.reason() or StopReason.BUDGET
         return TopologySearchResult(*self.best, tuple(self.steps), self.priced, stopped)

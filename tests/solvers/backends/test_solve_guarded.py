@@ -13,6 +13,7 @@ from scipy.sparse import csc_array
 
 from formulations.arrays import LpArrays
 from solvers.backends import SOLVERS, SolverLimits, solve_guarded
+from solvers.stop import Stop
 from topoopt.core.errors import InputError
 from topoopt.core.status import Status, StopReason
 
@@ -135,3 +136,26 @@ def test_bad_option_value_in_the_child_is_an_input_error() -> None:
     """What only the library can refuse is refused there, and raised here."""
     with pytest.raises(InputError, match="refuses the value"):
         solve_guarded("highs", knapsack(), SolverLimits(time_s=20.0), {"mip_rel_gap": -1.0})
+
+
+def test_an_interrupt_ends_the_child_and_keeps_what_it_found(tmp_path: Path) -> None:
+    """A stop set while the child hangs: its last solution is the result, without waiting for any limit."""
+    data, stop = knapsack(), Stop()
+    body = """
+        send(out, ("incumbent", np.r_[1.0, np.zeros(11)]))
+        time.sleep(600)
+        """
+    result = solve_guarded(
+        "highs", data, on_incumbent=lambda x: stop.interrupted.set(), stop=stop, command=child(tmp_path, body)
+    )
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StopReason.INTERRUPTED)
+    assert result.x is not None
+    assert result.x[0] == 1.0
+
+
+def test_a_start_may_leave_columns_open() -> None:
+    """HiGHS completes a start of which one column is known; the optimum stays what it is."""
+    data = knapsack()
+    start = np.full(12, np.nan)
+    start[0] = 1.0
+    assert SOLVERS["highs"](data, start=start).objective == SOLVERS["highs"](data).objective

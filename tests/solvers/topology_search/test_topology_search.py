@@ -225,7 +225,7 @@ def test_rules_of_the_problem_are_kept() -> None:
     assert result.topology.multiplicity.max() == 1
     assert _plain_hops(table_of(result.topology).out, np.ones((9, 9)), 9) <= 3 * 72
     _sound(result, problem)
-    with pytest.raises(InfeasibleError, match="within 2 hops"):
+    with pytest.raises(InfeasibleError, match="Moore"):
         search_topology(_problem(9, 2, max_hops=2), budget=QUICK)
 
 
@@ -297,7 +297,7 @@ def test_bad_problems_are_refused_with_all_faults() -> None:
     bad = TopologyProblem("bad", 3, 0, ONE_WAY, -np.ones((3, 3)), forbidden=((0, 5),), kept=((0, 1),))
     with pytest.raises(InputError) as caught:
         search_topology(bad)
-    assert len(caught.value.problems) == 4
+    assert len(caught.value.problems) == 3
     with pytest.raises(InputError, match="no demand at all"):
         search_topology(TopologyProblem("zero", 3, 1, ONE_WAY, np.zeros((3, 3))))
     with pytest.raises(InputError, match="3 to 32"):
