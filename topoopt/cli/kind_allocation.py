@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.kinds import Contest, KindCommands, Wishes
 from topoopt.cli.output import Output
+from topoopt.cli.solving import Steps, solve_and_write, summary_of
 from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import Problem
 
 if TYPE_CHECKING:
     from topoopt.verify.findings import Violation
@@ -31,25 +31,10 @@ def solve_allocation_command(problem: AllocationProblem, output: Output, out: Pa
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.allocation import solve_allocation
     from topoopt.io.allocation_solution_file import write_allocation_solution
-    from topoopt.io.atomic import make_directory, write_text_atomically
     from topoopt.report.allocation_report import render_allocation
 
-    if wishes.budget is not None:
-        text, allowed = "no such limit for this kind", "--time-limit"
-        raise InputError([Problem(text, path="--budget", value=str(wishes.budget), allowed=allowed)])
-    began = time.monotonic()
-    try:
-        solution = solve_allocation(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
-    except (InfeasibleError, LimitError) as error:
-        return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
-    wall_s = time.monotonic() - began
-    make_directory(out)
-    write_allocation_solution(solution, out / "solution.json")
-    write_text_atomically(out / "report.html", render_allocation(solution))
-    output.result(
-        allocation_summary(solution, wall_s, out), lambda console: show_allocation(console, solution, wall_s, out)
-    )
-    return exit_code(output, solution.check, solution.stopped_by)
+    steps = Steps(solve_allocation, write_allocation_solution, render_allocation, allocation_summary, show_allocation)
+    return solve_and_write(problem, output, out, wishes, steps)
 
 
 def full_links(solution: AllocationSolution) -> list[int]:
@@ -59,17 +44,10 @@ def full_links(solution: AllocationSolution) -> list[int]:
 
 def allocation_summary(solution: AllocationSolution, wall_s: float, out: Path) -> dict[str, Any]:
     """The JSON object of a solve."""
-    objective, arcs = solution.objective, solution.topology.arcs
-    return {
-        "kind": solution.kind,
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
+    arcs = solution.topology.arcs
+    figures = {
         "goal": solution.goal,
         "surplus": solution.surplus,
-        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
-        "bound": {"value": solution.bound.value, "proved_by": solution.bound.proved_by},
-        "gap": solution.gap,
         "rates_gbps": {row.name: row.rate_gbps for row in solution.transfers},
         "min_rate_gbps": float(solution.rates_gbps.min()),
         "total_rate_gbps": float(solution.rates_gbps.sum()),
@@ -79,16 +57,8 @@ def allocation_summary(solution: AllocationSolution, wall_s: float, out: Path) -
         "servers": solution.topology.servers,
         "links": int(solution.topology.multiplicity.sum()),
         "transfers": len(solution.transfers),
-        "method": solution.method,
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "wall_s": round(wall_s, 3),
-        "versions": dict(solution.versions),
-        "instance_sha256": solution.instance_sha256,
-        "notes": list(solution.notes),
-        "solution": str(out / "solution.json"),
-        "report": str(out / "report.html"),
     }
+    return summary_of(solution, wall_s, out, figures)
 
 
 def show_allocation(console: Console, solution: AllocationSolution, wall_s: float, out: Path) -> None:

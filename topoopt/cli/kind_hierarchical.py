@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.kinds import KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.kinds import KindCommands, Wishes
 from topoopt.cli.output import Output
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.cli.solving import Steps, solve_and_write, summary_of
+from topoopt.core.errors import Problem
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 
@@ -23,40 +23,16 @@ if TYPE_CHECKING:
 def solve_command(problem: HierarchicalProblem, output: Output, out: Path, wishes: Wishes) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.hierarchical.solve import solve_hierarchical
-    from topoopt.io.atomic import make_directory, write_text_atomically
     from topoopt.io.hierarchical_solution_file import write_hierarchical_solution
     from topoopt.report.hierarchical import render_hierarchical
 
-    if wishes.budget is not None:
-        allowed = "--time-limit"
-        raise InputError(
-            [Problem("no such limit for this kind", path="--budget", value=str(wishes.budget), allowed=allowed)]
-        )
-    began = time.monotonic()
-    try:
-        solution = solve_hierarchical(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
-    except (InfeasibleError, LimitError) as error:
-        return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
-    wall_s = time.monotonic() - began
-    report = render_hierarchical(solution)
-    make_directory(out)
-    write_hierarchical_solution(solution, out / "solution.json")
-    write_text_atomically(out / "report.html", report)
-    output.result(summary(solution, wall_s, out), lambda console: _show(console, solution, wall_s, out))
-    return exit_code(output, solution.check, solution.stopped_by)
+    steps = Steps(solve_hierarchical, write_hierarchical_solution, render_hierarchical, summary, _show)
+    return solve_and_write(problem, output, out, wishes, steps)
 
 
 def summary(solution: HierarchicalSolution, wall_s: float, out: Path) -> dict[str, Any]:
     """The JSON object of a solve."""
-    objective = solution.objective
-    return {
-        "kind": solution.kind,
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
-        "bound": {"value": solution.bound.value, "proved_by": solution.bound.proved_by},
-        "gap": solution.gap,
+    figures = {
         "dimensions": list(solution.dimensions),
         "bandwidth_gbytes_per_s": list(solution.bandwidth_gbytes_per_s),
         "time_ns": solution.time_ns,
@@ -80,16 +56,8 @@ def summary(solution: HierarchicalSolution, wall_s: float, out: Path) -> dict[st
         "gain_ns": list(solution.gain_ns),
         "marginal_ns": None if solution.marginal_ns is None else list(solution.marginal_ns),
         "pareto": [{"time_ns": point.time_ns, "cost_usd": point.cost_usd} for point in solution.pareto],
-        "method": solution.method,
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "wall_s": round(wall_s, 3),
-        "versions": dict(solution.versions),
-        "instance_sha256": solution.instance_sha256,
-        "notes": list(solution.notes),
-        "solution": str(out / "solution.json"),
-        "report": str(out / "report.html"),
     }
+    return summary_of(solution, wall_s, out, figures)
 
 
 def _show(console: Console, solution: HierarchicalSolution, wall_s: float, out: Path) -> None:

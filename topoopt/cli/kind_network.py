@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.kinds import Contest, KindCommands, Wishes
 from topoopt.cli.output import Output
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.cli.solving import Steps, solve_and_write, summary_of
+from topoopt.core.errors import Problem
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 
@@ -23,48 +22,17 @@ if TYPE_CHECKING:
 
 def solve_network_command(problem: RoutingProblem | TopologyProblem, output: Output, out: Path, wishes: Wishes) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
-    from solvers.stop import stop_on_signals
-    from topoopt.networks.solve import solve_network
-
-    if wishes.budget is not None:
-        allowed = "--time-limit"
-        raise InputError(
-            [Problem("no such limit for this kind", path="--budget", value=str(wishes.budget), allowed=allowed)]
-        )
-    began = time.monotonic()
-    try:
-        solution = solve_network(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
-    except (InfeasibleError, LimitError) as error:
-        return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
-    wall_s = time.monotonic() - began
-    with stop_on_signals(None) as late:  # what was found is written, however late Ctrl-C comes
-        _write(solution, out)
-    output.result(network_summary(solution, wall_s, out), lambda console: _show(console, solution, wall_s, out))
-    code = exit_code(output, solution.check, solution.stopped_by)
-    return INTERRUPTED if solution.check.ok and late.interrupted.is_set() else code
-
-
-def _write(solution: NetworkSolution, out: Path) -> None:
-    from topoopt.io.atomic import make_directory, write_text_atomically
     from topoopt.io.network_solution_file import write_network_solution
+    from topoopt.networks.solve import solve_network
     from topoopt.report.network_html import render_network_html
 
-    make_directory(out)
-    write_network_solution(solution, out / "solution.json")
-    write_text_atomically(out / "report.html", render_network_html(solution))
+    steps = Steps(solve_network, write_network_solution, render_network_html, network_summary, _show)
+    return solve_and_write(problem, output, out, wishes, steps)
 
 
 def network_summary(solution: NetworkSolution, wall_s: float, out: Path) -> dict[str, Any]:
     """The JSON object of a solve."""
-    objective = solution.objective
-    return {
-        "kind": solution.kind,
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
-        "bound": {"value": solution.bound.value, "proved_by": solution.bound.proved_by},
-        "gap": solution.gap,
+    figures = {
         "theta": solution.theta,
         "lambda": solution.throughput,
         "routing_bound": solution.routing_bound,
@@ -73,16 +41,8 @@ def network_summary(solution: NetworkSolution, wall_s: float, out: Path) -> dict
         "servers": solution.topology.servers,
         "degree": solution.topology.degree,
         "links": int(solution.topology.multiplicity.sum()),
-        "method": solution.method,
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "wall_s": round(wall_s, 3),
-        "versions": dict(solution.versions),
-        "instance_sha256": solution.instance_sha256,
-        "notes": list(solution.notes),
-        "solution": str(out / "solution.json"),
-        "report": str(out / "report.html"),
     }
+    return summary_of(solution, wall_s, out, figures)
 
 
 def _show(console: Console, solution: NetworkSolution, wall_s: float, out: Path) -> None:

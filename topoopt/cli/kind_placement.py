@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
+from topoopt.cli.kinds import Contest, KindCommands, Wishes
 from topoopt.cli.output import Output
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.cli.solving import Steps, solve_and_write, summary_of
+from topoopt.core.errors import Problem
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.placement_solution import PlacementSolution
 
@@ -21,44 +21,21 @@ if TYPE_CHECKING:
 
 
 def solve_placement_command(problem: PlacementProblem, output: Output, out: Path, wishes: Wishes) -> int:
-    """Place, check, write solution.json and report.html, show; the exit code."""
-    from topoopt.io.atomic import make_directory, write_text_atomically
+    """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.io.placement_solution_file import write_placement_solution
     from topoopt.placements.solve import solve_placement
     from topoopt.report.placement import render_placement
 
-    if wishes.budget is not None:
-        allowed = "--time-limit"
-        raise InputError(
-            [Problem("no such limit for this kind", path="--budget", value=str(wishes.budget), allowed=allowed)]
-        )
-    began = time.monotonic()
-    try:
-        solution = solve_placement(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
-    except (InfeasibleError, LimitError) as error:
-        return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
-    wall_s = time.monotonic() - began
-    html = render_placement(solution)
-    make_directory(out)
-    write_placement_solution(solution, out / "solution.json")
-    write_text_atomically(out / "report.html", html)
-    output.result(placement_summary(solution, wall_s, out), lambda console: _show(console, solution, wall_s, out))
-    return exit_code(output, solution.check, solution.stopped_by)
+    steps = Steps(solve_placement, write_placement_solution, render_placement, placement_summary, _show)
+    return solve_and_write(problem, output, out, wishes, steps)
 
 
 def placement_summary(solution: PlacementSolution, wall_s: float, out: Path) -> dict[str, Any]:
     """The JSON object of a solve."""
-    objective, bound = solution.objective, solution.bound
+    objective = solution.objective
     names = [device.name for device in solution.devices]
     compact = solution.compact
-    return {
-        "kind": solution.kind,
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
-        "bound": {"value": bound.value, "proved_by": bound.proved_by},
-        "gap": solution.gap,
+    figures = {
         f"{objective.name}_ms": objective.value,
         "compact": None
         if compact is None
@@ -70,16 +47,8 @@ def placement_summary(solution: PlacementSolution, wall_s: float, out: Path) -> 
         "placement": {
             name: names[device] for name, device in zip(solution.operators, solution.device.tolist(), strict=True)
         },
-        "method": solution.method,
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "wall_s": round(wall_s, 3),
-        "versions": dict(solution.versions),
-        "instance_sha256": solution.instance_sha256,
-        "notes": list(solution.notes),
-        "solution": str(out / "solution.json"),
-        "report": str(out / "report.html"),
     }
+    return summary_of(solution, wall_s, out, figures)
 
 
 def _show(console: Console, solution: PlacementSolution, wall_s: float, out: Path) -> None:
