@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 import numpy as np
 
 from topoopt.core.allocation_solution import AllocationSolution, DestinationRate, PriceCertificate, TransferRate
-from topoopt.core.errors import TopooptError
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.io.allocation_solution_schema import AllocationSolutionFile
@@ -17,6 +15,7 @@ from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.faults import Fault
 from topoopt.io.network_solution_file import LIMITS, topology_document, topology_faults, topology_of_file
+from topoopt.io.solution_text import solution_text
 
 ROWS = ("transfers", "servers", "certificates")
 """Keys with one line of text for each row."""
@@ -73,24 +72,13 @@ def allocation_solution_document(solution: AllocationSolution) -> dict[str, Any]
     }
 
 
-def _dump(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
 def allocation_solution_to_json(solution: AllocationSolution) -> str:
     """JSON text, one line for each top-level key and each row of the long tables.
 
     Raises:
         TopooptError: a number is NaN or infinite (a bug of what made the solution).
     """
-    try:
-        lines = []
-        for key, value in allocation_solution_document(solution).items():
-            rows = ",\n".join(f"  {_dump(row)}" for row in value) if key in ROWS else ""
-            lines.append(f" {_dump(key)}: [\n{rows}\n ]" if rows else f" {_dump(key)}: {_dump(value)}")
-    except ValueError as error:
-        raise TopooptError(f"the solution cannot be written: {error}") from error
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return solution_text(allocation_solution_document(solution), rows=ROWS)
 
 
 def write_allocation_solution(solution: AllocationSolution, path: str | os.PathLike[str]) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from typing import Any
 
-from topoopt.core.errors import TopooptError
 from topoopt.core.hierarchy_solution import (
     BandwidthCertificate,
     CollectiveTime,
@@ -27,6 +25,7 @@ from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
 from topoopt.io.hierarchical_solution_schema import CertificateFile, HierarchicalSolutionFile
+from topoopt.io.solution_text import solution_text
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
 
@@ -57,21 +56,7 @@ def hierarchical_solution_to_json(solution: HierarchicalSolution) -> str:
     Raises:
         TopooptError: a number is NaN or infinite (a bug of what made the solution).
     """
-
-    def dump(value: object) -> str:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-    try:
-        lines = []
-        for key, value in hierarchical_solution_document(solution).items():
-            if key in TABLES and value:
-                rows = ",\n".join(f"  {dump(row)}" for row in value)
-                lines.append(f" {dump(key)}: [\n{rows}\n ]")
-            else:
-                lines.append(f" {dump(key)}: {dump(value)}")
-    except ValueError as error:
-        raise TopooptError(f"the solution cannot be written: {error}") from error
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return solution_text(hierarchical_solution_document(solution), rows=TABLES)
 
 
 def write_hierarchical_solution(solution: HierarchicalSolution, path: str | os.PathLike[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import TopooptError
 from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
@@ -22,6 +20,7 @@ from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
 from topoopt.io.network_solution_schema import FlowRow, ListedNetworkFile, NetworkSolutionFile, NetworkTopologyFile
+from topoopt.io.solution_text import solution_text
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
 
@@ -97,33 +96,15 @@ def _sparse(row: NDArray[np.float64]) -> list[list[Any]]:
     return [used.tolist(), row[used].tolist()]
 
 
-def _dump(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
 def network_solution_to_json(solution: NetworkSolution) -> str:
     """JSON text, one line for each top-level key and each row of the long tables.
 
     Raises:
         TopooptError: a number is NaN or infinite (a bug of what made the solution).
     """
-    try:
-        lines = []
-        for key, value in network_solution_document(solution).items():
-            if key == "flow":
-                rows = ",\n".join(f"  {_dump(row)}" for row in value)
-                lines.append(f" {_dump(key)}: [\n{rows}\n ]")
-            elif key in ("hop_flow", "enumeration") and value:
-                rows = ",\n".join(f"  {_dump(part)}" for part in value)
-                lines.append(f" {_dump(key)}: [\n{rows}\n ]")
-            elif key == "topology":
-                inner = ",\n".join(f"  {_dump(name)}: {_dump(item)}" for name, item in value.items())
-                lines.append(f" {_dump(key)}: {{\n{inner}\n }}")
-            else:
-                lines.append(f" {_dump(key)}: {_dump(value)}")
-    except ValueError as error:
-        raise TopooptError(f"the solution cannot be written: {error}") from error
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return solution_text(
+        network_solution_document(solution), rows=("flow", "hop_flow", "enumeration"), nested=("topology",)
+    )
 
 
 def write_network_solution(solution: NetworkSolution, path: str | os.PathLike[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, replace
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.errors import TopooptError
 from topoopt.core.placement import (
     Communication,
     Device,
@@ -32,6 +30,7 @@ from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
 from topoopt.io.placement_solution_schema import PlacementSolutionFile, SolutionDeviceFile
+from topoopt.io.solution_text import solution_text
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
 
@@ -114,27 +113,13 @@ def placement_solution_document(solution: PlacementSolution) -> dict[str, Any]:
     }
 
 
-def _dump(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
 def placement_solution_to_json(solution: PlacementSolution) -> str:
     """JSON text, one line for each top-level key and each row of the long tables.
 
     Raises:
         TopooptError: a number is NaN or infinite (a bug of what made the solution).
     """
-    try:
-        lines = []
-        for key, value in placement_solution_document(solution).items():
-            if key in LONG_TABLES and value:
-                rows = ",\n".join(f"  {_dump(row)}" for row in value)
-                lines.append(f" {_dump(key)}: [\n{rows}\n ]")
-            else:
-                lines.append(f" {_dump(key)}: {_dump(value)}")
-    except ValueError as error:
-        raise TopooptError(f"the solution cannot be written: {error}") from error
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return solution_text(placement_solution_document(solution), rows=LONG_TABLES)
 
 
 def write_placement_solution(solution: PlacementSolution, path: str | os.PathLike[str]) -> None:
