@@ -113,6 +113,8 @@ def _made(starts: Sequence[Start], output: Output) -> tuple[list[Run], bool]:
             for start in starts:
                 name = f"{start.entrant.instance.name}: {start.method}"
                 bar.update(task, description=escape(name), completed=len(runs))
+                if not output.errors.is_terminal:  # a log wants lines, not a bar
+                    output.errors.print(f"run {len(runs) + 1} of {len(starts)}: {name}", markup=False, highlight=False)
                 runs.append(run_of(start))
                 if runs[-1].stopped_by == StopReason.INTERRUPTED:
                     return runs, True
