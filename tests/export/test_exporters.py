@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from make_solution import circulant, make_solution
 
-from topoopt.cli.export import READ_BACK, SOLUTION_READERS, check_export
+from topoopt.cli.export import check_export
+from topoopt.cli.export_readers import READ_BACK, SOLUTION_READERS
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.topology import Topology

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from topoopt.cli.export_readers import READ_BACK, SOLUTION_READERS, previous_topology, task_graph_of
 from topoopt.cli.imports import positive
 from topoopt.cli.instance_output import QueuesOption
 from topoopt.cli.output import JsonOption, Output
@@ -20,83 +20,6 @@ from topoopt.core.errors import CheckError, InputError, Problem
 if TYPE_CHECKING:
     from topoopt.core.host_rates import HostSetting
     from topoopt.export.base import Export
-
-
-def _read_co_optimisation(path: Path) -> Any:
-    from topoopt.io.solution_file import read_solution
-
-    return read_solution(path)
-
-
-def _read_network(path: Path) -> Any:
-    from topoopt.io.network_solution_file import read_network_solution
-
-    return read_network_solution(path)
-
-
-def _read_hierarchical(path: Path) -> Any:
-    from topoopt.io.hierarchical_solution_file import read_hierarchical_solution
-
-    return read_hierarchical_solution(path)
-
-
-def _read_placement(path: Path) -> Any:
-    from topoopt.io.placement_solution_file import read_placement_solution
-
-    return read_placement_solution(path)
-
-
-def _read_allocation(path: Path) -> Any:
-    from topoopt.io.allocation_solution_file import read_allocation_solution
-
-    return read_allocation_solution(path)
-
-
-SOLUTION_READERS: Mapping[str, Callable[[Path], Any]] = {
-    "co-optimisation": _read_co_optimisation,
-    "routing": _read_network,
-    "topology": _read_network,
-    "hierarchical-bandwidth": _read_hierarchical,
-    "placement": _read_placement,
-    "allocation": _read_allocation,
-}
-"""Reader of the solution files of each kind that some target takes."""
-
-
-def _back_astrasim(folder: Path) -> object:
-    from topoopt.io.astrasim_network import read_network
-    from topoopt.io.ns3_topology import read_ns3_topology
-
-    graph = folder / "topology.txt"
-    return read_ns3_topology(graph) if graph.exists() else read_network(folder / "network.yml")
-
-
-def _back_chakra(folder: Path) -> object:
-    from topoopt.io.chakra_trace import read_chakra
-
-    return read_chakra(folder, comm_groups=folder / "comm_groups.json").comparable()
-
-
-def _back_graphml(folder: Path) -> object:
-    from topoopt.io.graph_files import read_graph
-
-    graph = read_graph(next(folder.iterdir()))
-    return graph.servers, tuple(sorted(graph.links)), graph.directed
-
-
-def _back_ovs(folder: Path) -> object:
-    from topoopt.export.ovs_interpreter import interpret
-
-    return interpret(folder)
-
-
-READ_BACK: Mapping[str, Callable[[Path], object]] = {
-    "astrasim": _back_astrasim,
-    "chakra": _back_chakra,
-    "graphml": _back_graphml,
-    "ovs": _back_ovs,
-}
-"""Reader of each target, from a folder that holds its files."""
 
 
 def check_export(target: str, export: Export) -> None:
@@ -161,6 +84,12 @@ def export(
         Path | None, typer.Option("--hosts", help="Names, interfaces and addresses of real hosts (YAML or JSON).")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Shares of bandwidth are also limits.")] = False,
+    previous: Annotated[
+        Path | None, typer.Option("--previous", help="Earlier solution, patched now: changes only (patch-list).")
+    ] = None,
+    instance: Annotated[
+        Path | None, typer.Option("--instance", help="The solved instance (flexnet-taskgraph).")
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Write a solution for another tool; it is read back and compared before anything is written."""
@@ -194,8 +123,17 @@ def export(
             from topoopt.io.host_file import read_hosts
 
             named = read_hosts(hosts)
-        options = ExportOptions(link_gbps, hop_latency_us, ring_queues, named, strict)
-        made = exporter.build(SOLUTION_READERS[kind](solution), options)
+        found = SOLUTION_READERS[kind](solution)
+        options = ExportOptions(
+            link_gbps,
+            hop_latency_us,
+            ring_queues,
+            named,
+            strict,
+            previous=None if previous is None else previous_topology(previous),
+            task_graph=None if instance is None or kind != "co-optimisation" else task_graph_of(instance, found),
+        )
+        made = exporter.build(found, options)
         check_export(to, made)
         files = _write(to, exporter.folder, made, out)
 

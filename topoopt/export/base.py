@@ -11,6 +11,8 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostSetting
+from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.topology import Topology
 
 NOTES_FILE = "NOTES.txt"
 
@@ -25,6 +27,8 @@ class ExportOptions:
         ring_queues: queues per dimension of ASTRA-sim, 1 or 2.
         hosts: names and addresses of real hosts, for those that are not the default.
         strict: shares of bandwidth are also limits.
+        previous: topology that is patched now; None: nothing is.
+        task_graph: of the instance and the strategy of the solution; None: no instance was given.
     """
 
     link_gbps: float | None = None
@@ -32,6 +36,8 @@ class ExportOptions:
     ring_queues: int = 1
     hosts: tuple[HostSetting, ...] = ()
     strict: bool = False
+    previous: Topology | None = None
+    task_graph: TaskGraph | None = None
 
 
 @dataclass(frozen=True)

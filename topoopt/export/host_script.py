@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable
 from importlib.resources import files
 
-from topoopt.core.host_rates import HostRates
-from topoopt.export.host_routing import TABLE, HostTraffic
+from topoopt.core.host_rates import Host
+from topoopt.export.host_routing import TABLE
 
 Command = list[str]
 
@@ -28,29 +28,37 @@ def ceiling_bps(share_bps: int, link_bps: int, strict: bool) -> int:
 
 
 def script(
-    rendering: str, rates: HostRates, traffic: HostTraffic, tools: str, checks: list[Command], commands: list[Command]
+    rendering: str,
+    host: str,
+    about: str,
+    tools: str,
+    tables: Iterable[int],
+    checks: list[Command],
+    commands: list[Command],
 ) -> bytes:
     """A whole script.
 
     Args:
-        rendering: `ovs` or `tc`, the part of the head.
+        rendering: the part of the head, `host_script_RENDERING.sh`.
+        host: its name.
+        about: what it sets, in a few words.
         tools: programs it needs, by name.
-        checks: what must hold before anything is changed.
-        commands: what applies the rates.
+        tables: routing tables that must be its own.
+        checks: what else must hold before anything is changed.
+        commands: what applies the settings.
     """
     folder = files("topoopt.export")
     head, part = (folder.joinpath(name).read_text() for name in ("host_script.sh", f"host_script_{rendering}.sh"))
-    host = rates.hosts[traffic.host]
-    about = [
+    first = [
         "#!/usr/bin/env bash",
-        f"# Bandwidth shares and routes of host {host.name} ({rendering}), written by topoopt export.",
+        f"# {about} of host {host} ({rendering}), written by topoopt export.",
         "# Usage: bash THIS [dry-run|apply|teardown]; without a word it prints what it would do.",
         "set -Eeuo pipefail",
     ]
-    tables = [["own_table", str(TABLE + number)] for number in range(len(host.links) + 1)]
-    before = [line(["need", *tools.split()]), *(line(check) for check in (*tables, *checks))]
+    owned = [["own_table", str(table)] for table in tables]
+    before = [line(["need", *tools.split()]), *(line(check) for check in (*owned, *checks))]
     parts = [
-        "\n".join(about),
+        "\n".join(first),
         head.strip(),
         part.strip(),
         "preflight() {\n" + "\n".join(before) + "\n}",
@@ -58,6 +66,12 @@ def script(
         "main",
     ]
     return ("\n\n".join(parts) + "\n").encode()
+
+
+def shares_script(rendering: str, host: Host, tools: str, checks: list[Command], commands: list[Command]) -> bytes:
+    """Script of the bandwidth shares and routes of a host."""
+    tables = range(TABLE, TABLE + len(host.links) + 1)
+    return script(rendering, host.name, "Bandwidth shares and routes", tools, tables, checks, commands)
 
 
 def run_all(commands: Iterable[Command]) -> list[Command]:

@@ -52,6 +52,26 @@ address() {
   ip address add "$1" dev "$2"
 }
 
+# The address of the hardware that neighbours send to; the old one comes back at teardown.
+hardware() {
+  local old
+  if [ "$MODE" = dry-run ]; then
+    run ip link set dev "$1" address "$2"
+    return
+  fi
+  old=$(cat "/sys/class/net/$1/address")
+  if [ "$old" != "$2" ]; then
+    record hardware "$1" "$old"
+    ip link set dev "$1" address "$2"
+  fi
+}
+
+# Fibres of one interface may end at two servers, so that nobody could answer a question for an address.
+neighbour() {
+  if [ "$MODE" != dry-run ]; then record neighbour "$1" "$3"; fi
+  run ip neigh replace "$1" lladdr "$2" dev "$3" nud permanent
+}
+
 setting() {
   local file=/proc/sys/${1//.//} old
   if [ "$MODE" = dry-run ]; then
@@ -100,6 +120,8 @@ forget_state() {
   while read -r what one other; do
     case $what in
       address) ip address del "$one" dev "$other" 2>/dev/null || true ;;
+      hardware) ip link set dev "$one" address "$other" 2>/dev/null || true ;;
+      neighbour) ip neigh del "$one" dev "$other" 2>/dev/null || true ;;
       setting) printf '%s\n' "$other" >"/proc/sys/${one//.//}" || true ;;
     esac
   done < <(tac "$STATE")

@@ -42,7 +42,7 @@ def refused(machine: str, message: str, value: object = None) -> InputError:
     return InputError([Problem(message, path=machine, value=None if value is None else str(value)[:200])])
 
 
-def _commands(file: Path) -> Iterator[list[str]]:
+def commands_of(file: Path) -> Iterator[list[str]]:
     """Words of what the script applies; a line that says more to a shell than its words is refused."""
     text = file.read_text()
     found = re.search(r"^apply_host\(\) \{\n(.*?)^\}$", text, re.MULTILINE | re.DOTALL)
@@ -61,7 +61,7 @@ def read_machine(file: Path, rendering: str) -> Machine:
         InputError: a command that is not understood.
     """
     machine = Machine(file.name.removesuffix(f".{rendering}.sh"))
-    for words in _commands(file):
+    for words in commands_of(file):
         try:
             _execute(machine, words)
         except (ValueError, KeyError, IndexError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from topoopt.core.host_rates import Host, HostLink, HostRates
 from topoopt.export.host_checks import reserved_bps
 from topoopt.export.host_routing import HostTraffic, routing_commands, settings
-from topoopt.export.host_script import Command, burst_bytes, ceiling_bps, run_all, script
+from topoopt.export.host_script import Command, burst_bytes, ceiling_bps, run_all, shares_script
 
 COOKIE = "0x746f706f"
 OWNER = "external_ids:owner=topoopt"
@@ -25,7 +25,7 @@ def ovs_script(rates: HostRates, traffic: HostTraffic, strict: bool) -> bytes:
         commands.append(["vsctl", *_qos(link, queues, strict)])
         commands += _flows(link, queues)
     commands += run_all(routing_commands(rates, traffic, bridged=True))
-    return script("ovs", rates, traffic, "ip tc ovs-vsctl ovs-ofctl", _checks(host), commands)
+    return shares_script("ovs", host, "ip tc ovs-vsctl ovs-ofctl", _checks(host), commands)
 
 
 def _checks(host: Host) -> list[Command]:

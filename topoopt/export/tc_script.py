@@ -8,7 +8,7 @@ from __future__ import annotations
 from topoopt.core.host_rates import HostLink, HostRates
 from topoopt.export.host_checks import reserved_bps
 from topoopt.export.host_routing import HostTraffic, routing_commands, settings
-from topoopt.export.host_script import Command, burst_bytes, ceiling_bps, run_all, script
+from topoopt.export.host_script import Command, burst_bytes, ceiling_bps, run_all, shares_script
 from topoopt.export.ovs_script import FILTERS_PER_PRIORITY
 
 HANDLE = "7106"
@@ -28,7 +28,7 @@ def tc_script(rates: HostRates, traffic: HostTraffic, strict: bool) -> bytes:
         commands += run_all(_filters(link, queues))
     commands += run_all(routing_commands(rates, traffic, bridged=False))
     checks = [["own_qdisc", link.interface] for link in host.links]
-    return script("tc", rates, traffic, "ip tc", checks, commands)
+    return shares_script("tc", host, "ip tc", checks, commands)
 
 
 def _classes(link: HostLink, queues: tuple[tuple[int, tuple[str, ...], int], ...], strict: bool) -> list[Command]:

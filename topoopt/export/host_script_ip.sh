@@ -1,0 +1,6 @@
+RENDERING=ip
+
+teardown_host() {
+  forget_routing
+  forget_state
+}
