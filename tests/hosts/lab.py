@@ -99,10 +99,15 @@ class Machine:
 
 
 @contextmanager
-def process(words: Sequence[str], env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """A program that is ended and waited for."""
+def process(words: Sequence[str], env: dict[str, str], stdin: bool = False) -> Iterator[subprocess.Popen[str]]:
+    """A program that is ended and waited for; with an input that the caller closes, if wanted."""
     started = subprocess.Popen(
-        words, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words,
+        env={**os.environ, **env},
+        stdin=subprocess.PIPE if stdin else None,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         yield started
@@ -124,15 +129,14 @@ def lab(
 
     Link k of all of them is at one switch; flat: all links are.
     """
-    mark = f"tt{os.getpid()}"
     with ExitStack() as stack:
-        fabric = _space(stack, f"{mark}-fabric")
+        fabric = new_space(stack, "fabric")
         for k in range(links):
             run("ip", "-n", fabric, "link", "add", f"sw{k}", "type", "bridge")
             run("ip", "-n", fabric, "link", "set", f"sw{k}", "up")
         machines = {}
         for number, name in enumerate(names):
-            machine = Machine(name, _space(stack, f"{mark}-{name}"), folder / name)
+            machine = Machine(name, new_space(stack, name), folder / name)
             machine.folder.mkdir()
             for k in range(links):
                 port, interface = f"p{number}x{k}", f"eth{k + 1}"
@@ -148,7 +152,9 @@ def lab(
         yield machines
 
 
-def _space(stack: ExitStack, name: str) -> str:
+def new_space(stack: ExitStack, label: str) -> str:
+    """A network namespace of this process without IPv6, by its name."""
+    name = f"tt{os.getpid()}-{label}"
     run("ip", "netns", "add", name)
     stack.callback(run, "ip", "netns", "del", name, check=False)
     run("ip", "netns", "exec", name, "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)

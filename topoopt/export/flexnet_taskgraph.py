@@ -47,7 +47,7 @@ def ring_jumps(groups: Sequence[GroupRings], servers: int) -> dict[int, tuple[tu
                 raise refuse(
                     f"a ring of {len(group.members)} servers is not the same jump from every server",
                     path="plan.rings",
-                    allowed="rings i -> i + p: solve with --method data-parallel or a circulant topology",
+                    allowed="rings i -> i + p, such as --method fixed-topology mostly gives",
                 )
             jumps.append(hops.pop())
         if found.setdefault(len(group.members), tuple(sorted(jumps))) != tuple(sorted(jumps)):

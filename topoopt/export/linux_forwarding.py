@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections import Counter
 from ipaddress import IPv4Address
 
@@ -19,7 +20,7 @@ from topoopt.core.topology import Topology
 from topoopt.export.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.export.forwarding_scripts import Hop, HostPlan, flower_script, ip_script
 from topoopt.export.patch_list import circuits_csv, circuits_of
-from topoopt.export.planned_paths import PlannedPath, planned_paths
+from topoopt.export.planned_paths import PlannedPath, planned_paths, with_answers
 from topoopt.export.server_names import named_servers
 
 MAX_PATHS = 200_000
@@ -45,7 +46,7 @@ def build(solution: Solution, options: ExportOptions) -> Export:
     """
     topology = solution.plan.topology
     hosts = named_servers(topology, options.hosts, solution.cluster.link_gbps)
-    paths = planned_paths(solution.plan)
+    paths = with_answers(planned_paths(solution.plan))
     if len(paths) > MAX_PATHS:
         raise refuse("too many paths", value=len(paths), allowed=f"at most {MAX_PATHS}")
     most = max((path.index for path in paths), default=0)
@@ -96,13 +97,17 @@ def _plans(topology: Topology, hosts: tuple[Host, ...], paths: tuple[PlannedPath
         for tail, head in enumerate(row):
             if head >= 0:
                 ports.setdefault((tail, head), []).append(port)
+    for path in paths:
+        missing = [arc for arc in itertools.pairwise(path.nodes) if arc not in ports]
+        if missing:
+            raise refuse("a path of the plan uses a link that no switch makes", path="plan.routes", value=missing[0])
     hops: list[list[Hop]] = [[] for _ in hosts]
     addresses: list[set[str]] = [{host.address} for host in hosts]
     for path in paths:
         ends = [address_of(hosts[server], server, path.index) for server in (path.source, path.target)]
         addresses[path.source].add(ends[0])
         addresses[path.target].add(ends[1])
-        for place, (here, there) in enumerate(zip(path.nodes, path.nodes[1:], strict=False)):
+        for place, (here, there) in enumerate(itertools.pairwise(path.nodes)):
             came = ports[path.nodes[place - 1], here] if place else []
             hops[here].append(
                 Hop(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from topoopt.core.plan import Plan
 from topoopt.core.topology import Topology
 from topoopt.export.base import refuse
 
 UNPLANNED = "unplanned"
+ANSWERS = "answers"
 MODEL_PARALLEL = "model-parallel"
 
 
@@ -22,7 +23,7 @@ class PlannedPath:
         index: of the path among those of the pair.
         nodes: of the path, both ends included.
         share: of the model-parallel bytes of the pair, 0 if only rings use it.
-        used_by: `model-parallel`, `ring GROUP.RING`, or `unplanned` alone.
+        used_by: `model-parallel`, `ring GROUP.RING`; `unplanned` or `answers` alone.
     """
 
     source: int
@@ -70,6 +71,21 @@ def planned_paths(plan: Plan) -> tuple[PlannedPath, ...]:
         for pair, paths in sorted(by_pair.items())
         for index, nodes in enumerate(sorted(paths, key=lambda nodes: (-shares.get(nodes, 0.0), len(nodes), nodes)))
     )
+
+
+def with_answers(paths: tuple[PlannedPath, ...]) -> tuple[PlannedPath, ...]:
+    """The same, and as many paths back as forth: what is missing repeats those there are.
+
+    What is sent on path k of a pair is answered on path k of the opposite pair (acknowledgements, for one).
+    """
+    by_pair: dict[tuple[int, int], list[PlannedPath]] = defaultdict(list)
+    for path in paths:
+        by_pair[path.source, path.target].append(path)
+    for (source, target), own in by_pair.items():
+        given = len(own)
+        for index in range(given, len(by_pair[target, source])):
+            own.append(replace(own[index % given], index=index, share=0.0, used_by=(ANSWERS,)))
+    return tuple(path for _, own in sorted(by_pair.items()) for path in own)
 
 
 def _tree(topology: Topology, source: int) -> dict[int, int]:
