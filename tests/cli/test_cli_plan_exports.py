@@ -1,0 +1,65 @@
+"""`topoopt export` of solved plans: task graphs that replay to the same time, changes only, files that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_cases import chain, job, refusals, run, write
+
+JOB = job(8, 4, chain(8, 5), search={"budget": 60, "method": "fixed-topology"})
+
+
+def solved(folder: Path, document: dict, name: str = "one") -> tuple[Path, Path, float]:
+    """Instance, solution, and iteration time."""
+    instance = write(folder, document, f"{name}.json")
+    result = run("solve", instance, "--out", folder / name, "--json")
+    assert result.code == 0, result.stderr
+    return instance, folder / name / "solution.json", result.json["objective"]["value"]
+
+
+def test_task_graph_replays_to_the_same_time(tmp_path: Path) -> None:
+    """The exported graph on its own topology, routes and rings takes as long as the solution says (32-bit times)."""
+    instance, solution, time_ms = solved(tmp_path, JOB)
+    out = tmp_path / "plan.fbuf"
+    result = run("export", solution, "--to", "flexnet-taskgraph", "--instance", instance, "-o", out, "--json")
+    assert result.code == 0, result.stderr
+    replayed = run("replay", out, "--fabric", "direct-connect", "--time-model", "rounds", "--json")
+    assert replayed.json["iteration_time_ms"] == pytest.approx(time_ms, rel=1e-5)
+
+
+def test_task_graph_needs_the_instance_that_was_solved(tmp_path: Path) -> None:
+    """Without it, and with another one, nothing is written."""
+    _, solution, _ = solved(tmp_path, JOB)
+    other = write(tmp_path, job(8, 4, chain(8, 6)), "other.json")
+    network = {"schema_version": 1, "kind": "topology", "name": "n", "servers": 4, "degree": 1,
+               "links": "unidirectional", "demand": {"family": "uniform"}}  # fmt: skip
+    out = tmp_path / "plan.fbuf"
+    for words, message in (
+        ((), "needs the operators"),
+        (("--instance", other), "not the instance that was solved"),
+        (("--instance", write(tmp_path, network, "n.json")), "needs a job"),
+        (("--instance", tmp_path / "absent.yaml"), ""),
+    ):
+        result = run("export", solution, "--to", "flexnet-taskgraph", "-o", out, "--json", *words)
+        assert result.code == 2
+        assert message in refusals(result.json)[0][2]
+    assert not out.exists()
+
+
+def test_changes_from_a_previous_plan(tmp_path: Path) -> None:
+    """A list of changes holds no circuit of both plans; a previous plan of another cluster is refused."""
+    _, first, _ = solved(tmp_path, JOB, "first")
+    _, second, _ = solved(tmp_path, job(8, 4, chain(8, 3), search={"method": "data-parallel"}), "second")
+    _, small, _ = solved(tmp_path, job(6, 2, chain(6)), "small")
+    out = tmp_path / "patches"
+    assert run("export", second, "--to", "patch-list", "--previous", first, "-o", out).code == 0
+    lines = {
+        name: set((out / f"{name}.csv").read_text().splitlines()[1:]) for name in ("circuits", "connect", "disconnect")
+    }
+    assert lines["connect"] <= lines["circuits"]
+    assert not lines["disconnect"] & lines["circuits"]
+    assert len(lines["circuits"]) == 32
+    result = run("export", second, "--to", "patch-list", "--previous", small, "-o", tmp_path / "none", "--json")
+    assert (result.code, refusals(result.json)[0][0]) == (2, "--previous")
+    assert not (tmp_path / "none").exists()
