@@ -121,6 +121,52 @@ def _job(output: Output, path: Path, question: Question) -> int:
     return 0
 
 
+def _allocation(output: Output, path: Path, question: Question) -> int:
+    from topoopt.allocation.explain import allocation_lines, explain_allocation
+    from topoopt.core.allocation_problem import AllocationProblem
+    from topoopt.io.allocation_solution_file import read_allocation_solution
+    from topoopt.io.instance_file import read_instance
+
+    began = time.monotonic()
+    if question.instance is None:
+        raise InputError([Problem("needed for the routes", path="--instance", allowed="the instance that was solved")])
+    problem = read_instance(question.instance)
+    if not isinstance(problem, AllocationProblem):
+        text, where = "not an instance of this solution", str(question.instance)
+        raise InputError([Problem(text, file=where, path="kind", value=problem.kind, allowed="allocation")])
+    found = explain_allocation(
+        problem,
+        read_allocation_solution(path),
+        added_links=1.0 if question.added is None else float(question.added),
+        checks=question.checks,
+        time_limit_s=question.time_limit_s,
+    )
+    lines, solution = allocation_lines(found), found.solution
+    stopped_by = StopReason.TIME if found.late else StopReason.CONVERGED
+    document = {
+        "kind": solution.kind,
+        "name": solution.name,
+        "objective": vars(solution.objective),
+        "bound": vars(solution.bound),
+        "critical": [row.name for row in found.critical],
+        "full": [{"name": name, "transfers": count} for name, count in found.full],
+        "at_their_own_limit": list(found.own_limit),
+        "more_capacity": [
+            {"names": list(gain.names), "added_gbps": list(gain.added_gbps), "checked_value": gain.value}
+            for gain in (*found.single, *([found.together] if found.together is not None else []))
+        ],
+        "words": lines,
+        "notes": list(solution.notes),
+        "seed": solution.seed,
+        "versions": dict(solution.versions),
+        "instance_sha256": solution.instance_sha256,
+        "stopped_by": stopped_by.value,
+        "solution": str(path),
+    }
+    output.result({**document, "wall_s": round(time.monotonic() - began, 3)}, lambda console: _show(console, lines))
+    return EXIT_OF_STOP.get(stopped_by, 0)
+
+
 def _show(console: Console, lines: list[str]) -> None:
     for line in lines:
         console.print(line, markup=False, soft_wrap=True, highlight=False)
@@ -209,6 +255,7 @@ def _degree(found: DegreeGain) -> dict[str, Any]:
 
 
 EXPLAINERS: Mapping[str, Callable[[Output, Path, Question], int]] = {
+    "allocation": _allocation,
     "co-optimisation": _job,
     "routing": _network,
     "topology": _network,
