@@ -71,8 +71,8 @@ def test_own_limits_and_servers(tmp_path: Path) -> None:
 
 def test_completion_time(tmp_path: Path) -> None:
     """The transfer that ends last is named; twice the link halves its time."""
-    transfers = [{"name": "big", "source": 0, "destination": 1, "bytes": 1.25e9},
-                 {"name": "small", "source": 1, "destination": 2, "bytes": 1.25e8}]  # fmt: skip
+    transfers = [{"name": "big", "source": 0, "destination": 1, "bytes": 1_250_000_000},
+                 {"name": "small", "source": 1, "destination": 2, "bytes": 125_000_000}]  # fmt: skip
     _, problem = problem_of(tmp_path, transfers=transfers, objective="completion-time")
     found = explain_allocation(problem, solve_allocation(problem))
     assert [row.name for row in found.critical] == ["big"]
