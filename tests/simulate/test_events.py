@@ -51,7 +51,7 @@ def allreduce(group, size, local_ms=0.0):
 
 def star(servers, groups=(), gbps=100.0):
     cluster = Cluster(servers=servers, gpus_per_server=1, degree=1, link_gbps=gbps, hop_latency_us=1.0)
-    return FABRICS["ideal-switch"](cluster, groups, FabricOptions())
+    return FABRICS["ideal-switch"].build(cluster, groups, FabricOptions())
 
 
 def test_a_transfer_takes_its_bytes_over_the_rate_and_two_hops_of_latency():
@@ -133,7 +133,7 @@ def test_equal_to_the_plain_version(model, case):
     """Compiled and plain-Python simulators agree to the last bit on random graphs and fabrics."""
     graph, fabric = case
     cluster = Cluster(servers=graph.servers, gpus_per_server=1, degree=2, link_gbps=40.0)
-    network = FABRICS[fabric](cluster, graph.groups, FabricOptions(seed=3))
+    network = FABRICS[fabric].build(cluster, graph.groups, FabricOptions(seed=3))
     outcome = simulate(graph, network, model)
     plain = plain_times(graph, network, model)
     assert [plain[task] for task in range(graph.tasks)] == list(
@@ -148,7 +148,7 @@ def test_breakdown_sums_to_the_iteration_time(case):
     """Critical path: its parts sum to the iteration time, nothing is left over."""
     graph, fabric = case
     cluster = Cluster(servers=graph.servers, gpus_per_server=1, degree=2, link_gbps=40.0)
-    network = FABRICS[fabric](cluster, graph.groups, FabricOptions(seed=3))
+    network = FABRICS[fabric].build(cluster, graph.groups, FabricOptions(seed=3))
     outcome = simulate(graph, network)
     parts = breakdown(graph, outcome)
     total = parts.compute_ms + parts.model_parallel_ms + parts.allreduce_ms
@@ -162,7 +162,7 @@ def test_scaling_everything_scales_time(case, factor):
     """Rates and computing speed times f, latencies divided by f: every time is divided by f (f a power of two)."""
     graph, fabric = case
     slow = Cluster(servers=graph.servers, gpus_per_server=1, degree=2, link_gbps=64.0)
-    network = FABRICS[fabric](slow, graph.groups, FabricOptions(seed=1, fat_tree_gbps=64.0))
+    network = FABRICS[fabric].build(slow, graph.groups, FabricOptions(seed=1, fat_tree_gbps=64.0))
     scaled = type(network)(
         **{
             **{name: getattr(network, name) for name in network.__dataclass_fields__},

@@ -11,11 +11,12 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
-from topoopt.core.instance import BaselineSettings, CoOptimisation, SearchSettings
+from topoopt.core.instance import BaselineSettings, CoOptimisation, FabricChoice, SearchSettings
 from topoopt.core.units import GIB
 from topoopt.core.workload import Workload
 from topoopt.io.canonical import canonical_sha256
 from topoopt.io.co_optimisation_schema import (
+    BaselinesFile,
     ClusterFile,
     CoOptimisationFile,
     GraphWorkload,
@@ -110,6 +111,24 @@ def _cluster(file: ClusterFile, device: str | None) -> tuple[Cluster, tuple[str,
     return cluster, notes
 
 
+def _baselines(file: BaselinesFile) -> BaselineSettings:
+    settings = BaselineSettings(file.fat_tree_gbps, file.fat_tree_oversubscription)
+    if file.fabrics is None:
+        return settings
+    chosen = [
+        FabricChoice(
+            fabric=each.fabric,
+            label=each.label or "",
+            nic_gbps=each.nic_gbps,
+            oversubscription=each.oversubscription,
+            layer=each.layer,
+            shape=None if each.shape is None else tuple(each.shape),
+        )
+        for each in file.fabrics
+    ]
+    return dataclasses.replace(settings, fabrics=tuple(chosen))
+
+
 def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> CostModel:
     if profile is not None:
         return ProfileCosts(profile)
@@ -124,6 +143,8 @@ def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
     document = file.model_dump(mode="json")
     if "gpu_memory_gib" not in file.cluster.model_fields_set:
         del document["cluster"]["gpu_memory_gib"]
+    if file.baselines.fabrics is None:
+        del document["baselines"]["fabrics"]
     if profile is not None:
         document["workload"]["operator_times"]["profile"] = {
             "servers": profile.servers,
@@ -179,7 +200,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 cluster=cluster,
                 workload=workload,
                 search=SearchSettings(**file.search.model_dump()),
-                baselines=BaselineSettings(**file.baselines.model_dump()),
+                baselines=_baselines(file.baselines),
                 source=document.file,
                 sha256=_identity(file, profile),
                 notes=notes,
