@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fabric_cases import ANY_SIZE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_events import plain_times
@@ -123,7 +124,7 @@ def random_cases(draw):
             tasks.append(allreduce(draw(st.integers(-1, 1)), size, draw(st.floats(0, 0.1))))
         for before in draw(st.sets(st.integers(0, index - 1), max_size=3)) if index else ():
             edges.append((before, index))
-    return make_graph(servers, tasks, edges, groups), draw(st.sampled_from(sorted(FABRICS)))
+    return make_graph(servers, tasks, edges, groups), draw(st.sampled_from(ANY_SIZE))
 
 
 @pytest.mark.parametrize("model", ["rounds", "hop"])

@@ -7,6 +7,7 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
+from fabric_cases import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from topoopt.simulate.fabrics.fat_tree import fat_tree_arity
 from topoopt.simulate.fabrics.prices import fat_tree_cost_usd, interface_cost_usd
 from topoopt.simulate.fabrics.random_regular import random_regular_links
 from topoopt.simulate.network import Network
+from topoopt.verify.findings import Violation
+from topoopt.verify.network import check_network
 
 GBPS = 125_000.0
 
@@ -38,6 +41,21 @@ def pair_path(network: Network, source: int, target: int) -> list[int]:
     return [int(ends[0, 0]), *(int(v) for v in ends[:, 1])]
 
 
+def violations(
+    fabric: str, mine: Cluster, groups: tuple[tuple[int, ...], ...], options: FabricOptions
+) -> tuple[Violation, ...]:
+    """What the independent checker says about a fabric."""
+    line = FABRICS[fabric]
+    return check_network(
+        line.build(mine, groups, options),
+        servers=mine.servers,
+        groups=groups,
+        server_bytes_per_ms=line.server_gbps(mine, options) * GBPS,
+        interface_bytes_per_ms=mine.link_gbps * GBPS if line.kind == "direct" else None,
+        both_ways=fabric != "generalized-kautz",
+    )
+
+
 def all_paths(network: Network) -> dict[tuple[int, int], list[int]]:
     """Node paths of all pairs."""
     n = network.servers
@@ -51,21 +69,29 @@ def ring_senders(network: Network, ring: int) -> list[int]:
 
 
 @pytest.mark.parametrize("fabric", FABRICS)
-@given(servers=st.integers(2, 12), degree=st.integers(2, 6), seed=st.integers(0, 99))
+@given(data=st.data(), seed=st.integers(0, 99))
 @settings(max_examples=15, deadline=None)
-def test_every_fabric_joins_every_pair_and_rings_every_group(fabric: str, servers: int, degree: int, seed: int) -> None:
-    """Each pair has one loop-free path of existing links, each group one ring over all its members."""
-    groups = (tuple(range(servers)), tuple(range(servers - 1, -1, -1))) + (((0, 2),) if servers > 2 else ())
-    network = FABRICS[fabric].build(cluster(servers, degree), groups, FabricOptions(seed=seed))
+def test_every_fabric_joins_every_pair_and_rings_every_group(fabric: str, data: st.DataObject, seed: int) -> None:
+    """Each pair has one loop-free path of existing links, each group rings over all its members; the checker agrees."""
+    mine = data.draw(clusters(fabric))
+    n = mine.servers
+    groups = (tuple(range(n)), *(((0, 2),) if n > 2 else ()))
+    options = FabricOptions(seed=seed)
+    network = FABRICS[fabric].build(mine, groups, options)
     for (source, target), path in all_paths(network).items():
         assert (path[0], path[-1]) == (source, target)
         assert len(set(path)) == len(path)
     assert network.groups == groups
-    assert network.ring_share.tolist() == [1.0] * len(groups)
-    for ring, group in enumerate(groups):
-        order = ring_senders(network, ring)
-        assert sorted(order) == sorted(group) if fabric == "random-regular" else order == list(group)
+    listed = fabric in {"ideal-switch", "fat-tree", "full-fat-tree", "oversubscribed-fat-tree"}
+    for place, group in enumerate(groups):
+        rings = range(network.group_ptr[place], network.group_ptr[place + 1])
+        assert network.ring_share[rings.start : rings.stop].sum() == pytest.approx(1.0)
+        for ring in rings:
+            order = ring_senders(network, ring)
+            assert order == list(group) if listed else sorted(order) == sorted(group)
     assert (network.link_rate > 0).all()
+    assert FABRICS[fabric].describe(mine, options)
+    assert violations(fabric, mine, groups, options) == ()
 
 
 def test_same_seed_same_network() -> None:
