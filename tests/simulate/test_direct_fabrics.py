@@ -266,3 +266,34 @@ def test_options_know_their_layers() -> None:
     """A layer that no fat-tree has is refused."""
     with pytest.raises(InputError, match="rack, aggregation"):
         FabricOptions(layer="core")
+
+
+@given(servers=st.integers(3, 40), degree=st.integers(2, 7), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_expander_is_made_of_its_rings(servers: int, degree: int, seed: int) -> None:
+    """Rings of all servers go over direct links, each link crossed once a ring; odd interfaces make pairs."""
+    network = build("expander", servers, degree, (tuple(range(servers)),), seed=seed)
+    have, use = parallel(network), ring_use(network, 0)
+    assert len(network.ring_share) == 2 * (degree // 2)
+    assert sum(use.values()) == 2 * (degree // 2) * servers
+    assert all(use[link] <= have[link] for link in use)
+    leaving = Counter(tail for tail, _ in have.elements())
+    dark = [degree - leaving[server] for server in range(servers)]
+    assert sorted(dark) == [0] * (servers - servers * degree % 2) + [1] * (servers * degree % 2)
+    assert sum((have - use).values()) == (servers - servers % 2) * (degree % 2)
+
+
+def test_expander_is_as_short_as_a_random_graph() -> None:
+    """128 servers of degree 4: mean hops within 3 % of the random regular graph's (contiguity of the models)."""
+    mine, random = (hops(build(name, 128, 4, seed=1)).sum() for name in ("expander", "random-regular"))
+    assert mine == pytest.approx(random, rel=0.03)
+
+
+@pytest.mark.parametrize(("servers", "degree"), [(12, 3), (20, 4), (128, 8)])
+def test_tours_of_a_kautz_graph_share_the_load(servers: int, degree: int) -> None:
+    """Several rings together load the fullest link at most two thirds as much as one ring would."""
+    network = build("generalized-kautz", servers, degree, (tuple(range(servers)),))
+    rings = len(network.ring_share)
+    use, have = ring_use(network, 0), parallel(network)
+    assert rings > 1
+    assert max(use[link] / have[link] for link in use) / rings <= 2 / 3 + 1e-9

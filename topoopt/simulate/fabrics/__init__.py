@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
+from topoopt.simulate.fabrics.expander import EXPANDER
 from topoopt.simulate.fabrics.fat_tree import FAT_TREE, FULL_FAT_TREE
 from topoopt.simulate.fabrics.hypercube import HYPERCUBE
 from topoopt.simulate.fabrics.ideal_switch import IDEAL_SWITCH
@@ -40,5 +41,6 @@ FABRICS: Mapping[str, Fabric] = {
     "twisted-torus-3d": TWISTED_TORUS_3D,
     "hypercube": HYPERCUBE,
     "generalized-kautz": GENERALIZED_KAUTZ,
+    "expander": EXPANDER,
 }
 """Fabrics by name; a new one is one module and one line here, at the end: the place is part of the search's seed."""

@@ -9,13 +9,13 @@ import numpy as np
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regular_graphs import kautz_arcs
-from topoopt.simulate.fabrics.direct_graph import graph_network
-from topoopt.simulate.fabrics.options import Fabric, FabricOptions, Group
+from topoopt.simulate.fabrics.direct_graph import graph_network, shortest_paths, spread_tours
+from topoopt.simulate.fabrics.options import Fabric, FabricOptions, Group, server_pairs, single_path_table
 from topoopt.simulate.network import Network
 
 
 def generalized_kautz(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
-    """One shortest path per pair, one ring per group along a short tour.
+    """One shortest path per pair; rings along short tours, several for a group of all servers, one for others.
 
     With at least n - 1 interfaces, every pair gets d // (n - 1) links each way and the rest makes the graph.
 
@@ -36,11 +36,15 @@ def generalized_kautz(cluster: Cluster, groups: Sequence[Group], options: Fabric
     if rest:
         arcs = kautz_arcs(n, rest)
         np.add.at(links, (arcs[:, 0], arcs[:, 1]), 1)
-    return graph_network(cluster, groups, options, links)
+    source, _ = server_pairs(n)
+    routes = single_path_table(n, source, shortest_paths(links, options.seed))
+    everyone = tuple(range(n))
+    orders = {everyone: spread_tours(everyone, routes, links)} if n > 2 else {}
+    return graph_network(cluster, groups, options, links, orders)
 
 
 def _describe(cluster: Cluster, options: FabricOptions) -> str:
-    text = "one short ring per AllReduce"
+    text = "short rings, several where all servers take part"
     return f"generalized Kautz graph of degree {cluster.degree}, {cluster.link_gbps:g} Gbit/s one-way links, {text}"
 
 
