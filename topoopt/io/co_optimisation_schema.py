@@ -161,7 +161,7 @@ class FabricFile(FileModel):
     label: Label | None = Field(None, description="what it is called in results; null: the name of the fabric")
     nic_gbps: Rate | None = Field(None, description="rate of the one NIC of a server, Gbit/s")
     oversubscription: float | None = Field(None, ge=1, le=1000, description="downlink over uplink bandwidth")
-    layer: Literal["rack", "aggregation", None] = Field(None, description="switches that are oversubscribed")
+    layer: Literal["rack", "aggregation"] | None = Field(None, description="switches that are oversubscribed")
     shape: Annotated[list[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
         Field(None, description="servers along each axis of a torus")
     )
