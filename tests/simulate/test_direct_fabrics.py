@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections import Counter
 from itertools import product
 from math import ceil, log, prod
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from topoopt.core.errors import InputError
 from topoopt.core.regular_graphs import torus_steps
 from topoopt.simulate.cycle_factors import most_cycles
-from topoopt.simulate.fabrics import FABRICS, FabricOptions
+from topoopt.simulate.fabrics import FABRICS, Fabric, FabricOptions
 from topoopt.simulate.fabrics.torus import even_shape
 from topoopt.simulate.network import Network
 
@@ -297,3 +299,14 @@ def test_tours_of_a_kautz_graph_share_the_load(servers: int, degree: int) -> Non
     use, have = ring_use(network, 0), parallel(network)
     assert rings > 1
     assert max(use[link] / have[link] for link in use) / rings <= 2 / 3 + 1e-9
+
+
+def test_every_fabric_has_a_line() -> None:
+    """A `Fabric` of any module of the folder stands in the table, once."""
+    folder = importlib.import_module("topoopt.simulate.fabrics")
+    modules = [
+        importlib.import_module(f"{folder.__name__}.{found.name}") for found in pkgutil.iter_modules(folder.__path__)
+    ]
+    made = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Fabric)}
+    assert set(made) == {id(fabric) for fabric in FABRICS.values()}
+    assert len(made) == len(FABRICS)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.progress import counting_bar
 from topoopt.cli.targets import require_targets
 from topoopt.core.errors import CheckError, TopooptError
 from topoopt.core.status import StopReason
@@ -79,15 +79,7 @@ def _made(starts: Sequence[Start], output: Output) -> tuple[list[Run], bool]:
     from topoopt.cli.compare_runs import run_of
 
     runs: list[Run] = []
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=output.errors,
-        transient=True,
-        disable=not output.errors.is_terminal,
-    )
+    bar = counting_bar(output)
     with bar:
         task = bar.add_task("compare", total=len(starts))
         try:

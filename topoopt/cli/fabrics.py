@@ -13,12 +13,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.cli.kinds import EXIT_OF_STOP
 from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.progress import counting_bar
 from topoopt.cli.targets import require_targets
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.fabric_row import FabricRow
@@ -116,15 +116,7 @@ def _rows(
     search = fabric_search(chosen, proposals, job.search.seed if seed is None else seed)
     rows = [] if plan is None else [plan_row(job, plan)]
     total = len(rows) + len(search.fabrics)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=output.errors,
-        transient=True,
-        disable=not output.errors.is_terminal,
-    )
+    bar = counting_bar(output)
     with stop_on_signals(time_limit_s) as stop, bar:
         task = bar.add_task(escape(search.fabrics[0][0].name), total=len(search.fabrics))
         try:
