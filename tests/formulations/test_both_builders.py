@@ -46,6 +46,7 @@ HELPERS = {
     "joint_plan",
     "joint_plan_arrays",
     "joint_plan_pyomo",
+    "shard_classes",  # servers, planes and ranks that are alike: data of shard_assignment
     "stage_graph",  # data of stage_order
     "stage_order_arrays",
     "stage_order_pyomo",
