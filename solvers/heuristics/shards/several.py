@@ -1,0 +1,58 @@
+"""Shards for several waiting jobs, one after the other, in a few orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.heuristics.shards.find import find_shard
+from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
+
+RANDOM_ORDERS = 4
+
+
+def place_in_order(
+    layer: OpticalLayer, free: NDArray[np.bool_], shapes: Sequence[ShardShape], order: Sequence[int], seed: int = 0
+) -> tuple[Shard | None, ...]:
+    """A shard for each job that gets one when its turn comes; `free` is left as it is."""
+    left = free.copy()
+    found: list[Shard | None] = [None] * len(shapes)
+    for k in order:
+        found[k] = shard = find_shard(layer, left, shapes[k], seed)
+        if shard is not None:
+            left[list(shard.servers)] = False
+    return tuple(found)
+
+
+def place_jobs(
+    layer: OpticalLayer,
+    free: NDArray[np.bool_],
+    shapes: Sequence[ShardShape],
+    worth: Sequence[float] | None = None,
+    seed: int = 0,
+) -> tuple[Shard | None, ...]:
+    """The best of some orders: by worth of a server, by size both ways, as given, and at random.
+
+    Args:
+        layer, free: see `find_shard`.
+        shapes: of the waiting jobs.
+        worth: of placing each, not negative; None: its servers.
+        seed: of the random orders and of the searches.
+    """
+    sizes = np.array([shape.servers for shape in shapes], dtype=np.float64)
+    gains = sizes if worth is None else np.array(worth, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    orders = [np.arange(len(shapes)), *(np.argsort(key, kind="stable") for key in (-gains / sizes, -sizes, sizes))]
+    orders += [rng.permutation(len(shapes)) for _ in range(RANDOM_ORDERS)]
+    best: tuple[Shard | None, ...] = (None,) * len(shapes)
+    most = 0.0
+    for order in {tuple(order.tolist()): None for order in orders}:
+        found = place_in_order(layer, free, shapes, order, seed)
+        gained = float(sum(gain for gain, shard in zip(gains, found, strict=True) if shard is not None))
+        if gained > most:
+            best, most = found, gained
+        if most == gains.sum():
+            break
+    return best

@@ -1,0 +1,97 @@
+"""Several waiting jobs: the exact method against brute force, the one-by-one heuristic never above it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shard_cases import most_placed, pairs, random_layer, random_shape, rings
+
+from solvers.exact.shards import ShardLimits, assign_shards, counting_bound
+from solvers.heuristics.shards.several import place_jobs
+from solvers.stop import Stop
+from topoopt.core.optical_layer import block_layer
+from topoopt.core.status import Status, StopReason
+from topoopt.verify.shards import PlacedJob, shard_violations
+
+
+@given(st.integers(0, 10**6), st.integers(3, 6), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_exact_is_brute_force(seed: int, servers: int, planes: int, switches: int, jobs: int) -> None:
+    """Same worth, proven; the shards pass the checker; the heuristic never has more."""
+    rng = np.random.default_rng(seed)
+    layer = random_layer(rng, servers, planes, switches)
+    free = rng.random(servers) < 0.9
+    shapes = [random_shape(rng, int(rng.integers(1, 4)), int(rng.integers(1, planes + 1))) for _ in range(jobs)]
+    worth = rng.integers(1, 5, jobs).tolist()
+    best = most_placed(layer, free, shapes, worth)
+    result = assign_shards(layer, free, shapes, worth, ShardLimits(seed=seed))
+    assert result.status is Status.OPTIMAL
+    assert result.value == result.bound == best
+    placed = [
+        PlacedJob(str(k), shape, shard)
+        for k, (shape, shard) in enumerate(zip(shapes, result.shards, strict=True))
+        if shard is not None
+    ]
+    assert shard_violations(layer, placed) == ()
+    assert sum(worth[int(job.name)] for job in placed) == best
+    assert all(free[list(job.shard.servers)].all() for job in placed)
+    found = place_jobs(layer, free, shapes, worth, seed)
+    assert sum(w for w, shard in zip(worth, found, strict=True) if shard is not None) <= best
+
+
+def test_blocks_are_filled_to_the_last_server() -> None:
+    """Three blocks of 10 hold 7 + 3, 6 + 4 and 5 + 5, every server used."""
+    layer = block_layer(30, 1, 10, 0.01)
+    shapes = [rings(size, 1) for size in (7, 6, 5, 5, 4, 3)]
+    result = assign_shards(layer, np.ones(30, dtype=bool), shapes)
+    assert result.value == result.bound == 30.0
+
+
+def test_equal_jobs_are_interchangeable() -> None:
+    """Five equal rings for room of three: three are placed, whichever, and it is proven."""
+    layer = block_layer(12, 2, 4, 0.01)
+    result = assign_shards(layer, np.ones(12, dtype=bool), [rings(3, 1, 2)] * 5)
+    assert (result.value, result.bound, result.status) == (9.0, 9.0, Status.OPTIMAL)
+
+
+def test_jobs_that_fit_nowhere_are_left_out_of_the_bound() -> None:
+    """A ring wider than a switch counts nothing, so one pair is optimal by counting."""
+    layer = block_layer(8, 1, 4, 0.01)
+    result = assign_shards(layer, np.ones(8, dtype=bool), [rings(5, 1), pairs(2, [(0, 1)])], [10.0, 1.5])
+    assert (result.value, result.status, result.shards[0]) == (1.5, Status.OPTIMAL, None)
+
+
+def test_no_jobs_and_no_servers() -> None:
+    """Nothing to place, nothing to place it on."""
+    layer = block_layer(4, 1, 2, 0.01)
+    assert assign_shards(layer, np.ones(4, dtype=bool), []).status is Status.OPTIMAL
+    result = assign_shards(layer, np.zeros(4, dtype=bool), [rings(2, 1)])
+    assert (result.shards, result.value, result.bound) == ((None,), 0.0, 0.0)
+
+
+def test_a_stop_keeps_what_is_known() -> None:
+    """After an interrupt no program is solved: the heuristic's shards and the counting bound come back."""
+    layer = block_layer(4, 1, 2, 0.01)
+    stop = Stop()
+    stop.interrupted.set()
+    # three servers in blocks of two: counting allows a pair and a single pair more than there is
+    free = np.array([True, False, True, True])
+    result = assign_shards(layer, free, [rings(2, 1), rings(2, 1)], [1.5, 1.0], ShardLimits(stop=stop))
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StopReason.INTERRUPTED)
+    assert (result.value, result.bound) == (1.5, 2.0)
+
+
+def test_worth_is_finite_and_for_every_job() -> None:
+    """A negative, an infinite and a missing worth are refused."""
+    layer = block_layer(4, 1, 2, 0.01)
+    for worth in ([-1.0], [float("inf")], []):
+        with pytest.raises(ValueError, match="worth"):
+            assign_shards(layer, np.ones(4, dtype=bool), [rings(2, 1)], worth)
+
+
+def test_counting_bound_is_a_knapsack() -> None:
+    """Ten servers for jobs of 6 worth 6 and 8 worth 4: all of the first, half of the second."""
+    assert counting_bound(10, [rings(6, 1), rings(8, 1)], [6.0, 4.0]) == 8.0
+    assert counting_bound(9, [rings(6, 1), rings(8, 1)], [6.0, 4.5]) == 6.0 + 3 / 8 * 4.5
