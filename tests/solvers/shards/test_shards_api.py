@@ -1,0 +1,64 @@
+"""The library's face: what its docstring shows works, and everything it hands out was checked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from shard_cases import rings
+
+import topoopt.shards as api
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import CheckError
+from topoopt.core.optical_layer import Shard
+from topoopt.core.status import Status
+from topoopt.topology import circulant_topology
+from topoopt.verify.findings import Violation
+
+LAYER = api.block_layer(8, 4, 4, 0.01)
+FREE = np.ones(8, dtype=bool)
+
+
+def running(name: str, servers: tuple[int, ...], pause_s: float) -> api.RunningJob:
+    """A ring on every plane."""
+    return api.RunningJob(name, rings(len(servers), 1, 1, 1, 1), Shard(servers, (0, 1, 2, 3)), 60.0, pause_s)
+
+
+def test_a_planned_topology_is_placed() -> None:
+    """The circulant of a job of four becomes a shard of a block."""
+    shape = api.shape_of(circulant_topology(4, 2, LinkDirection("bidirectional"), (1,)))
+    search = api.search_shard(LAYER, FREE, shape)
+    assert search.verdict is api.Verdict.FOUND
+    assert search.shard is not None
+    assert api.realisable(LAYER, shape, search.shard)
+    result = api.place(LAYER, FREE, [shape] * 3)
+    assert (result.value, result.status) == (8.0, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize("method", list(api.MoveMethod))
+def test_moves_by_every_method(method: api.MoveMethod) -> None:
+    """The cheaper of two pairs leaves its block, and it pays when the wait is long."""
+    jobs = [running("a", (0, 1), 3.0), running("b", (4, 5), 1.0)]
+    free = FREE.copy()
+    free[[0, 1, 4, 5]] = False
+    waiting = rings(4, 1, 1, 1, 1)
+    plan = api.plan_moves(LAYER, free, jobs, waiting, method=method)
+    assert plan is not None
+    assert plan.moved == ("b",)
+    assert api.decide(plan, 4, api.wait_s(LAYER, free, jobs, waiting)).pays
+    assert api.plan_moves(LAYER, free, jobs, rings(5, 1, 1, 1, 1), method=method) is None
+
+
+def test_moves_of_a_confused_cluster_are_refused() -> None:
+    """Two jobs of one name, or a job on a server that is free."""
+    jobs = [running("a", (0, 1), 3.0), running("a", (4, 5), 1.0)]
+    with pytest.raises(ValueError, match="distinct"):
+        api.plan_moves(LAYER, FREE, jobs, rings(4, 1))
+    with pytest.raises(ValueError, match="free"):
+        api.plan_moves(LAYER, FREE, jobs[:1], rings(4, 1))
+
+
+def test_nothing_unchecked_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the checker rejects is an error of ours."""
+    monkeypatch.setattr(api, "shard_violations", lambda *_: (Violation("switch", "corrupted"),))
+    with pytest.raises(CheckError, match="corrupted"):
+        api.place(LAYER, FREE, [rings(2, 1)])

@@ -1,0 +1,194 @@
+"""Shards of a cluster under optical switches: who gets which servers, when to wait, when to move a running job.
+
+    from topoopt.shards import block_layer, search_shard, shape_of
+    layer = block_layer(servers=432, planes=8, switch_ports=144, switching_time_s=0.01)
+    search = search_shard(layer, free, shape_of(topology))        # one job: found, not found, or proven impossible
+    result = place(layer, free, shapes)                           # several jobs: the most servers, with a bound
+    plan = plan_moves(layer, free, running, shape)                # room for a job by moving others, at least cost
+    decide(plan, shape.servers, wait_s(layer, free, running, shape)).pays
+
+Everything placed or moved here has passed the independent checker (`topoopt.verify`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.exact.shard_moves import exact_moves
+from solvers.exact.shards import AssignmentResult, ShardLimits, assign_shards
+from solvers.heuristics.shards import (
+    Fragmentation,
+    MoveDecision,
+    PlannedJob,
+    ShardSearch,
+    Verdict,
+    WiredJob,
+    decide,
+    find_shard,
+    fragmentation,
+    greedy_moves,
+    place_in_order,
+    place_jobs,
+    search_shard,
+    wait_s,
+    wire,
+)
+from topoopt.core.errors import CheckError
+from topoopt.core.optical_layer import (
+    OpticalLayer,
+    Shard,
+    ShardShape,
+    block_layer,
+    layer_faults,
+    layer_from_table,
+    realisable,
+    shape_faults,
+    staggered_layer,
+)
+from topoopt.core.shard_moves import Move, MovePlan, RunningJob
+from topoopt.core.topology import Topology
+from topoopt.verify.findings import Violation
+from topoopt.verify.shard_moves import move_violations
+from topoopt.verify.shards import PlacedJob, shard_violations
+
+__all__ = [
+    "AssignmentResult",
+    "Fragmentation",
+    "Move",
+    "MoveDecision",
+    "MoveMethod",
+    "MovePlan",
+    "OpticalLayer",
+    "PlacedJob",
+    "PlannedJob",
+    "RunningJob",
+    "Shard",
+    "ShardLimits",
+    "ShardSearch",
+    "ShardShape",
+    "Verdict",
+    "WiredJob",
+    "block_layer",
+    "decide",
+    "find_shard",
+    "fragmentation",
+    "layer_faults",
+    "layer_from_table",
+    "move_violations",
+    "place",
+    "place_in_order",
+    "place_jobs",
+    "plan_moves",
+    "realisable",
+    "search_shard",
+    "shape_faults",
+    "shape_of",
+    "shard_violations",
+    "staggered_layer",
+    "wait_s",
+    "wire",
+]
+
+EXACT_RANKS = 256
+"""Ranks of running and waiting jobs together times classes of servers, in hundreds, up to which moves are exact."""
+
+
+class MoveMethod(StrEnum):
+    """How moves are looked for."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    GREEDY = "greedy"
+
+
+def shape_of(topology: Topology) -> ShardShape:
+    """The shape of a job planned on its own: what its optical switches were to realise, rank = server."""
+    return ShardShape(topology.switches)
+
+
+def place(
+    layer: OpticalLayer,
+    free: NDArray[np.bool_],
+    shapes: Sequence[ShardShape],
+    worth: Sequence[float] | None = None,
+    limits: ShardLimits | None = None,
+) -> AssignmentResult:
+    """`assign_shards`, checked.
+
+    Raises:
+        ValueError: `free` does not fit the layer, or `worth` the jobs.
+        CheckError: a bug of ours.
+    """
+    result = assign_shards(layer, free, shapes, worth, limits)
+    placed = [
+        PlacedJob(str(k), shape, shard)
+        for k, (shape, shard) in enumerate(zip(shapes, result.shards, strict=True))
+        if shard is not None
+    ]
+    _refuse(shard_violations(layer, placed))
+    return result
+
+
+def plan_moves(
+    layer: OpticalLayer,
+    free: NDArray[np.bool_],
+    running: Sequence[RunningJob],
+    waiting: ShardShape,
+    limits: ShardLimits | None = None,
+    *,
+    method: MoveMethod = MoveMethod.AUTO,
+) -> MovePlan | None:
+    """The least-cost moves of running jobs that make room for a waiting one, checked; None when none were found.
+
+    Exact where the program is small, greedy for larger ones, and where the exact method found nothing in time.
+
+    Args:
+        layer: the switches.
+        free: bool[n], servers without a job.
+        running: jobs with shards, names distinct.
+        waiting: shape of the job to make room for.
+        limits: of the exact method.
+        method: see `MoveMethod`.
+
+    Raises:
+        ValueError: two running jobs have one name, or one holds a free server.
+        CheckError: a bug of ours.
+    """
+    if len({job.name for job in running}) < len(running):
+        raise ValueError("running jobs have distinct names")
+    for job in running:
+        if free[list(job.shard.servers)].any():
+            raise ValueError(f"job {job.name} holds servers that are free")
+    limits = limits or ShardLimits()
+    ranks = waiting.servers + sum(job.shape.servers for job in running)
+    small = ranks * len(np.unique(layer.switch_of, axis=1).T) <= 100 * EXACT_RANKS
+    plan: MovePlan | None = None
+    if method is MoveMethod.EXACT or (method is MoveMethod.AUTO and small):
+        plan, status, _ = exact_moves(layer, free, running, waiting, limits)
+        if method is MoveMethod.EXACT or plan is not None or status is status.INFEASIBLE:
+            return _checked(layer, free, running, waiting, plan)
+    return _checked(layer, free, running, waiting, greedy_moves(layer, free, running, waiting, limits.seed))
+
+
+def _checked(
+    layer: OpticalLayer,
+    free: NDArray[np.bool_],
+    running: Sequence[RunningJob],
+    waiting: ShardShape,
+    plan: MovePlan | None,
+) -> MovePlan | None:
+    if plan is not None:
+        open_to_all = free.copy()
+        for job in running:
+            open_to_all[list(job.shard.servers)] = True
+        _refuse(move_violations(layer, running, waiting, plan, np.flatnonzero(~open_to_all).tolist()))
+    return plan
+
+
+def _refuse(violations: tuple[Violation, ...]) -> None:
+    if violations:
+        raise CheckError("; ".join(map(str, violations)))
