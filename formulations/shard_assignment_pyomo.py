@@ -13,7 +13,8 @@ def build_pyomo(data: ShardAssignment) -> Any:
 
     jobs, layer = data.jobs, data.layer
     every, classes, planes = range(len(jobs)), range(layer.classes), range(len(layer.widths))
-    running = [k for k in every if jobs[k].held is not None]
+    held = {k: job.held.tolist() for k, job in enumerate(jobs) if job.held is not None}
+    running = list(held)
     size = {(k, q): int(n) for k in every for q, n in enumerate(jobs[k].parts.sizes)}
     lines = {(k, g): len(group.interfaces) for k in every for g, group in enumerate(jobs[k].parts.groups)}
     inside = {(k, g, e): atoms.tolist() for k in every for g, e, atoms in data.arcs_of(k)}
@@ -50,7 +51,7 @@ def build_pyomo(data: ShardAssignment) -> Any:
     @model.Constraint(classes)  # type: ignore[untyped-decorator]
     def fit(block: Any, c: int) -> Any:  # (3)
         anew = sum(block.ranks[k, q, c] for k, q in size)
-        return anew + sum(int(jobs[k].held[c]) * block.stay[k] for k in running) <= int(data.free[c])
+        return anew + sum(held[k][c] * block.stay[k] for k in running) <= int(data.free[c])
 
     @model.Constraint(list(lines))  # type: ignore[untyped-decorator]
     def spread(block: Any, k: int, g: int) -> Any:  # (4)

@@ -1,12 +1,12 @@
 """A shard for one job next to those that stand: best fit into one class of servers, else spread over several.
 
-What comes back says whether a failure is a proof. Searches over regions (all interfaces join all ranks, as rings of
-one step do) are complete; spreading is not, apart from the counting arguments of `disproof`.
+What comes back says whether a failure is a proof: by counting (`disproof`), by the list of regions where all interfaces
+join all ranks (as rings of one step do), or by a depth-first search that was not cut off, over all ways to give planes
+to interfaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -23,12 +23,16 @@ from formulations.shard_classes import (
     planes_of,
     shard_of,
 )
-from solvers.heuristics.shards.regions import Regions, best_fit, fill, regions_of
-from solvers.heuristics.shards.spread import Spread
+from solvers.heuristics.shards.backtrack import seat_ranks
+from solvers.heuristics.shards.plane_choices import plane_choices, spans, taken_by
+from solvers.heuristics.shards.regions import best_fit, fill, regions_of
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, shape_faults
 
-TRIES = 8
-"""Ways to give planes to interfaces that spreading tries, where there are so many."""
+TRIES = 16
+"""Ways to give planes to interfaces that are tried, where there are so many."""
+
+SEATS, SEATS_PER_RANK = 200, 20
+"""Seats a depth-first search tries: so many, and so many more for every rank."""
 
 
 class Verdict(StrEnum):
@@ -92,7 +96,12 @@ def search_shard(
         return ShardSearch(Verdict.FOUND, Shard(tuple(servers.tolist()), _first_planes(classes, parts)))
     if reason := disproof(classes, parts, counts):
         return ShardSearch(Verdict.IMPOSSIBLE, reason=reason)
-    found = _region(classes, parts, counts) if _regional(parts) else _spread(classes, parts, counts, seed, tries)
+    if _regional(parts):
+        found, proven = _region(classes, parts, counts), False  # a proof by regions is one by counting
+    else:
+        found, proven = _spread(classes, parts, counts, seed, tries)
+    if found is None and proven:
+        return ShardSearch(Verdict.IMPOSSIBLE, reason="every way to give planes and switches was tried")
     if found is None:
         return ShardSearch(Verdict.NOT_FOUND, reason="no shard met; there may be one")
     pools = tuple(np.flatnonzero(free & (classes.class_of == c)) for c in range(classes.classes))
@@ -106,8 +115,7 @@ def disproof(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> str:
         classes, parts: of layer and shape.
         counts: int64[C], free servers of each class.
     """
-    spanning = [group for group in parts.groups if group.components == 1 and (group.component == 0).all()]
-    needed = sum(len(group.interfaces) for group in spanning)
+    needed = sum(len(group.interfaces) for group in parts.groups if spans(group))
     if needed:
         regions = regions_of(classes, needed)
         most = int(regions.free(counts).max(initial=0))
@@ -143,23 +151,12 @@ def _shape_fault(shape: ShardShape, paired: bool, planes: int) -> str:
 def _first_planes(classes: LayerClasses, parts: ShapeParts) -> tuple[int, ...]:
     """Planes in order: within a class any will do."""
     order = [p for p, width in enumerate(classes.widths) for _ in range(width)]
-    return planes_of(classes, parts, _taken(parts, order, len(classes.widths)))
-
-
-def _taken(parts: ShapeParts, order: list[int], plane_groups: int) -> Ints:
-    """int64[G, P]: planes taken when interface groups help themselves from a list of plane groups."""
-    table = np.zeros((len(parts.groups), plane_groups), dtype=np.int64)
-    begin = 0
-    for g, group in enumerate(parts.groups):
-        end = begin + len(group.interfaces)
-        np.add.at(table[g], order[begin:end], 1)
-        begin = end
-    return table
+    return planes_of(classes, parts, taken_by(parts, order, len(classes.widths)))
 
 
 def _regional(parts: ShapeParts) -> bool:
     """Whether all interfaces in use join the same ranks: one region is then needed, and enough."""
-    return not parts.groups or (len(parts.groups) == 1 and parts.groups[0].components == 1 and len(parts.atoms) == 1)
+    return not parts.groups or (len(parts.groups) == 1 and spans(parts.groups[0]))
 
 
 def _region(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> tuple[Ints, Ints] | None:
@@ -178,53 +175,30 @@ def _region(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> tuple[Int
     for c, servers in fill(counts, np.flatnonzero(regions.region[chosen] == best), parts.servers):
         table[0, c] = servers
     order = [p for p in regions.sets[chosen] for _ in range(classes.widths[p])]
-    return table, _taken(parts, order, len(classes.widths))
+    return table, taken_by(parts, order, len(classes.widths))
 
 
-def _spread(classes: LayerClasses, parts: ShapeParts, counts: Ints, seed: int, tries: int) -> tuple[Ints, Ints] | None:
-    """The first way over several classes that is met."""
-    seen: set[bytes] = set()
-    for order in _plane_orders(classes, parts, counts, np.random.default_rng(seed), tries):
-        taken = _taken(parts, order, len(classes.widths))
-        if taken.tobytes() in seen:
-            continue
-        seen.add(taken.tobytes())
-        sets = tuple(tuple(np.flatnonzero(row).tolist()) for row in taken)
-        found = Spread(classes, parts, sets).run(counts)
-        if found is not None:
-            return found, taken
-    return None
+def _spread(
+    classes: LayerClasses, parts: ShapeParts, counts: Ints, seed: int, tries: int
+) -> tuple[tuple[Ints, Ints] | None, bool]:
+    """The first way over several classes that is met, or None; and whether that is a proof.
 
-
-def _plane_orders(
-    classes: LayerClasses, parts: ShapeParts, counts: Ints, rng: np.random.Generator, tries: int
-) -> Iterator[list[int]]:
-    """Plane groups in the order interface groups take them: as they come, then by regions for interfaces that join all.
-
-    Groups that join all ranks come first in `parts` order only by chance, so their places are filled by name.
+    The fullest classes are tried first, which keeps ranks together; then the emptiest; then a random order.
     """
-    every = [p for p, width in enumerate(classes.widths) for _ in range(width)]
-    if len(classes.widths) == 1:
-        yield every
-        return
-    spanning = [bool(g.components == 1 and (g.component == 0).all()) for g in parts.groups]
-    needed = sum(len(g.interfaces) for g, all_of in zip(parts.groups, spanning, strict=True) if all_of)
-    regions: Regions | None = regions_of(classes, needed) if needed else None
-    sets: list[tuple[int, ...]] = [()]
-    if regions is not None:
-        room = regions.free(counts)
-        fitting = [int(r) for r in np.argsort(room, kind="stable") if room[r] >= parts.servers]
-        sets = list(dict.fromkeys(regions.sets[int(regions.set_of[r])] for r in fitting))
-    for attempt in range(tries if sets else 0):
-        pool = every if attempt == 0 else rng.permutation(every).tolist()
-        chosen = sets[attempt % len(sets)]
-        front = [p for p in pool if p in chosen][:needed]
-        back = list(pool)
-        for p in front:
-            back.remove(p)
-        order: list[int] = []
-        for group, all_of in zip(parts.groups, spanning, strict=True):
-            source = front if all_of else back
-            order += source[: len(group.interfaces)]
-            del source[: len(group.interfaces)]
-        yield order
+    rng = np.random.default_rng(seed)
+    choices, complete = plane_choices(classes, parts, counts, rng, tries)
+    fullest = np.argsort(-counts, kind="stable")
+    nodes = SEATS + SEATS_PER_RANK * parts.servers
+    open_choices = []
+    for taken in choices:
+        table, proven = seat_ranks(classes, parts, taken, counts, fullest, nodes)
+        if table is not None:
+            return (table, taken), False
+        if not proven:
+            open_choices.append(taken)
+    for preference in (fullest[::-1].copy(), rng.permutation(classes.classes)):
+        for taken in open_choices:
+            table, _ = seat_ranks(classes, parts, taken, counts, preference, nodes)
+            if table is not None:
+                return (table, taken), False
+    return None, complete and not open_choices

@@ -29,7 +29,7 @@ def ordered_steps(running: Sequence[RunningJob], targets: Mapping[str, Shard]) -
     """Moves in an order that can be executed; jobs that wait for each other in a circle pause together."""
     jobs = {job.name: job for job in running}
     holder = {server: name for name in targets for server in jobs[name].shard.servers}
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(targets)
     for name, shard in targets.items():
         leaving = {holder[server] for server in shard.servers if server in holder} - {name}
