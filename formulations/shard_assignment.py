@@ -89,6 +89,16 @@ class ShardAssignment:
         """int64[S]: free servers under each switch of a group of planes."""
         return np.bincount(self.layer.switch[plane], self.free).astype(np.int64)
 
+    @property
+    def columns(self) -> int:
+        """Variables of the program, before it is built."""
+        switches, planes, classes = sum(self.layer.switches), len(self.layer.widths), self.layer.classes
+        return sum(
+            1 + (job.held is not None) + len(job.parts.atoms) * classes
+            + sum(2 * planes + group.components * switches for group in job.parts.groups)
+            for job in self.jobs
+        )  # fmt: skip
+
     def arcs_of(self, k: int) -> Iterator[tuple[int, int, Ints]]:
         """(group, component, its atoms) of a job."""
         for g, group in enumerate(self.jobs[k].parts.groups):

@@ -18,7 +18,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.exact.shard_moves import exact_moves
+from solvers.exact.shard_moves import exact_moves, moves_program
 from solvers.exact.shards import AssignmentResult, ShardLimits, assign_shards
 from solvers.heuristics.shards import (
     Fragmentation,
@@ -50,6 +50,7 @@ from topoopt.core.optical_layer import (
     staggered_layer,
 )
 from topoopt.core.shard_moves import Move, MovePlan, RunningJob
+from topoopt.core.status import Status
 from topoopt.core.topology import Topology
 from topoopt.verify.findings import Violation
 from topoopt.verify.shard_moves import move_violations
@@ -93,8 +94,8 @@ __all__ = [
     "wire",
 ]
 
-EXACT_RANKS = 256
-"""Ranks of running and waiting jobs together times classes of servers, in hundreds, up to which moves are exact."""
+EXACT_COLUMNS = 20_000
+"""Variables of the program of moves up to which it is solved."""
 
 
 class MoveMethod(StrEnum):
@@ -144,7 +145,7 @@ def plan_moves(
 ) -> MovePlan | None:
     """The least-cost moves of running jobs that make room for a waiting one, checked; None when none were found.
 
-    Exact where the program is small, greedy for larger ones, and where the exact method found nothing in time.
+    Greedy first; where its cost does not meet its bound, exact as well, unless the program is large.
 
     Args:
         layer: the switches.
@@ -164,14 +165,17 @@ def plan_moves(
         if free[list(job.shard.servers)].any():
             raise ValueError(f"job {job.name} holds servers that are free")
     limits = limits or ShardLimits()
-    ranks = waiting.servers + sum(job.shape.servers for job in running)
-    small = ranks * len(np.unique(layer.switch_of, axis=1).T) <= 100 * EXACT_RANKS
-    plan: MovePlan | None = None
+    plan = None
+    if method is not MoveMethod.EXACT:
+        plan = greedy_moves(layer, free, running, waiting, limits.seed)
+    if plan is not None and plan.status is Status.OPTIMAL:
+        return _checked(layer, free, running, waiting, plan)
+    small = moves_program(layer, free, running, waiting).columns <= EXACT_COLUMNS
     if method is MoveMethod.EXACT or (method is MoveMethod.AUTO and small):
-        plan, status, _ = exact_moves(layer, free, running, waiting, limits)
-        if method is MoveMethod.EXACT or plan is not None or status is status.INFEASIBLE:
-            return _checked(layer, free, running, waiting, plan)
-    return _checked(layer, free, running, waiting, greedy_moves(layer, free, running, waiting, limits.seed))
+        other, _, _ = exact_moves(layer, free, running, waiting, limits)
+        if other is not None and (plan is None or other.cost_server_s <= plan.cost_server_s):
+            plan = other
+    return _checked(layer, free, running, waiting, plan)
 
 
 def _checked(

@@ -17,6 +17,21 @@ from topoopt.core.shard_moves import MovePlan, RunningJob
 from topoopt.core.status import Status, StopReason
 
 
+def moves_program(
+    layer: OpticalLayer, free: NDArray[np.bool_], running: Sequence[RunningJob], waiting: ShardShape
+) -> ShardAssignment:
+    """Data of the program: the waiting job first, which must be placed, then the jobs that can move."""
+    classes = classes_of(layer)
+    movable = [job for job in running if np.isfinite(job.pause_s)]
+    counts = classes.count(free)
+    jobs = [ShardJob(parts_of(waiting), 0.0, must=True)]
+    for job in movable:
+        held = np.bincount(classes.class_of[list(job.shard.servers)], minlength=classes.classes)
+        jobs.append(ShardJob(parts_of(job.shape), 0.0, held, job.move_cost_server_s))
+        counts = counts + held
+    return ShardAssignment(classes, counts, tuple(jobs))
+
+
 def exact_moves(
     layer: OpticalLayer,
     free: NDArray[np.bool_],
@@ -47,12 +62,7 @@ def exact_moves(
     if (reason := limits.stop.reason()) is not None:
         return None, Status.UNKNOWN, reason
     classes = classes_of(layer)
-    held = [np.bincount(classes.class_of[list(job.shard.servers)], minlength=classes.classes) for job in movable]
-    jobs = [ShardJob(parts_of(waiting), 0.0, must=True)]
-    jobs += [
-        ShardJob(parts_of(job.shape), 0.0, has, job.move_cost_server_s) for job, has in zip(movable, held, strict=True)
-    ]
-    data = ShardAssignment(classes, classes.count(could), tuple(jobs))
+    data = moves_program(layer, free, running, waiting)
     program = build_arrays(data)
     result = solve_program(program, limits)
     if result.status is Status.INFEASIBLE:

@@ -104,3 +104,17 @@ def test_choices_are_read_back() -> None:
     assert [(choice.placed, choice.stays) for choice in choices] == [(True, False), (False, False), (False, True)]
     assert choices[0].counts.tolist() == [[0, 1, 1]]
     assert choices[0].taken.tolist() == [[0, 1]]
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 3))
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_columns_are_counted_beforehand(seed: int, servers: int, planes: int) -> None:
+    """The stated number of variables is that of the program."""
+    rng = np.random.default_rng(seed)
+    classes = classes_of(layer_from_table(rng.integers(0, 2, (planes, servers)), servers, 0.01))
+    order = np.array([rng.permutation(4) for _ in range(planes)])
+    shape = ShardShape(np.where(order == np.arange(4), -1, order).astype(np.int32))
+    held = np.zeros(classes.classes, dtype=int)
+    jobs = (*waiting_jobs([shape, PAIR], [1.0, 1.0]), ShardJob(parts_of(PAIR), 0.0, held))
+    data = ShardAssignment(classes, classes.count(np.ones(servers, dtype=bool)), jobs)
+    assert data.columns == build_arrays(data).columns
