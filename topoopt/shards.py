@@ -94,9 +94,6 @@ __all__ = [
     "wire",
 ]
 
-EXACT_COLUMNS = 20_000
-"""Variables of the program of moves up to which it is solved."""
-
 
 class MoveMethod(StrEnum):
     """How moves are looked for."""
@@ -170,7 +167,7 @@ def plan_moves(
         plan = greedy_moves(layer, free, running, waiting, limits.seed)
     if plan is not None and plan.status is Status.OPTIMAL:
         return _checked(layer, free, running, waiting, plan)
-    small = moves_program(layer, free, running, waiting).columns <= EXACT_COLUMNS
+    small = moves_program(layer, free, running, waiting).columns <= limits.most_columns
     if method is MoveMethod.EXACT or (method is MoveMethod.AUTO and small):
         other, _, _ = exact_moves(layer, free, running, waiting, limits)
         if other is not None and (plan is None or other.cost_server_s <= plan.cost_server_s):

@@ -20,16 +20,22 @@ from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import LpResult, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.heuristics.shards.find import Verdict, search_shard
+from solvers.heuristics.shards.packing import knapsack, knapsack_bound, separate_regions
 from solvers.heuristics.shards.several import place_jobs
 from solvers.stop import Stop
+from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, realisable
 from topoopt.core.status import Status, StopReason
 
 OPTIONS = {"mip_rel_gap": 1e-9, "mip_abs_gap": 1e-6}
+OPTIMALITY = 1e-6
+"""Relative gap between the value and the bound below which a result is called optimal."""
+
 GUARDED = 3000
 """Columns from which on a program may take longer than seconds."""
 
-BY_COUNTING = "jobs that fit alone, and free servers counted"
+BY_COUNTING = "jobs that fit alone, and free servers counted (a knapsack)"
+BY_FILLING = "jobs that fit alone, and each region filled as if it had all of them (knapsacks)"
 BY_HIGHS = "HiGHS dual bound, not certified"
 
 
@@ -40,11 +46,13 @@ class ShardLimits:
     Attributes:
         time_s: of the solver, wall-clock seconds; None: no limit but that of `stop`.
         seed: of the searches and of the solver.
+        most_columns: variables of a program up to which it is solved; larger ones are left to the heuristic (BUDGET).
         stop: a deadline and an interrupt shared with others.
     """
 
     time_s: float | None = 60.0
     seed: int = 0
+    most_columns: int = 50_000
     stop: Stop = field(default_factory=Stop)
 
     def solver_s(self) -> float | None:
@@ -92,6 +100,7 @@ def assign_shards(
 
     Raises:
         ValueError: `free` does not fit the layer, or `worth` the jobs.
+        CheckError: a bug of ours.
     """
     limits = limits or ShardLimits()
     gains = [float(shape.servers) for shape in shapes] if worth is None else [float(value) for value in worth]
@@ -102,7 +111,7 @@ def assign_shards(
     kept, kept_gains = [shapes[k] for k in able], [gains[k] for k in able]
     found = place_jobs(layer, free, kept, kept_gains, limits.seed)
     best = _Found(found, _total(kept_gains, found), StopReason.CONVERGED)
-    bound, proved_by = counting_bound(int(free.sum()), kept, kept_gains), BY_COUNTING
+    bound, proved_by = counting_bound(layer, free, kept, kept_gains)
     if best.value < bound and limits.stop.reason() is None:
         best, proven = _branch(layer, free, kept, kept_gains, best, limits)
         if proven < bound:
@@ -112,18 +121,24 @@ def assign_shards(
     shards: list[Shard | None] = [None] * len(shapes)
     for k, shard in zip(able, best.shards, strict=True):
         shards[k] = shard
-    met = best.value >= bound - 1e-6 * max(1.0, abs(bound))
-    status = Status.OPTIMAL if met else Status.FEASIBLE
-    return AssignmentResult(tuple(shards), best.value, max(bound, best.value), proved_by, status, best.stopped_by)
+    slack = OPTIMALITY * max(1.0, abs(bound))
+    if best.value > bound + slack:
+        raise CheckError(
+            f"jobs worth {best.value} are placed, and at most {bound} is said to be possible ({proved_by})"
+        )
+    status = Status.OPTIMAL if best.value >= bound - slack else Status.FEASIBLE
+    return AssignmentResult(tuple(shards), best.value, bound, proved_by, status, best.stopped_by)
 
 
-def counting_bound(free: int, shapes: Sequence[ShardShape], worth: Sequence[float]) -> float:
-    """Fractional knapsack over free servers, rounded down where every worth is a whole number."""
-    left, gained = float(free), 0.0
-    for shape, gain in sorted(zip(shapes, worth, strict=True), key=lambda job: -job[1] / job[0].servers):
-        share = min(1.0, left / shape.servers)
-        gained, left = gained + share * gain, left - share * shape.servers
-    return _whole(gained, worth)
+def counting_bound(
+    layer: OpticalLayer, free: NDArray[np.bool_], shapes: Sequence[ShardShape], worth: Sequence[float]
+) -> tuple[float, str]:
+    """No placing is worth more, and why: free servers as one knapsack, or one for each region where none overlap."""
+    classes, sizes = classes_of(layer), np.array([shape.servers for shape in shapes], dtype=np.int64)
+    region = separate_regions(classes, [parts_of(shape) for shape in shapes])
+    if region is None:
+        return knapsack(sizes, np.array(worth), int(free.sum()))[0], BY_COUNTING
+    return knapsack_bound(region, classes.count(free), sizes, np.array(worth)), BY_FILLING
 
 
 def solve_program(program: LpArrays, limits: ShardLimits, start: NDArray[np.float64] | None = None) -> LpResult:
@@ -172,11 +187,14 @@ def _branch(
     """The better of what is known and what HiGHS finds, and an upper bound."""
     classes = classes_of(layer)
     data = ShardAssignment(classes, classes.count(free), waiting_jobs(shapes, worth))
+    if data.columns > limits.most_columns:
+        return replace(known, stopped_by=StopReason.BUDGET), float(sum(worth))
     program = build_arrays(data)
     # twins are interchangeable, and the program places the earlier ones
     result = solve_program(program, limits, start_of(program, classes, shapes, _earlier_first(data, known.shards)))
     bound = float(sum(worth)) if result.bound is None else _whole(-result.bound, worth)
-    if result.status is Status.INFEASIBLE:  # to place nothing is always allowed
+    if result.status is Status.INFEASIBLE or bound < known.value - OPTIMALITY * max(1.0, known.value):
+        # what is known contradicts the solver, whose word then counts for nothing
         return replace(known, stopped_by=StopReason.ERROR), float(sum(worth))
     if result.x is None:
         return replace(known, stopped_by=result.stopped_by), bound

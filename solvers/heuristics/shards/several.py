@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.heuristics.shards.find import find_shard
+from solvers.heuristics.shards.packing import fill_regions
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
 
-RANDOM_ORDERS = 4
+RANDOM_ORDERS = 8
 
 
 def place_in_order(
@@ -33,7 +34,9 @@ def place_jobs(
     worth: Sequence[float] | None = None,
     seed: int = 0,
 ) -> tuple[Shard | None, ...]:
-    """The best of some orders: by worth of a server, by size both ways, as given, and at random.
+    """The best of some orders: by worth of a server, by size both ways, as given, and at random; and of regions filled.
+
+    Filling regions one by one (`fill_regions`) is for jobs that each need one of several that do not overlap.
 
     Args:
         layer, free: see `find_shard`.
@@ -48,8 +51,16 @@ def place_jobs(
     orders += [rng.permutation(len(shapes)) for _ in range(RANDOM_ORDERS)]
     best: tuple[Shard | None, ...] = (None,) * len(shapes)
     most = 0.0
-    for order in {tuple(order.tolist()): None for order in orders}:
-        found = place_in_order(layer, free, shapes, order, seed)
+
+    def candidates() -> Iterator[tuple[Shard | None, ...] | None]:
+        for order in {tuple(order.tolist()): None for order in orders}:
+            yield place_in_order(layer, free, shapes, order, seed)
+        for fullest_first in (False, True):
+            yield fill_regions(layer, free, shapes, gains, seed, fullest_first=fullest_first)
+
+    for found in candidates():
+        if found is None:
+            break
         gained = float(sum(gain for gain, shard in zip(gains, found, strict=True) if shard is not None))
         if gained > most:
             best, most = found, gained

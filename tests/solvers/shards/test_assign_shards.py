@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_cases import most_placed, pairs, random_layer, random_shape, rings
 
-from solvers.exact.shards import ShardLimits, assign_shards, counting_bound
+from solvers.exact.shards import BY_COUNTING, ShardLimits, assign_shards
 from solvers.heuristics.shards.several import place_jobs
 from solvers.stop import Stop
-from topoopt.core.optical_layer import block_layer
+from topoopt.core.optical_layer import block_layer, layer_from_table
 from topoopt.core.status import Status, StopReason
 from topoopt.verify.shards import PlacedJob, shard_violations
 
@@ -73,14 +73,24 @@ def test_no_jobs_and_no_servers() -> None:
 
 def test_a_stop_keeps_what_is_known() -> None:
     """After an interrupt no program is solved: the heuristic's shards and the counting bound come back."""
-    layer = block_layer(4, 1, 2, 0.01)
+    # plane 0 joins 0 and 1, plane 1 joins 1 and 2, nothing joins 3: one pair, where four servers count for two
+    layer = layer_from_table([[0, 0, 1, 2], [0, 1, 1, 2]], 4, 0.01)
     stop = Stop()
     stop.interrupted.set()
-    # three servers in blocks of two: counting allows a pair and a single pair more than there is
-    free = np.array([True, False, True, True])
-    result = assign_shards(layer, free, [rings(2, 1), rings(2, 1)], [1.5, 1.0], ShardLimits(stop=stop))
+    free, waiting = np.ones(4, dtype=bool), [rings(2, 1), rings(2, 1)]
+    result = assign_shards(layer, free, waiting, [1.5, 1.0], ShardLimits(stop=stop))
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, StopReason.INTERRUPTED)
-    assert (result.value, result.bound) == (1.5, 2.0)
+    assert (result.value, result.bound, result.proved_by) == (1.5, 2.5, BY_COUNTING)
+    result = assign_shards(layer, free, waiting, [1.5, 1.0])
+    assert (result.status, result.value, result.bound) == (Status.OPTIMAL, 1.5, 1.5)
+
+
+def test_programs_too_large_are_left_to_the_heuristic() -> None:
+    """The same case, with no variables allowed."""
+    layer = layer_from_table([[0, 0, 1, 2], [0, 1, 1, 2]], 4, 0.01)
+    result = assign_shards(layer, np.ones(4, dtype=bool), [rings(2, 1)] * 2, [1.5, 1.0], ShardLimits(most_columns=0))
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StopReason.BUDGET)
+    assert (result.value, result.bound) == (1.5, 2.5)
 
 
 def test_worth_is_finite_and_for_every_job() -> None:
@@ -89,9 +99,3 @@ def test_worth_is_finite_and_for_every_job() -> None:
     for worth in ([-1.0], [float("inf")], []):
         with pytest.raises(ValueError, match="worth"):
             assign_shards(layer, np.ones(4, dtype=bool), [rings(2, 1)], worth)
-
-
-def test_counting_bound_is_a_knapsack() -> None:
-    """Ten servers for jobs of 6 worth 6 and 8 worth 4: all of the first, half of the second."""
-    assert counting_bound(10, [rings(6, 1), rings(8, 1)], [6.0, 4.0]) == 8.0
-    assert counting_bound(9, [rings(6, 1), rings(8, 1)], [6.0, 4.5]) == 6.0 + 3 / 8 * 4.5
