@@ -6,6 +6,7 @@
     result = place(layer, free, shapes)                           # several jobs: the most servers, with a bound
     plan = plan_moves(layer, free, running, shape)                # room for a job by moving others, at least cost
     decide(plan, shape.servers, wait_s(layer, free, running, shape)).pays
+    look_ahead(layer, planned, panel_s=120.0, turn_s=0.01)        # starts with and without a second side of panels
 
 Everything placed or moved here has passed the independent checker (`topoopt.verify`).
 """
@@ -13,6 +14,7 @@ Everything placed or moved here has passed the independent checker (`topoopt.ver
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -23,10 +25,8 @@ from solvers.exact.shards import AssignmentResult, ShardLimits, assign_shards
 from solvers.heuristics.shards import (
     Fragmentation,
     MoveDecision,
-    PlannedJob,
     ShardSearch,
     Verdict,
-    WiredJob,
     decide,
     find_shard,
     fragmentation,
@@ -50,15 +50,18 @@ from topoopt.core.optical_layer import (
     staggered_layer,
 )
 from topoopt.core.shard_moves import Move, MovePlan, RunningJob
+from topoopt.core.shard_wiring import PlannedJob, WiredJob, Wiring
 from topoopt.core.status import Status
 from topoopt.core.topology import Topology
 from topoopt.verify.findings import Violation
 from topoopt.verify.shard_moves import move_violations
+from topoopt.verify.shard_wiring import wiring_violations
 from topoopt.verify.shards import PlacedJob, shard_violations
 
 __all__ = [
     "AssignmentResult",
     "Fragmentation",
+    "Lookahead",
     "Move",
     "MoveDecision",
     "MoveMethod",
@@ -73,12 +76,14 @@ __all__ = [
     "ShardShape",
     "Verdict",
     "WiredJob",
+    "Wiring",
     "block_layer",
     "decide",
     "find_shard",
     "fragmentation",
     "layer_faults",
     "layer_from_table",
+    "look_ahead",
     "move_violations",
     "place",
     "place_in_order",
@@ -91,7 +96,7 @@ __all__ = [
     "shard_violations",
     "staggered_layer",
     "wait_s",
-    "wire",
+    "wiring_violations",
 ]
 
 
@@ -173,6 +178,45 @@ def plan_moves(
         if other is not None and (plan is None or other.cost_server_s <= plan.cost_server_s):
             plan = other
     return _checked(layer, free, running, waiting, plan)
+
+
+@dataclass(frozen=True)
+class Lookahead:
+    """A plan wired with and without a second side of panels.
+
+    Attributes:
+        ahead: with two sides and 1x2 switches.
+        without: with one side and no switches.
+        saved_server_s: server-seconds of idle time between being ready and starting that the second side saves.
+    """
+
+    ahead: tuple[WiredJob, ...]
+    without: tuple[WiredJob, ...]
+    saved_server_s: float
+
+
+def look_ahead(layer: OpticalLayer, plan: Sequence[PlannedJob], panel_s: float, turn_s: float) -> Lookahead:
+    """`wire` both ways, checked.
+
+    Args:
+        layer, plan: see `wire`.
+        panel_s: time of a patch panel to set a job's circuits, seconds.
+        turn_s: time of the 1x2 switches, seconds.
+
+    Raises:
+        ValueError: bad times, or a shard that does not fit its shape.
+        CheckError: a shard that does not realise its shape, or a bug of ours.
+    """
+    wired = []
+    for sides, turn in ((2, turn_s), (1, 0.0)):
+        found = wire(layer, plan, panel_s, turn, sides=sides)
+        _refuse(wiring_violations(layer, plan, found, panel_s, turn, sides))
+        wired.append(found)
+    ahead, without = wired
+    saved = sum(
+        job.shape.servers * (one.delay_s - two.delay_s) for job, two, one in zip(plan, ahead, without, strict=True)
+    )
+    return Lookahead(ahead, without, saved)
 
 
 def _checked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solvers.heuristics.shards.find import ShardSearch, Verdict, disproof, find_shard, search_shard
 from solvers.heuristics.shards.fragmentation import Fragmentation, fragmentation
-from solvers.heuristics.shards.lookahead import PlannedJob, WiredJob, wire
+from solvers.heuristics.shards.lookahead import wire
 from solvers.heuristics.shards.moves import greedy_moves
 from solvers.heuristics.shards.several import place_in_order, place_jobs
 from solvers.heuristics.shards.waiting import MoveDecision, decide, wait_s
@@ -12,10 +12,8 @@ from solvers.heuristics.shards.waiting import MoveDecision, decide, wait_s
 __all__ = [
     "Fragmentation",
     "MoveDecision",
-    "PlannedJob",
     "ShardSearch",
     "Verdict",
-    "WiredJob",
     "decide",
     "disproof",
     "find_shard",

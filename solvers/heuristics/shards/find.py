@@ -35,6 +35,10 @@ SEATS, SEATS_PER_RANK = 200, 20
 """Seats a depth-first search tries: so many, and so many more for every rank."""
 
 
+AGAIN = 4
+"""Of the ways cut off, those tried again with classes in other orders."""
+
+
 class Verdict(StrEnum):
     """What a search knows at its end."""
 
@@ -197,7 +201,7 @@ def _spread(
         if not proven:
             open_choices.append(taken)
     for preference in (fullest[::-1].copy(), rng.permutation(classes.classes)):
-        for taken in open_choices:
+        for taken in open_choices[:AGAIN]:
             table, _ = seat_ranks(classes, parts, taken, counts, preference, nodes)
             if table is not None:
                 return (table, taken), False

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_cases import pairs, rings
 
-from solvers.heuristics.shards import PlannedJob, wire
+from solvers.heuristics.shards import wire
 from topoopt.core.optical_layer import Shard, block_layer
+from topoopt.core.shard_wiring import PlannedJob, WiredJob
+from topoopt.verify.shard_wiring import wiring_violations
 
 LAYER = block_layer(4, 1, 4, 0.01)
 PANEL, TURN = 120.0, 0.5
@@ -25,7 +29,7 @@ def test_the_next_job_is_wired_while_the_present_one_runs() -> None:
     plan = [ring("a", (0, 1, 2, 3)), ring("b", (0, 1, 2, 3))]
     a, b = wire(LAYER, plan, PANEL, TURN)
     assert (a.start_s, a.end_s) == (120.5, 1120.5)
-    assert (b.ready_s, b.wired_s, b.delay_s) == (1120.5, 120.0, 0.5)
+    assert (b.ready_s, b.wirings[0].done_s, b.delay_s) == (1120.5, 120.0, 0.5)
     assert (a.provisioned, b.provisioned, b.circuits) == (0, 4, 4)
     a, b = wire(LAYER, plan, PANEL, sides=1)
     assert (a.start_s, b.ready_s, b.delay_s, b.provisioned) == (120.0, 1120.0, 120.0, 0)
@@ -79,7 +83,10 @@ def test_a_second_side_never_delays(seed: int, jobs: int) -> None:
         )
         for k in range(jobs)
     ]
-    for with_two, with_one in zip(wire(LAYER, plan, PANEL), wire(LAYER, plan, PANEL, sides=1), strict=True):
+    two, one = wire(LAYER, plan, PANEL), wire(LAYER, plan, PANEL, sides=1)
+    assert wiring_violations(LAYER, plan, two, PANEL, 0.0, 2) == ()
+    assert wiring_violations(LAYER, plan, one, PANEL, 0.0, 1) == ()
+    for with_two, with_one in zip(two, one, strict=True):
         assert with_two.start_s <= with_one.start_s
         assert with_two.start_s >= with_two.ready_s
         assert with_one.delay_s >= 0
@@ -95,3 +102,30 @@ def test_bad_times_and_shards_are_refused() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         wire(LAYER, [PlannedJob("a", rings(3, 1), Shard((0, 1), (0,)), 0.0, 1.0)], 1.0)
     assert wire(LAYER, [], 1.0) == ()
+
+
+def test_the_checker_rejects_corrupted_wiring() -> None:
+    """Early starts, overlapping fibres and servers, circuits left out or set twice, sides that are none."""
+    plan = [ring("a", (0, 1, 2, 3)), ring("b", (0, 1, 2, 3), known_s=5.0)]
+    wired = wire(LAYER, plan, PANEL, TURN)
+    a, b = wired
+    (only,) = b.wirings
+
+    def codes(*jobs: WiredJob, sides: int = 2) -> set[str]:
+        return {found.code for found in wiring_violations(LAYER, plan, jobs, PANEL, TURN, sides)}
+
+    assert codes(a, b) == set()
+    assert codes(a) == codes(b, a) == {"jobs"}
+    assert "start" in codes(replace(a, start_s=100.0, end_s=1100.0), b)
+    assert "start" in codes(a, replace(b, ready_s=1.0))
+    assert "end" in codes(a, replace(b, end_s=b.end_s + 1))
+    assert codes(a, replace(b, start_s=500.0, end_s=1500.0)) == {"start", "server"}
+    assert codes(a, replace(b, wirings=(replace(only, side=0),))) == {"fibre"}
+    assert codes(a, replace(b, wirings=(replace(only, side=2),))) == {"side"}
+    assert codes(a, b, sides=1) == {"side"}
+    assert codes(a, replace(b, wirings=(replace(only, done_s=60.0),))) == {"panel"}
+    assert codes(a, replace(b, wirings=(replace(only, begin_s=0.0, done_s=120.0),))) == {"panel"}
+    assert codes(a, replace(b, wirings=())) == {"circuits"}
+    assert codes(a, replace(b, wirings=(only, replace(only, side=1)))) >= {"circuits"}
+    assert codes(a, replace(b, wirings=(replace(only, servers=(0, 1)),))) == {"circuits"}
+    assert codes(a, replace(b, wirings=(replace(only, circuits=3),))) == {"circuits"}
