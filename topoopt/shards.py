@@ -14,7 +14,7 @@ Everything placed or moved here has passed the independent checker (`topoopt.ver
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -54,11 +54,13 @@ from topoopt.core.shard_wiring import PlannedJob, WiredJob, Wiring
 from topoopt.core.status import Status
 from topoopt.core.topology import Topology
 from topoopt.verify.findings import Violation
+from topoopt.verify.shard_bounds import placing_bound
 from topoopt.verify.shard_moves import move_violations
 from topoopt.verify.shard_wiring import wiring_violations
 from topoopt.verify.shards import PlacedJob, shard_violations
 
 __all__ = [
+    "CERTIFIED",
     "AssignmentResult",
     "Fragmentation",
     "Lookahead",
@@ -100,6 +102,10 @@ __all__ = [
 ]
 
 
+CERTIFIED = "servers counted by the checker (knapsacks)"
+TOLERANCE = 1e-9
+
+
 class MoveMethod(StrEnum):
     """How moves are looked for."""
 
@@ -120,7 +126,7 @@ def place(
     worth: Sequence[float] | None = None,
     limits: ShardLimits | None = None,
 ) -> AssignmentResult:
-    """`assign_shards`, checked.
+    """`assign_shards`, checked; `proved_by` says when the checker has found the bound itself.
 
     Raises:
         ValueError: `free` does not fit the layer, or `worth` the jobs.
@@ -133,6 +139,13 @@ def place(
         if shard is not None
     ]
     _refuse(shard_violations(layer, placed))
+    gains = [float(shape.servers) for shape in shapes] if worth is None else worth
+    value = sum(gains[int(job.name)] for job in placed)
+    counted = placing_bound(layer, free, shapes, gains)
+    if abs(value - result.value) > TOLERANCE * max(1.0, value) or value > counted * (1 + TOLERANCE):
+        raise CheckError(f"jobs worth {value} are placed, {result.value} is stated, {counted} is possible by counting")
+    if result.bound >= counted * (1 - TOLERANCE):
+        return replace(result, proved_by=CERTIFIED)
     return result
 
 

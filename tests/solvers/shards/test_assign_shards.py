@@ -13,6 +13,7 @@ from solvers.heuristics.shards.several import place_jobs
 from solvers.stop import Stop
 from topoopt.core.optical_layer import block_layer, layer_from_table
 from topoopt.core.status import Status, StopReason
+from topoopt.verify.shard_bounds import placing_bound
 from topoopt.verify.shards import PlacedJob, shard_violations
 
 
@@ -37,8 +38,25 @@ def test_exact_is_brute_force(seed: int, servers: int, planes: int, switches: in
     assert shard_violations(layer, placed) == ()
     assert sum(worth[int(job.name)] for job in placed) == best
     assert all(free[list(job.shard.servers)].all() for job in placed)
+    assert placing_bound(layer, free, shapes, worth) >= best
     found = place_jobs(layer, free, shapes, worth, seed)
     assert sum(w for w, shard in zip(worth, found, strict=True) if shard is not None) <= best
+
+
+@given(st.integers(0, 10**6), st.integers(4, 10), st.integers(1, 3))
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_names_of_servers_planes_and_jobs_do_not_matter(seed: int, servers: int, jobs: int) -> None:
+    """Servers, planes, switches and jobs renumbered: the same worth. One more free server: never less."""
+    rng = np.random.default_rng(seed)
+    layer = random_layer(rng, servers, 2, 2)
+    free = rng.random(servers) < 0.7
+    shapes = [random_shape(rng, int(rng.integers(1, 5)), int(rng.integers(1, 3))) for _ in range(jobs)]
+    value = assign_shards(layer, free, shapes).value
+    order = rng.permutation(servers)
+    other = layer_from_table(1 - layer.switch_of[::-1, order], servers, 0.01)
+    assert assign_shards(other, free[order], shapes[::-1]).value == value
+    free[rng.integers(servers)] = True
+    assert assign_shards(layer, free, shapes).value >= value
 
 
 def test_blocks_are_filled_to_the_last_server() -> None:

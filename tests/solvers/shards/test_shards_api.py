@@ -31,7 +31,7 @@ def test_a_planned_topology_is_placed() -> None:
     assert search.shard is not None
     assert api.realisable(LAYER, shape, search.shard)
     result = api.place(LAYER, FREE, [shape] * 3)
-    assert (result.value, result.status) == (8.0, Status.OPTIMAL)
+    assert (result.value, result.status, result.proved_by) == (8.0, Status.OPTIMAL, api.CERTIFIED)
 
 
 @pytest.mark.parametrize("method", list(api.MoveMethod))
@@ -61,6 +61,10 @@ def test_nothing_unchecked_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> Non
     """What the checker rejects is an error of ours."""
     monkeypatch.setattr(api, "shard_violations", lambda *_: (Violation("switch", "corrupted"),))
     with pytest.raises(CheckError, match="corrupted"):
+        api.place(LAYER, FREE, [rings(2, 1)])
+    monkeypatch.undo()
+    monkeypatch.setattr(api, "placing_bound", lambda *_: 1.0)
+    with pytest.raises(CheckError, match="possible by counting"):
         api.place(LAYER, FREE, [rings(2, 1)])
 
 
