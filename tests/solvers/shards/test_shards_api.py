@@ -79,3 +79,22 @@ def test_look_ahead_saves_the_panels_time() -> None:
     assert [job.provisioned for job in found.ahead] == [0, 16]
     with pytest.raises(CheckError, match="switch"):
         api.look_ahead(LAYER, [api.PlannedJob("c", rings(2, 1), Shard((3, 4), (0,)), 0.0, 1.0)], 120.0, 0.5)
+
+
+def test_a_cluster_of_432() -> None:
+    """The experiment's cluster under three switches a plane, every figure worked out by hand."""
+    layer, free = api.block_layer(432, 8, 144, 0.01), np.ones(432, dtype=bool)
+    shape = api.shape_of(circulant_topology(16, 8, LinkDirection("bidirectional"), (1, 3, 5, 7)))
+    wide = api.shape_of(circulant_topology(144, 8, LinkDirection("bidirectional"), (1, 5, 13, 43)))
+    result = api.place(layer, free, [shape] * 28)
+    assert (result.value, result.status, result.shards.count(None)) == (432.0, Status.OPTIMAL, 1)
+    # a job in each block: 384 servers are free, 128 in a block
+    planes = tuple(range(8))
+    jobs = [api.RunningJob(f"j{b}", shape, Shard(tuple(range(b, b + 16)), planes), 3600.0, 60.0) for b in (0, 144, 288)]
+    free[[server for job in jobs for server in job.shard.servers]] = False
+    assert api.fragmentation(layer, free).index == pytest.approx(1 - 128 / 384)
+    plan = api.plan_moves(layer, free, jobs, wide)
+    assert plan is not None
+    assert (len(plan.moved), plan.cost_server_s, plan.bound_server_s, plan.delay_s) == (1, 960.0, 960.0, 60.0)
+    decision = api.decide(plan, 144, api.wait_s(layer, free, jobs, wide))
+    assert (decision.wait_s, decision.saved_server_s, decision.pays) == (3600.0, 144 * 3540.0, True)
