@@ -55,7 +55,7 @@ def compare(
         from topoopt.cli.compare_table import show_comparison
         from topoopt.core.comparison import compared
 
-        _require_targets(csv_file, plot)
+        require_targets(csv_file, plot)
         starts = starts_of(entrants_of(instances), methods, seeds, time_limit, budget)
         runs, interrupted = _made(starts, output)
         with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
@@ -75,7 +75,7 @@ def compare(
     output.run(command)
 
 
-def _require_targets(csv_file: Path | None, plot: Path | None) -> None:
+def require_targets(csv_file: Path | None, plot: Path | None) -> None:
     """Refuse files that cannot be written before minutes are spent on what should go there.
 
     Raises:

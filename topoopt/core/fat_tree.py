@@ -21,7 +21,7 @@ class FatTreeCount:
     Attributes:
         arity: k, ports of a switch.
         racks, aggregations, cores: switches of each tier.
-        host_cables, rack_cables, core_cables: below each tier: server to rack, rack to aggregation, aggregation to core.
+        host_cables, rack_cables, core_cables: server to rack, rack to aggregation, aggregation to core.
         rack_uplinks, aggregation_uplinks: of one switch.
     """
 

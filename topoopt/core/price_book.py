@@ -1,7 +1,7 @@
 """A price book: what the parts of a network cost and draw, and how many ports optical devices have.
 
-Transceivers, NICs and ports of electrical switches are priced by rate, all at the same rates. Between two listed rates a
-price is interpolated. A faster link is a multiple of links of the fastest listed rate, side by side, with all their
+Transceivers, NICs and ports of electrical switches are priced by rate, all at the same rates. Between two listed rates
+a price is interpolated. A faster link is a multiple of links of the fastest listed rate, side by side, with all their
 parts (TopoOpt, NSDI'23, prices of higher rates); nothing slower than the slowest listed rate can be bought.
 """
 

@@ -1,7 +1,7 @@
 """What networks are made of and cost: counting rules by fabric, bills of material, rates of equal cost, cabling.
 
-A rule counts the parts with the rate left open, so the cost of a network is piecewise linear in it and every question of
-equal cost has an exact answer.
+A rule counts the parts with the rate left open, so the cost of a network is piecewise linear in it and every question
+of equal cost has an exact answer.
 """
 
 from __future__ import annotations
@@ -32,19 +32,23 @@ class FabricCost:
             server together; `equal-cost`, the one at which the network costs as much as direct connect, at most the
             former.
         optical_part: the part that prices a port of its optical devices; None: it has none.
+        planes: optical planes for each interface of a server.
+        planes: optical planes for each interface of a server.
     """
 
     title: str
     count: CountingRule
     rate: str
     optical_part: str | None = None
+    planes: int = 1
+    planes: int = 1
 
 
 DIRECT_CONNECT = "direct-connect"
 """The network of a plan: patch panels with a look-ahead plane."""
 
 FABRIC_COSTS: Mapping[str, FabricCost] = {
-    DIRECT_CONNECT: FabricCost("patch panels, look-ahead plane", panels_with_look_ahead, LINK, PATCH_PANEL_PORT),
+    DIRECT_CONNECT: FabricCost("patch panels, look-ahead plane", panels_with_look_ahead, LINK, PATCH_PANEL_PORT, 2),
     "direct-connect-one-plane": FabricCost("patch panels, no look-ahead", panels, LINK, PATCH_PANEL_PORT),
     "direct-connect-ocs": FabricCost("optical circuit switches", optical_circuit_switches, LINK, OCS_PORT),
     "fat-tree": FabricCost("fat-tree of equal cost", full_bisection, EQUAL),

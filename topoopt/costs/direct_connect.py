@@ -25,7 +25,8 @@ from topoopt.costs.rule import (
 def _count(size: NetworkSize, book: PriceBook, counting: Counting, *, port_part: str, look_ahead: bool) -> Count:
     number = size.servers * size.degree
     planes = size.degree * (2 if look_ahead else 1)
-    ports, notes = float(size.servers * planes), ()
+    ports = float(size.servers * planes)
+    notes: tuple[str, ...] = ()
     device = book.device(port_part)
     if counting is Counting.DEVICES and device is not None:
         devices = devices_needed(size.servers, planes, device.ports)

@@ -2,8 +2,8 @@
 
 By ports in use, a server of a full-bisection tree takes 5 switch ports, 6 transceivers and 3 fibres: a port, two
 transceivers and a fibre to its rack switch, and two ports, two transceivers and a fibre to each of the two tiers above.
-Oversubscription divides what is above it. By devices, the k-ary tree is built: all switches have k ports, and every rack
-and pod in use has all its uplinks; equal to the former for n = k^3 / 4 servers.
+Oversubscription divides what is above it. By devices, the k-ary tree is built: all switches have k ports, and every
+rack and pod in use has all its uplinks; equal to the former for n = k^3 / 4 servers.
 """
 
 from __future__ import annotations
