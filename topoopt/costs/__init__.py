@@ -33,14 +33,12 @@ class FabricCost:
             former.
         optical_part: the part that prices a port of its optical devices; None: it has none.
         planes: optical planes for each interface of a server.
-        planes: optical planes for each interface of a server.
     """
 
     title: str
     count: CountingRule
     rate: str
     optical_part: str | None = None
-    planes: int = 1
     planes: int = 1
 
 
