@@ -90,13 +90,17 @@ class Bill:
         return None if self.power_missing else self.known_watts
 
 
+PLAN_FABRIC = "direct-connect"
+"""The network of a plan: patch panels with a look-ahead plane."""
+
+
 @dataclass(frozen=True)
 class FabricPrices:
     """Prices of the networks a solution compares.
 
     Attributes:
         book, book_sha256: the price book.
-        usd: (network, price), the plan's own first, under the name `direct-connect`.
+        usd: (network, price), the plan's own first, under the name PLAN_FABRIC.
     """
 
     book: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from topoopt.core.bill import PLAN_FABRIC
 from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT
 from topoopt.costs.direct_connect import optical_circuit_switches, panels, panels_with_look_ahead
 from topoopt.costs.direct_wiring import hypercube, regular_graph, torus
@@ -42,8 +43,7 @@ class FabricCost:
     planes: int = 1
 
 
-DIRECT_CONNECT = "direct-connect"
-"""The network of a plan: patch panels with a look-ahead plane."""
+DIRECT_CONNECT = PLAN_FABRIC
 
 FABRIC_COSTS: Mapping[str, FabricCost] = {
     DIRECT_CONNECT: FabricCost("patch panels, look-ahead plane", panels_with_look_ahead, LINK, PATCH_PANEL_PORT, 2),
