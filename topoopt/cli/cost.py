@@ -13,7 +13,6 @@ from topoopt.cli.output import JsonOption, Output
 
 if TYPE_CHECKING:
     from topoopt.cli.cost_count import CostFigures, CostQuestion
-    from topoopt.core.price_book import PriceBook
 
 MOST_SERVERS = 1_000_000
 
@@ -48,6 +47,7 @@ def cost(
         from topoopt.cli.cost_count import CostQuestion, cabling_error, chosen_fabrics, cost_document, figures_of
         from topoopt.cli.cost_table import show_cost
         from topoopt.cli.cost_target import target_of
+        from topoopt.cli.prices import book_of
 
         require_targets(csv_file, plot)
         question = CostQuestion(
@@ -82,18 +82,6 @@ def cost(
 
 def _name(path: Path | None) -> str | None:
     return None if path is None else str(path)
-
-
-def book_of(path: Path | None) -> PriceBook:
-    """A book of the user's, or the shipped one.
-
-    Raises:
-        InputError: everything wrong with it.
-    """
-    from topoopt.costs.default_book import default_price_book
-    from topoopt.io.price_book_file import read_price_book
-
-    return default_price_book() if path is None else read_price_book(path)
 
 
 def _counting(text: str) -> Any:
