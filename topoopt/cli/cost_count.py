@@ -139,12 +139,14 @@ def cabling_error(question: CostQuestion, figures: CostFigures) -> InfeasibleErr
 def cost_document(question: CostQuestion, figures: CostFigures, book_file: str | None) -> dict[str, Any]:
     """The JSON object."""
     target, book = question.target, question.book
+    only = _figures(next(iter(figures.fabrics.values()))) if len(figures.fabrics) == 1 else {}
     return {
         "kind": "cost",
         "name": target.name,
         "servers": target.servers,
         "degree": target.degree,
         "link_gbps": target.link_gbps,
+        **only,
         "oversubscription": question.oversubscription,
         "counting": question.counting.value,
         "equal_to": question.equal_to,
@@ -160,10 +162,10 @@ def cost_document(question: CostQuestion, figures: CostFigures, book_file: str |
     }
 
 
-def _fabric(figures: FabricFigures) -> dict[str, Any]:
-    bill, cabling = figures.bill, figures.cabling
-    document: dict[str, Any] = {
-        "title": bill.title,
+def _figures(figures: FabricFigures) -> dict[str, Any]:
+    """What is told of each fabric; also at the top of the object if there is only one, as a study has it."""
+    bill = figures.bill
+    return {
         "server_ports": bill.server_ports,
         "port_gbps": bill.link_gbps,
         "server_gbps": bill.server_gbps,
@@ -174,6 +176,14 @@ def _fabric(figures: FabricFigures) -> dict[str, Any]:
         "equal_cost_server_gbps": None if figures.equal_gbps is None else bill.server_ports * figures.equal_gbps,
         "watts": bill.watts,
         "known_watts": bill.known_watts,
+    }
+
+
+def _fabric(figures: FabricFigures) -> dict[str, Any]:
+    bill, cabling = figures.bill, figures.cabling
+    document: dict[str, Any] = {
+        "title": bill.title,
+        **_figures(figures),
         "power_missing": list(bill.power_missing),
         "notes": _notes(figures),
         "bill": [dict(zip(COLUMNS, row, strict=True)) for row in bill_rows(bill)],

@@ -32,6 +32,9 @@ GRACE_S = 60.0
 
 MEMORY_MIB = 4096
 
+FILE_OPTIONS = ("prices",)
+"""Options of commands that name a file."""
+
 
 @dataclass(frozen=True)
 class _Base:
@@ -195,7 +198,9 @@ class _Expansion:
         ]
 
     def _command_run(self, group: GroupFile, case: Factors) -> Run:
-        options = {**group.options, **dict(case)}
+        factors = tuple({**group.options, **dict(case)}.items())
+        files: dict[str, str] = {}
+        options = {key: self._found(key, value, files) for key, value in factors}
         arguments = tuple(
             word
             for key, value in options.items()
@@ -205,8 +210,20 @@ class _Expansion:
         words = tuple((group.command or "").split())
         base = _Base(group.label or "-".join(words), None, "")
         limits = limits_of(group.limits, self.file.limits)
-        factors = tuple(options.items())
-        return self._run(base, factors, None, "", words, arguments, None, None, 0, limits)
+        digest = canonical_sha256({"files": files}) if files else ""
+        return self._run(base, factors, None, digest, words, arguments, None, None, 0, limits)
+
+    def _found(self, key: str, value: Any, files: dict[str, str]) -> Any:
+        """The value of an option; a file relative to the study file as an absolute path, its hash in `files`."""
+        if key not in FILE_OPTIONS or not isinstance(value, str):
+            return value
+        path = (self.folder / value).resolve()
+        try:
+            files[value] = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            allowed = f"a file, relative to {self.folder}"
+            self.faults.append(Fault(("instances",), f"no such file for option {key}", value_text(value), allowed))
+        return str(path)
 
     def _run(
         self,
