@@ -39,7 +39,10 @@ def fabric_prices(
             rate = fat_tree_gbps or cost_equivalent_fat_tree_gbps(
                 cluster.degree, cluster.link_gbps, oversubscription, book
             )
-            prices.append((fabric, cost_usd(oversubscribed_at_racks(size, book, Counting.PORTS), book, rate)))
+            usd = cost_usd(oversubscribed_at_racks(size, book, Counting.PORTS), book, rate)
+            if fat_tree_gbps is None:  # where the money buys a share of the slowest port, the share is what is paid
+                usd *= min(rate / book.rates_gbps[0], 1.0)
+            prices.append((fabric, usd))
         elif fabric in FABRIC_COSTS:
             try:
                 rate, _ = port_gbps(fabric, size, cluster.link_gbps, book, Counting.PORTS)
