@@ -17,7 +17,7 @@ from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
 from topoopt.costs.default_book import default_price_book
-from topoopt.costs.fabric_prices import fabric_prices
+from topoopt.costs.fabric_prices import SimulatedFabric, fabric_prices
 from topoopt.io.documents import parse_document
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.evaluate import evaluate
@@ -177,19 +177,20 @@ def _assemble(
         mean_hops=mean_hops,
         diameter_bound=cluster.degree * cluster.servers ** (1 / cluster.degree),
         baselines=baselines,
-        prices=fabric_prices(
-            cluster,
-            [line.fabric for line in baselines],
-            options.book,
-            fat_tree_gbps=options.fat_tree_gbps,
-            oversubscription=options.oversubscription,
-        ),
+        prices=fabric_prices(cluster, _simulated(baselines, options), options.book),
         convergence=result.convergence,
         instance_sha256=instance.sha256,
         versions=versions(),
         notes=(*instance.notes, *result.notes),
         certificate=certificate,
     )
+
+
+def _simulated(baselines: tuple[Baseline, ...], options: FabricOptions) -> list[SimulatedFabric]:
+    """The fabrics as they are priced; the options are those of the plain fat-tree."""
+    fat_tree = SimulatedFabric("fat-tree", "fat-tree", options.fat_tree_gbps, options.oversubscription)
+    plain = [SimulatedFabric(line.fabric, line.fabric) for line in baselines]
+    return [fat_tree if one.fabric == fat_tree.fabric else one for one in plain]
 
 
 def _choices(instance: CoOptimisation, plan: Plan) -> list[OperatorChoice]:

@@ -146,14 +146,17 @@ def test_whole_optical_devices() -> None:
 
 
 def test_torus_and_hypercube_take_the_interfaces_they_need() -> None:
-    """An odd interface of a torus stays dark; a hypercube has log2 n, and is refused where there are fewer."""
-    assert bill("torus", 27, 7, 100.0).server_ports == 6
-    assert bill("hypercube", 16, 8, 100.0).server_ports == 4
+    """An odd interface of a torus stays dark, all of a hypercube are used; both are refused where they do not exist."""
+    assert bill("torus-3d", 27, 7, 100.0).server_ports == 6
+    assert bill("hypercube", 16, 8, 100.0).server_ports == 8
     for servers, degree in ((128, 4), (12, 8)):
         with pytest.raises(InputError, match="hypercube"):
             bill("hypercube", servers, degree, 100.0)
-    with pytest.raises(InputError, match="torus"):
-        bill("torus", 16, 1, 100.0)
+    for fabric, servers, degree in (("torus-2d", 16, 3), ("torus-3d", 27, 5), ("torus-2d", 17, 4), ("torus-3d", 14, 6)):
+        with pytest.raises(InputError, match=fabric):
+            bill(fabric, servers, degree, 100.0)
+    for fabric, servers in (("torus-2d", 4), ("torus-2d", 2 * 997), ("torus-3d", 8), ("torus-3d", 2 * 3 * 997)):
+        assert bill(fabric, servers, 6, 100.0).server_ports == 6
 
 
 @given(degree=st.integers(1, 12), gbps=st.floats(1.0, 800.0))
@@ -180,8 +183,8 @@ def test_cost_equivalent_rate_by_hand() -> None:
 
 
 @given(
-    fabric=st.sampled_from([name for name in FABRIC_COSTS if name not in {"hypercube", "torus"}]),
-    other=st.sampled_from([name for name in FABRIC_COSTS if name not in {"hypercube", "torus"}]),
+    fabric=st.sampled_from([name for name in FABRIC_COSTS if name not in {"hypercube", "torus-2d", "torus-3d"}]),
+    other=st.sampled_from([name for name in FABRIC_COSTS if name not in {"hypercube", "torus-2d", "torus-3d"}]),
     counting=st.sampled_from(list(Counting)),
     servers=st.integers(2, 1500),
     gbps=st.floats(10.0, 900.0),

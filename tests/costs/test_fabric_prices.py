@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from solvers.heuristics.baselines import describe
+from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster
 from topoopt.costs import FABRIC_COSTS, NetworkSize
 from topoopt.costs.bills import bill_of
 from topoopt.costs.default_book import default_price_book
-from topoopt.costs.fabric_prices import fabric_prices
+from topoopt.costs.fabric_prices import SimulatedFabric, fabric_prices
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 
 BOOK = default_price_book()
@@ -21,6 +22,26 @@ def cluster(degree: int, gbps: float) -> Cluster:
     return Cluster(servers=10, gpus_per_server=1, degree=degree, link_gbps=gbps)
 
 
+def prices(of: Cluster, *fabrics: str) -> FabricPrices:
+    """Of fabrics as they are by default."""
+    return fabric_prices(of, [SimulatedFabric(name, name) for name in fabrics], BOOK)
+
+
+def test_options_of_simulated_fabrics_count() -> None:
+    """An ideal switch of 100 Gbit/s a server is d ports of 25; racks or aggregation at 4:1; a twisted torus."""
+    wanted = [
+        SimulatedFabric("thin", "ideal-switch", 100.0),
+        SimulatedFabric("rack", "oversubscribed-fat-tree", None, 4.0),
+        SimulatedFabric("core", "oversubscribed-fat-tree", None, 4.0, "aggregation"),
+        SimulatedFabric("twisted", "twisted-torus-2d"),
+    ]
+    found = fabric_prices(cluster(4, 50.0), wanted, BOOK)  # d B = 200
+    assert found.of("thin") == pytest.approx(40 * (185 + 6 * 39 + 5 * 144 + 450))
+    assert found.of("rack") == pytest.approx(10 * (815 + 3 * 198 + 2 * 374 + 1.5 * 150))
+    assert found.of("core") == pytest.approx(10 * (815 + 4.5 * 198 + 3.5 * 374 + 2.25 * 150))
+    assert found.of("twisted") == prices(cluster(4, 50.0), "torus-2d").of("torus-2d")
+
+
 def test_every_simulated_fabric_has_a_counting_rule() -> None:
     """No baseline goes without a price."""
     assert set(FABRICS) <= set(FABRIC_COSTS)
@@ -28,7 +49,7 @@ def test_every_simulated_fabric_has_a_counting_rule() -> None:
 
 def test_prices_of_simulated_fabrics() -> None:
     """By hand at 100 Gbit/s and d = 4; the plan's network comes first, unknown fabrics have none."""
-    found = fabric_prices(cluster(4, 100.0), ["ideal-switch", "full-fat-tree", "fat-tree", "aether"], BOOK)
+    found = prices(cluster(4, 100.0), "ideal-switch", "full-fat-tree", "fat-tree", "aether", "torus-3d")
     assert [name for name, _ in found.usd] == ["direct-connect", "ideal-switch", "full-fat-tree", "fat-tree"]
     assert [usd for _, usd in found.usd] == pytest.approx([46_080, 40 * 2657, 20 * 4323, 46_080])
     assert (found.book, found.book_sha256) == (BOOK.name, BOOK.sha256)
@@ -37,14 +58,14 @@ def test_prices_of_simulated_fabrics() -> None:
 
 def test_fat_tree_of_a_given_rate_and_oversubscription() -> None:
     """One NIC of 100 Gbit/s, racks at 2:1: 678 + 4 x 99 + 3 x 187 + 2 x 150 a server."""
-    found = fabric_prices(cluster(4, 100.0), ["fat-tree"], BOOK, fat_tree_gbps=100.0, oversubscription=2.0)
-    assert found.of("fat-tree") == pytest.approx(10 * (678 + 4 * 99 + 3 * 187 + 2 * 150))
+    found = fabric_prices(cluster(4, 100.0), [SimulatedFabric("slow", "fat-tree", 100.0, 2.0)], BOOK)
+    assert found.of("slow") == pytest.approx(10 * (678 + 4 * 99 + 3 * 187 + 2 * 150))
 
 
 def test_a_share_of_the_slowest_port_costs_its_share() -> None:
     """d = 1 at 10 Gbit/s: 580 USD buy 4.7 Gbit/s of a 1225 USD port, and are what is paid; d = 4 at 2.5 pays less."""
-    assert fabric_prices(cluster(1, 10.0), ["fat-tree"], BOOK).of("fat-tree") == pytest.approx(5800)
-    found = fabric_prices(cluster(2, 1.0), ["fat-tree"], BOOK)
+    assert prices(cluster(1, 10.0), "fat-tree").of("fat-tree") == pytest.approx(5800)
+    found = prices(cluster(2, 1.0), "fat-tree")
     assert found.of("fat-tree") == pytest.approx(0.2 * 12_250)
     assert found.of("direct-connect") == pytest.approx(11_600)
 

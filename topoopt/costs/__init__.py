@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from topoopt.core.bill import PLAN_FABRIC
 from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT
 from topoopt.costs.direct_connect import optical_circuit_switches, panels, panels_with_look_ahead
-from topoopt.costs.direct_wiring import hypercube, regular_graph, torus
+from topoopt.costs.direct_wiring import hypercube, regular_graph, torus_2d, torus_3d
 from topoopt.costs.fat_trees import full_bisection, oversubscribed_at_aggregation, oversubscribed_at_racks
 from topoopt.costs.ideal_switch import ideal_switch
 from topoopt.costs.rule import Counting, CountingRule, NetworkSize
 
-__all__ = ["DIRECT_CONNECT", "FABRIC_COSTS", "Counting", "FabricCost", "NetworkSize"]
+__all__ = ["DIRECT_CONNECT", "FABRIC_COSTS", "SAME_BILL", "Counting", "FabricCost", "NetworkSize"]
 
 LINK, SERVER, EQUAL = "link", "server", "equal-cost"
 
@@ -58,7 +58,11 @@ FABRIC_COSTS: Mapping[str, FabricCost] = {
     "ideal-switch": FabricCost("ideal switch", ideal_switch, LINK),
     "random-regular": FabricCost("random regular graph, wired directly", regular_graph, LINK),
     "generalized-kautz": FabricCost("generalized Kautz graph, wired directly", regular_graph, LINK),
-    "torus": FabricCost("torus, wired directly", torus, LINK),
+    "torus-2d": FabricCost("torus of two axes, wired directly", torus_2d, LINK),
+    "torus-3d": FabricCost("torus of three axes, wired directly", torus_3d, LINK),
     "hypercube": FabricCost("hypercube, wired directly", hypercube, LINK),
 }
 """Counting rules by fabric; a new one is one rule and one line here."""
+
+SAME_BILL: Mapping[str, str] = {"twisted-torus-2d": "torus-2d", "twisted-torus-3d": "torus-3d"}
+"""Fabrics with the parts of another, wired otherwise."""
