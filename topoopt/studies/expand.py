@@ -20,6 +20,7 @@ from topoopt.io.faults import Path as DataPath
 from topoopt.io.findings import Findings
 from topoopt.io.schema_faults import schema_faults
 from topoopt.io.study_schema import GroupFile, LimitsFile, StudyFile
+from topoopt.studies.file_options import with_found_files
 from topoopt.studies.identity import References, code_versions, identity_of
 from topoopt.studies.vary import Factors, combinations, seeds_of, varied
 
@@ -31,9 +32,6 @@ GRACE_S = 60.0
 """What a run may take beyond twice the time limit of its search before it is killed."""
 
 MEMORY_MIB = 4096
-
-FILE_OPTIONS = ("prices",)
-"""Options of commands that name a file."""
 
 
 @dataclass(frozen=True)
@@ -199,8 +197,7 @@ class _Expansion:
 
     def _command_run(self, group: GroupFile, case: Factors) -> Run:
         factors = tuple({**group.options, **dict(case)}.items())
-        files: dict[str, str] = {}
-        options = {key: self._found(key, value, files) for key, value in factors}
+        options, files = with_found_files(dict(factors), self.folder, self.faults)
         arguments = tuple(
             word
             for key, value in options.items()
@@ -212,18 +209,6 @@ class _Expansion:
         limits = limits_of(group.limits, self.file.limits)
         digest = canonical_sha256({"files": files}) if files else ""
         return self._run(base, factors, None, digest, words, arguments, None, None, 0, limits)
-
-    def _found(self, key: str, value: Any, files: dict[str, str]) -> Any:
-        """The value of an option; a file relative to the study file as an absolute path, its hash in `files`."""
-        if key not in FILE_OPTIONS or not isinstance(value, str):
-            return value
-        path = (self.folder / value).resolve()
-        try:
-            files[value] = hashlib.sha256(path.read_bytes()).hexdigest()
-        except OSError:
-            allowed = f"a file, relative to {self.folder}"
-            self.faults.append(Fault(("instances",), f"no such file for option {key}", value_text(value), allowed))
-        return str(path)
 
     def _run(
         self,
