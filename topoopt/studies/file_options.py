@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def with_found_files(
         value = options.get(key)
         if not isinstance(value, str):
             continue
-        path = (folder / value).resolve()
+        path = Path(os.path.abspath(folder / value))
         try:
             hashes[value] = hashlib.sha256(path.read_bytes()).hexdigest()
         except (OSError, ValueError):
