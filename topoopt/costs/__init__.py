@@ -64,5 +64,9 @@ FABRIC_COSTS: Mapping[str, FabricCost] = {
 }
 """Counting rules by fabric; a new one is one rule and one line here."""
 
-SAME_BILL: Mapping[str, str] = {"twisted-torus-2d": "torus-2d", "twisted-torus-3d": "torus-3d"}
+SAME_BILL: Mapping[str, str] = {
+    "expander": "random-regular",
+    "twisted-torus-2d": "torus-2d",
+    "twisted-torus-3d": "torus-3d",
+}
 """Fabrics with the parts of another, wired otherwise."""
