@@ -11,10 +11,13 @@ from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.plan import Plan
+from topoopt.core.price_book import PriceBook
 from topoopt.core.solution import Baseline, Bound, CheckResult, Evaluation, Objective, OperatorChoice, Solution
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
+from topoopt.costs.default_book import default_price_book
+from topoopt.costs.fabric_prices import SimulatedFabric, fabric_prices
 from topoopt.io.documents import parse_document
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.evaluate import evaluate
@@ -36,12 +39,14 @@ def solve(
     budget: int | None = None,
     method: str | None = None,
     baselines: bool = True,
+    book: PriceBook | None = None,
     progress: Progress | None = None,
 ) -> Solution:
     """Find strategy, topology and routes of least iteration time, evaluate, bound and check them.
 
     Arguments left out are taken from the instance. Ctrl-C and the time limit end the search; the best plan so far is
-    evaluated and returned. Without `baselines` the job is not searched on other fabrics.
+    evaluated and returned. Without `baselines` the job is not searched on other fabrics. `book` has the prices of the
+    networks, by default those shipped.
 
     Raises:
         InputError: a setting of the search is out of range, or its method unknown.
@@ -68,11 +73,12 @@ def solve(
             stop=stop,
             progress=progress,
         )
-        others = _baselines(instance, result.plan, proposals // 20, search.seed, stop) if baselines else ()
+        options = _fabric_options(instance, search.seed, default_price_book() if book is None else book)
+        others = _baselines(instance, result.plan, proposals // 20, options, stop) if baselines else ()
         # Still inside: Ctrl-C after the search must not lose the plan.
         bounds = instance_bounds(instance.cluster, instance.workload)
         quick = stop.reason() is not None
-        solution = _assemble(replace(instance, search=search), result, others, bounds, quick=quick)
+        solution = _assemble(replace(instance, search=search), result, others, bounds, options, quick=quick)
         solution = _checked(instance, solution, bounds)
     return replace(solution, stopped_by=StopReason.INTERRUPTED) if stop.interrupted.is_set() else solution
 
@@ -118,13 +124,19 @@ def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -
     return evaluate(graph, network, model)
 
 
-def _baselines(instance: CoOptimisation, plan: Plan, proposals: int, seed: int, stop: Stop) -> tuple[Baseline, ...]:
-    options = FabricOptions(
+def _fabric_options(instance: CoOptimisation, seed: int, book: PriceBook) -> FabricOptions:
+    return FabricOptions(
         seed=seed,
         fat_tree_gbps=instance.baselines.fat_tree_gbps,
         oversubscription=instance.baselines.fat_tree_oversubscription,
+        book=book,
     )
-    search = FabricSearch(proposals, seed, options)
+
+
+def _baselines(
+    instance: CoOptimisation, plan: Plan, proposals: int, options: FabricOptions, stop: Stop
+) -> tuple[Baseline, ...]:
+    search = FabricSearch(proposals, options.seed, options)
     return compare_fabrics(instance.cluster, instance.workload, [plan.strategy], search, stop)
 
 
@@ -133,6 +145,7 @@ def _assemble(
     result: LoopResult,
     baselines: tuple[Baseline, ...],
     bounds: tuple[Bound, ...],
+    options: FabricOptions,
     *,
     quick: bool,
 ) -> Solution:
@@ -164,12 +177,20 @@ def _assemble(
         mean_hops=mean_hops,
         diameter_bound=cluster.degree * cluster.servers ** (1 / cluster.degree),
         baselines=baselines,
+        prices=fabric_prices(cluster, _simulated(baselines, options), options.book),
         convergence=result.convergence,
         instance_sha256=instance.sha256,
         versions=versions(),
         notes=(*instance.notes, *result.notes),
         certificate=certificate,
     )
+
+
+def _simulated(baselines: tuple[Baseline, ...], options: FabricOptions) -> list[SimulatedFabric]:
+    """The fabrics as they are priced; the options are those of the plain fat-tree."""
+    fat_tree = SimulatedFabric("fat-tree", "fat-tree", options.fat_tree_gbps, options.oversubscription)
+    plain = [SimulatedFabric(line.fabric, line.fabric) for line in baselines]
+    return [fat_tree if one.fabric == fat_tree.fabric else one for one in plain]
 
 
 def _choices(instance: CoOptimisation, plan: Plan) -> list[OperatorChoice]:

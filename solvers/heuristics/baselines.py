@@ -39,8 +39,11 @@ def describe(name: str, cluster: Cluster, options: FabricOptions) -> str:
         rate = options.fat_tree_gbps
         why = ""
         if rate is None:
-            rate = cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps)
-            why = ", same price as the direct-connect network"
+            rate = cost_equivalent_fat_tree_gbps(
+                cluster.degree, cluster.link_gbps, options.oversubscription, options.book
+            )
+            price = "same price as" if rate < total else "full rate for less than"
+            why = f", {price} the direct-connect network"
         return f"k-ary fat-tree with ECMP, one NIC of {rate:.4g} Gbit/s, {options.oversubscription:g}:1{why}"
     if name == "full-fat-tree":
         return f"k-ary fat-tree with ECMP, one NIC of {total:g} Gbit/s, full bisection"

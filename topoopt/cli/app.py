@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from topoopt.cli import (
     check,
     compare,
+    cost,
     doctor,
     dump_model,
     explain,
@@ -59,6 +60,7 @@ app = typer.Typer(
 app.command("solve")(solve.solve)
 app.command("check")(check.check)
 app.command("compare")(compare.compare)
+app.command("cost")(cost.cost)
 app.command("report")(files.report)
 app.command("validate")(files.validate)
 app.command("schema")(files.schema)

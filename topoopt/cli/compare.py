@@ -13,7 +13,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.cli.kinds import commands_of
 from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.prices import given_book
 from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
 from topoopt.core.status import StopReason
 
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "file", "instance", "kind", "method", "seed", "outcome", "stopped_by", "objective", "value", "unit", "theta",
-    "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked", "wall_s",
+    "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked",
+    "iterations_per_s_per_million_usd", "wall_s",
 )  # fmt: skip
 
 PLOTS = (".html", ".svg")
@@ -38,6 +41,9 @@ def compare(
     ] = None,
     budget: Annotated[
         int | None, typer.Option(min=0, max=10**12, help="Strategy proposals of each run, for kind co-optimisation.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="Price book, for kind co-optimisation; default: the shipped one.")
     ] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot to write: gaps and times, as .html or .svg.")] = None,
@@ -55,8 +61,11 @@ def compare(
         from topoopt.cli.compare_table import show_comparison
         from topoopt.core.comparison import compared
 
-        _require_targets(csv_file, plot)
-        starts = starts_of(entrants_of(instances), methods, seeds, time_limit, budget)
+        require_targets(csv_file, plot)
+        entrants = entrants_of(instances)
+        kinds = list(dict.fromkeys(entrant.instance.kind for entrant in entrants))
+        book = given_book(prices, map(commands_of, kinds), ", ".join(kinds))
+        starts = starts_of(entrants, methods, seeds, time_limit, budget, book)
         runs, interrupted = _made(starts, output)
         with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
             rows = compared(runs)
@@ -75,7 +84,7 @@ def compare(
     output.run(command)
 
 
-def _require_targets(csv_file: Path | None, plot: Path | None) -> None:
+def require_targets(csv_file: Path | None, plot: Path | None) -> None:
     """Refuse files that cannot be written before minutes are spent on what should go there.
 
     Raises:
@@ -129,7 +138,7 @@ def _record(row: Comparison) -> dict[str, Any]:
     values = (
         run.file, run.instance, run.kind, run.method, run.seed, run.outcome, run.stopped_by, run.objective, run.value,
         run.unit, theta, 1.0 / theta if theta else None, run.bound, run.proved_by, row.gap_to_best, row.gap_to_bound,
-        row.proven, run.checked, round(run.wall_s, 3),
+        row.proven, run.checked, run.worth, round(run.wall_s, 3),
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 

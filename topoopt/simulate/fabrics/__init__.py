@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.fabrics.fat_tree import fat_tree, full_fat_tree
 from topoopt.simulate.fabrics.ideal_switch import ideal_switch
 from topoopt.simulate.fabrics.options import FabricBuilder, FabricOptions
-from topoopt.simulate.fabrics.prices import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.random_regular import random_regular
 
 __all__ = ["FABRICS", "FabricBuilder", "FabricOptions", "cost_equivalent_fat_tree_gbps", "direct_connect_network"]

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import Cluster
+from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.units import bytes_per_ms
+from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
     FabricOptions,
@@ -18,19 +20,10 @@ from topoopt.simulate.fabrics.options import (
     server_pairs,
     single_path_table,
 )
-from topoopt.simulate.fabrics.prices import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.network import Network, compile_network
 
 RING_ROUND_HOPS = 16.0
 """Fixed cost of an AllReduce ring round, in hop latencies: 16.0 us measured in packet simulation at 1 us a hop."""
-
-
-def fat_tree_arity(servers: int) -> int:
-    """Smallest even k with k^3 / 4 >= servers."""
-    k = 2
-    while k**3 < 4 * servers:
-        k += 2
-    return k
 
 
 def _links(servers: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
@@ -61,7 +54,7 @@ def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
     n = cluster.servers
     gbps = options.fat_tree_gbps
     if gbps is None:
-        gbps = cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps)
+        gbps = cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps, options.oversubscription, options.book)
     k = fat_tree_arity(n)
     half = k // 2
     up, leaves_rack = _links(n, k)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.price_book import PriceBook
 from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.costs.default_book import default_price_book
 from topoopt.simulate.network import Network
 
 Group = tuple[int, ...]
@@ -27,8 +29,9 @@ class FabricOptions:
         seed: of every random choice (ECMP hashing, random graph, ties between shortest paths).
         nic_gbps: rate of the one NIC of a server on the ideal switch, Gbit/s; None: degree * link rate.
         fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
-            costs as much as the direct-connect network (`prices.py`).
+            costs as much as the direct-connect network (`topoopt.costs.equivalence`).
         oversubscription: downlink over uplink bandwidth of the top-of-rack switches of the fat-tree, at least 1.
+        book: prices behind that rate.
 
     Raises:
         InputError: a rate is not positive and finite, or the oversubscription is not in [1, inf).
@@ -38,6 +41,7 @@ class FabricOptions:
     nic_gbps: float | None = None
     fat_tree_gbps: float | None = None
     oversubscription: float = 1.0
+    book: PriceBook = field(default_factory=default_price_book, repr=False)
 
     def __post_init__(self) -> None:
         problems = [
