@@ -59,9 +59,7 @@ def least_loaded(
     return ArcPaths(ptr, arcs)
 
 
-def without_paths(
-    routes: PathTable, dead: NDArray[np.int64], paths: ArcPaths, heads: NDArray[np.int64]
-) -> PathTable:
+def without_paths(routes: PathTable, dead: NDArray[np.int64], paths: ArcPaths, heads: NDArray[np.int64]) -> PathTable:
     """The table with paths `dead` (ascending) replaced by `paths`, one each."""
     if len(dead) == 0:
         return routes

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,7 @@ def lend(damage: Damage) -> Repaired | None:
             way.append(int(before[way[-1]]))
         way.reverse()
         ways.append(tuple(way))
-        lent |= {int(ids[a, b]) for a, b in zip(way[:-1], way[1:], strict=True) if not ringed[ids[a, b]]}
+        lent |= {int(ids[a, b]) for a, b in pairwise(way) if not ringed[ids[a, b]]}
     if not lent:
         return None
     rings = with_steps(traffic.rings, hops.place[damage.steps], ways)
@@ -169,7 +170,7 @@ def _split(damage: Damage, base: Rings, candidates: Mapping[int, list[Ring]]) ->
     flat: list[tuple[int, Ring]] = []
     for k, (g, rings) in enumerate(candidates.items()):
         for ring in rings:
-            crossed = [int(ids[a, b]) for path in ring.paths for a, b in zip(path[:-1], path[1:], strict=True)]
+            crossed = [int(ids[a, b]) for path in ring.paths for a, b in pairwise(path)]
             alternative += [len(flat)] * len(crossed)
             resource += crossed
             use += [float(hops.group_bytes[g]) / unit] * len(crossed)

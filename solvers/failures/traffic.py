@@ -33,7 +33,7 @@ class RouteHops:
     def loads(self, arcs: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """float64[arcs]: bytes of the paths, or of those kept."""
         amount = self.path_bytes if kept is None else np.where(kept, self.path_bytes, 0.0)
-        return np.bincount(self.arc, weights=amount[self.path], minlength=arcs)
+        return np.bincount(self.arc, weights=amount[self.path], minlength=arcs).astype(np.float64)
 
 
 def route_hops(topology: Topology, routes: PathTable, demand: Demand) -> RouteHops:
@@ -75,7 +75,7 @@ class RingHops:
     def loads(self, arcs: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """float64[arcs]: bytes of all hops, or of those kept."""
         amount = self.amount if kept is None else np.where(kept, self.amount, 0.0)
-        return np.bincount(self.arc, weights=amount, minlength=arcs)
+        return np.bincount(self.arc, weights=amount, minlength=arcs).astype(np.float64)
 
 
 def ring_hops(topology: Topology, rings: tuple[GroupRings, ...], demand: Demand) -> RingHops:
