@@ -49,14 +49,23 @@ class JobEvaluator:
         cluster: rates and latencies.
         traffic: plan and demand.
         graph: one iteration; None: the time the busiest link carries traffic stands for the iteration time.
+        nominal: iteration time without failure; None: simulated here.
     """
 
-    def __init__(self, cluster: Cluster, traffic: Traffic, graph: TaskGraph | None) -> None:
+    def __init__(
+        self, cluster: Cluster, traffic: Traffic, graph: TaskGraph | None, nominal: float | None = None
+    ) -> None:
         self.cluster, self.traffic, self._graph = cluster, traffic, graph
         self._arrays: GraphArrays | None = None
         self._known: dict[Failure, Repair] = {}
-        whole = Surviving(traffic.topology, traffic.topology.multiplicity.astype(np.int32))
-        self._nominal = self.time_ms(whole, Repaired(traffic.routes, traffic.rings))
+        if nominal is None:
+            whole = Surviving(traffic.topology, traffic.topology.multiplicity.astype(np.int32))
+            nominal = self.time_ms(whole, Repaired(traffic.routes, traffic.rings))
+        self._nominal = nominal
+
+    def on(self, traffic: Traffic) -> JobEvaluator:
+        """The same job with another plan; its nominal value stays that of this one."""
+        return JobEvaluator(self.cluster, traffic, self._graph, self._nominal)
 
     @property
     def topology(self) -> Topology:

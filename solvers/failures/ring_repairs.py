@@ -5,7 +5,8 @@
 `lend`       as the paper: broken steps go over links that carry no AllReduce as far as they can, and these links are
              lent to the ring: model-parallel traffic leaves them where another way exists.
 `re-split`   broken rings are dropped, their share goes to the surviving rings of the group by linear program.
-`spread`     the same program, with every broken ring on several arc-disjoint detours as further alternatives.
+`spread`     the same program; further alternatives are every broken ring on several arc-disjoint detours, and in
+             other orders that avoid the dead arc (`reorder`).
 
 Model-parallel traffic over dead arcs takes least-loaded shortest surviving paths in all of them.
 """
@@ -25,6 +26,7 @@ from formulations.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.failures.damage import Damage, Rings, with_steps
 from solvers.failures.detours import disjoint_detours
+from solvers.failures.reorder import other_orders
 from solvers.failures.reroute import least_loaded
 from topoopt.core.routing import PathTable, Ring
 
@@ -129,6 +131,7 @@ def spread(damage: Damage) -> Repaired | None:
     for g, r, at in traffic.ring_hops.place[damage.steps].tolist():
         steps.setdefault((g, r), []).append(at)
     known: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    alive, load = _tables(damage) if steps else (np.zeros((0, 0), dtype=np.bool_), np.zeros((0, 0)))
     candidates: dict[int, list[Ring]] = {}
     for g in damage.weakened:
         candidates[g] = []
@@ -137,22 +140,44 @@ def spread(damage: Damage) -> Repaired | None:
             if places is None:
                 candidates[g].append(ring)
                 continue
-            ways = []
-            for at in places:
-                ends = ring.order[at], ring.order[(at + 1) % len(ring.order)]
-                if ends not in known:
-                    known[ends] = disjoint_detours(damage.surviving, *ends)
-                ways.append(known[ends])
-            if not all(ways):
-                continue
-            for k in range(max(len(each) for each in ways)):
-                paths = list(ring.paths)
-                for at, each in zip(places, ways, strict=True):
-                    paths[at] = each[k % len(each)]
-                candidates[g].append(replace(ring, paths=tuple(paths)))
+            candidates[g] += other_orders(ring, places, alive, load)
+            candidates[g] += _on_detours(damage, ring, places, known)
         if not candidates[g]:
             return None
     return _split(damage, traffic.rings, candidates)
+
+
+def _tables(damage: Damage) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """bool[n, n]: arcs that any path may take; float64[n, n]: bytes on them that are not broken."""
+    topology = damage.traffic.topology
+    graph = damage.surviving.graph(-1)
+    alive = np.zeros((topology.servers, topology.servers), dtype=np.bool_)
+    load = np.zeros(alive.shape)
+    lit = graph.head != graph.tail
+    alive[graph.tail[lit], graph.head[lit]] = True
+    load[topology.arcs[:, 0], topology.arcs[:, 1]] = damage.base_load()
+    return alive, load
+
+
+def _on_detours(
+    damage: Damage, ring: Ring, places: list[int], known: dict[tuple[int, int], list[tuple[int, ...]]]
+) -> list[Ring]:
+    """A broken ring over the first detours of its lost steps, over the second ones, and so on."""
+    ways = []
+    for at in places:
+        ends = ring.order[at], ring.order[(at + 1) % len(ring.order)]
+        if ends not in known:
+            known[ends] = disjoint_detours(damage.surviving, *ends)
+        ways.append(known[ends])
+    if not all(ways):
+        return []
+    found = []
+    for k in range(max(len(each) for each in ways)):
+        paths = list(ring.paths)
+        for at, each in zip(places, ways, strict=True):
+            paths[at] = each[k % len(each)]
+        found.append(replace(ring, paths=tuple(paths)))
+    return found
 
 
 def _split(damage: Damage, base: Rings, candidates: Mapping[int, list[Ring]]) -> Repaired | None:

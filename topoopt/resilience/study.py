@@ -17,7 +17,8 @@ from solvers.failures.sample import sample_failures
 from solvers.failures.worst import WorstEffort, worst_failure
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.failures import Failure, FailureOutcome, Resilience, SampledFailures, WorstFailure
+from topoopt.core.failures import Failure, FailureOutcome, Resilience, Rewiring, SampledFailures, WorstFailure
+from topoopt.resilience.rewire import rewire
 from topoopt.resilience.subject import Subject
 
 Progress = Callable[[str, int], None]
@@ -83,6 +84,10 @@ class _Study:
         for outcome in (*reported, *(sample.worst for sample in result.sampled)):
             self._check(outcome.failure)
         violations = tuple(message for found in self.checked.values() for message in found)
+        if question.rewire is not None:
+            rewirings = self._rewired(result)
+            result = replace(result, rewirings=rewirings)
+            violations += tuple(message for each in rewirings for message in each.violations)
         return replace(result, violations=violations, checked=len(self.checked), complete=self.complete)
 
     def _refuse_bad(self) -> None:
@@ -92,6 +97,9 @@ class _Study:
         if question.failure is not None:
             failure = question.failure
             checks.append(lambda: check_failure(topology, failure))
+            if question.rewire is not None and (failure.servers or failure.planes or not failure.links):
+                text, allowed = "re-wiring mends failed links", "--link A-B beside --rewire"
+                problems.append(Problem(text, path="--rewire", value=failure.label, allowed=allowed))
         checks.append(lambda: check_count(topology, "links", question.links))
         checks.append(lambda: check_count(topology, "servers", question.servers))
         for check in checks:
@@ -101,6 +109,21 @@ class _Study:
                 problems += error.problems
         if problems:
             raise InputError(problems)
+
+    def _rewired(self, result: Resilience) -> tuple[Rewiring, ...]:
+        """After the failure asked for, or the worst one of each number of links."""
+        question = self.question
+        wanted = [worst.outcome.failure for worst in result.worst if worst.part == "links"]
+        if question.failure is not None:
+            wanted = [question.failure]
+        found = []
+        for failure in wanted:
+            if self.stop.reason() is not None:
+                break
+            self.progress(f"re-wiring after {failure.label}", 0)
+            each = rewire(self.subject, failure, question.rewire or 0, seed=question.seed, stop=self.stop)
+            found += [] if each is None else [each]
+        return tuple(found)
 
     def _one(self, blank: Resilience, failure: Failure) -> Resilience:
         outcome = self.subject.evaluator.outcome(failure)

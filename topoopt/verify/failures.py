@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.failures import Failure, FailureOutcome
+from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network_problem import LengthCertificate, SourceFlow
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
@@ -173,4 +173,34 @@ def check_rerouted(
             findings.add("failure-bound", f"{failure.label}: a bound of {outcome.bound} is stated, {proven} is proven")
 
     findings.guard("failure-shape", f"the failure {failure.label}", look)
+    return findings.violations()
+
+
+def check_rewiring(topology: Topology, rewiring: Rewiring, after: Topology) -> tuple[Violation, ...]:
+    """All laws broken by links that stand after re-wiring; never raises.
+
+    They are those before the failure without the failed and the given-up ones, and with the ones set; no more are given
+    up than allowed, and no failed link is set again.
+    """
+    findings = Findings()
+
+    def look() -> None:
+        expected = surviving_links(topology, rewiring.failure)
+        both = topology.links is LinkDirection.BIDIRECTIONAL
+        for links, change in ((rewiring.removed, -1), (rewiring.added, 1)):
+            for tail, head in links:
+                expected[tail, head] += change
+                if both:
+                    expected[head, tail] += change
+        given = np.zeros_like(expected)
+        given[after.arcs[:, 0], after.arcs[:, 1]] = after.multiplicity
+        if (expected != given).any() or (expected < 0).any():
+            findings.add("rewiring-links", "the links that stand are not those stated")
+        if len(rewiring.removed) > rewiring.allowed:
+            text = f"{len(rewiring.removed)} circuits are given up, {rewiring.allowed} are allowed"
+            findings.add("rewiring-circuits", text)
+        for link in set(rewiring.added) & set(rewiring.failure.links):
+            findings.add("rewiring-failed", f"the failed link {link[0]}-{link[1]} is set again")
+
+    findings.guard("rewiring-shape", "the re-wiring", look)
     return findings.violations()
