@@ -131,7 +131,7 @@ class JobEvaluator:
         return Repair(outcome, None if best is None else best[2])
 
     def _networks(self, surviving: Surviving) -> list[Surviving]:
-        """The network, and that without its idle links: a repair over these may be worse than one without them."""
+        """The network, and that without its idle arcs: a repair over these may be worse than one without them."""
         idle = np.flatnonzero((self.traffic.loads == 0) & (surviving.left > 0))
         return [surviving, surviving.without(idle)] if len(idle) else [surviving]
 

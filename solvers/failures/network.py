@@ -52,7 +52,7 @@ class NetworkEvaluator:
         self._topology, self.demand, self.stop = topology, demand, stop
         self.accuracy = FINE if topology.servers * len(topology.arcs) <= FINE_COLUMNS else COARSE
         self._nominal = route(topology, demand, accuracy=self.accuracy, stop=stop).theta if nominal is None else nominal
-        self._alike = bool(topology.offsets) and shift_invariant(demand) is not None
+        self._alike = bool(topology.offsets) and shift_invariant(demand)
         self._known: dict[Failure, Routed] = {}
 
     @property
