@@ -81,7 +81,8 @@ def test_spread_never_loses_to_the_cut_and_beats_re_split() -> None:
     outcome = evaluator.outcome(Failure(links=((0, 7),)))
     tried = {trial.strategy: trial.value for trial in outcome.trials}
     assert outcome.value == min(value for value in tried.values() if value is not None)
-    assert tried["spread"] is not None and tried["re-split"] is not None
+    assert tried["spread"] is not None
+    assert tried["re-split"] is not None
     assert 4 / 3 * evaluator.nominal <= tried["spread"] * (1 + 1e-9)
     assert tried["spread"] < tried["re-split"]
 
@@ -252,7 +253,8 @@ def test_a_spare_link_never_makes_a_failure_worse(n: int, seed: int) -> None:
     for index in rng.choice(len(links) - 1, 4, replace=False):
         failure = Failure(links=(links[int(index)],))
         before, now = plain.outcome(failure).value, more.outcome(failure).value
-        assert before is not None and now is not None
+        assert before is not None
+        assert now is not None
         assert now <= before * (1 + 1e-9)
 
 

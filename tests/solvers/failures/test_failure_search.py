@@ -55,7 +55,8 @@ def test_search_finds_what_enumeration_finds_on_a_weak_spot() -> None:
     full = worst_failure(evaluator, "links", 2)
     quick = worst_failure(evaluator, "links", 2, effort=WorstEffort(enumerated=0, evaluations=150))
     assert not quick.proven
-    assert quick.outcome.value is not None and full.outcome.value is not None
+    assert quick.outcome.value is not None
+    assert full.outcome.value is not None
     assert quick.outcome.value <= full.outcome.value * (1 + 1e-12)
     singles = [evaluator.outcome(failure).value or 0.0 for failure in single_links(evaluator.topology)]
     assert quick.outcome.value >= max(singles) * (1 - 1e-12)
@@ -98,9 +99,12 @@ def test_samples_are_reproducible_and_their_interval_holds_the_mean() -> None:
     every = [evaluator.outcome(failure).slowdown(evaluator.nominal) for failure in
              every_set(evaluator.topology, "links", 2)]  # fmt: skip
     assert None not in every
-    assert first.mean_low is not None and first.mean_high is not None and first.mean_slowdown is not None
+    assert first.mean_low is not None
+    assert first.mean_high is not None
+    assert first.mean_slowdown is not None
     assert first.mean_low <= float(np.mean([value or 0.0 for value in every])) <= first.mean_high
-    assert first.delivered == 40 and first.delivered_high == 1.0
+    assert first.delivered == 40
+    assert first.delivered_high == 1.0
     assert first.delivered_low == pytest.approx(0.025 ** (1 / 40))  # closed form when all are delivered
     lone = sample_failures(evaluator, "links", 1, 1)
     assert (lone.mean_low, lone.mean_high) == (None, None)
@@ -146,7 +150,8 @@ def test_a_spare_link_never_makes_theta_worse(seed: int) -> None:
     for index in rng.choice(14, 3, replace=False):
         failure = Failure(links=(links_of(plain)[int(index)],))
         worse, better = before.outcome(failure).value, now.outcome(failure).value
-        assert worse is not None and better is not None
+        assert worse is not None
+        assert better is not None
         assert better <= worse * (1 + 1e-6)
 
 
