@@ -117,6 +117,7 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         notes=(*problem.notes, *outcome.notes),
         enumeration=outcome.enumeration,
         link_gbps=problem.link_gbps,
+        robustness=outcome.robustness,
     )
     messages = tuple(f"{violation.code}: {violation.message}" for violation in check_network(problem, solution))
     if messages:
