@@ -133,7 +133,8 @@ class _Queue:
         if self.limit[k] <= (1 + SLACK) / theta:
             return None
         self.limit[k] = -np.inf
-        return self.networks[k]
+        counts: Counts = self.networks[k]
+        return counts
 
 
 def exhaustive(search: RobustSearch, known: WorstTheta | None, stop: Stop) -> tuple[WorstTheta | None, bool]:

@@ -112,7 +112,7 @@ class RobustDesign:
             return best
         plan = Repaired(made[1].routes, made[1].rings)
         other = self._judged(topology, plan, best.worst_ms)
-        return best if other is None else other
+        return best if other is None or other.worst_ms >= best.worst_ms else other
 
     def _routed(self, base: Realisation) -> Iterator[Realisation]:
         yield base
@@ -125,20 +125,22 @@ class RobustDesign:
         return JobEvaluator(self.cluster, Traffic(topology, plan.routes, plan.rings, self.demand), self.graph)
 
     def _judged(self, topology: Topology, plan: Repaired, beat: float) -> Design | None:
-        """The design with its worst failure; None as soon as one failure is not better than `beat`."""
+        """The design with its worst failure; None as soon as one failure is no better than `beat`.
+
+        A design that a failure cuts traffic of off is given back with that failure.
+        """
         evaluator = self._evaluator(topology, plan)
         loads = evaluator.traffic.loads / np.maximum(topology.multiplicity, 1)
         ids = topology.arc_ids()
         worst: FailureOutcome | None = None
         for failure in sorted(single_links(topology), key=lambda each: -loads[ids[each.links[0]]]):
             outcome = evaluator.outcome(failure)
-            value = float("inf") if outcome.value is None else outcome.value
-            if value >= beat:
+            if outcome.value is None:
+                return Design(topology, plan, evaluator.nominal, outcome)
+            if outcome.value >= beat:
                 return None
-            if worst is None or value > (worst.value or 0.0):
+            if worst is None or outcome.value > (worst.value or 0.0):
                 worst = outcome
-                if outcome.value is None:
-                    break
         return Design(topology, plan, evaluator.nominal, worst)
 
     def _exchanged(self, best: Design) -> Design:
