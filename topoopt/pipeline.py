@@ -72,6 +72,7 @@ def solve(
             seed=search.seed,
             stop=stop,
             progress=progress,
+            robust=search.robust,
         )
         options = _fabric_options(instance, search.seed, default_price_book() if book is None else book)
         others = _baselines(instance, result.plan, proposals // 20, options, stop) if baselines else ()
@@ -95,10 +96,19 @@ def search_problems(search: SearchSettings, source: str = "") -> list[Problem]:
     for path, value, highest in (("search.seed", search.seed, 2**63 - 1), ("search.budget", search.budget, 10**12)):
         if value is not None and not 0 <= value <= highest:
             problems.append(Problem("out of range", path=path, value=str(value), allowed=f"0 to {highest}"))
+    problems += robust_problems(search)
     limit = search.time_limit_s
     if limit is not None and not limit >= 0:
         problems.append(Problem("out of range", path="search.time_limit_s", value=str(limit), allowed="at least 0"))
     return problems
+
+
+def robust_problems(search: SearchSettings) -> list[Problem]:
+    """A robust design asked for beside a method that does not look at it."""
+    if search.robust is None or search.method in ("auto", "robust"):
+        return []
+    text = "this method does not look at search.robust"
+    return [Problem(text, path="search.method", value=repr(search.method), allowed="auto, robust")]
 
 
 def _line_of(source: str, path: tuple[str, ...]) -> int | None:

@@ -19,6 +19,7 @@ from topoopt.cli import (
     files,
     imports,
     replay,
+    resilience,
     solve,
     study,
     topology,
@@ -68,6 +69,7 @@ app.command("dump-model")(dump_model.dump_model)
 app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("replay")(replay.replay)
+app.command("resilience")(resilience.resilience)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
 app.add_typer(study.app, name="study")
