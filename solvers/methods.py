@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from solvers.failures.robust_job import RobustDesign
 from solvers.heuristics.alternate import Alternation
 from solvers.heuristics.loop import LoopResult, LoopSettings, Progress
 from solvers.heuristics.program_topologies import PROGRAMS
 from solvers.joint_method import run_joint
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
+from topoopt.core.instance import RobustGoal
 from topoopt.core.workload import Workload
 
 
@@ -34,6 +36,7 @@ METHODS: Mapping[str, Method] = {
     "exact-topology": Method(
         "as alternating, with the joint program of links, rings and routes", True, True, ("exact",)
     ),
+    "robust": Method("alternating, then the topology whose worst single link failure is best", True, True),
     "joint": Method("alternating, held against the joint optimum of a tiny job (5 servers at most)", True, True),
 }
 
@@ -72,14 +75,17 @@ def run_method(
     seed: int,
     stop: Stop,
     progress: Progress | None = None,
+    robust: RobustGoal | None = None,
 ) -> LoopResult:
-    """Run a method of the table.
+    """Run a method of the table; `auto` is `robust` where that goal is given.
 
     Raises:
         KeyError: unknown method (the reader of instances refuses it before).
         InfeasibleError: no plan satisfies the constraints.
         InputError: the job is too large for the method.
     """
+    if name == "auto" and robust is not None:
+        name = "robust"
     method = METHODS[DEFAULT_METHOD if name == "auto" else name]
     programs = method.programs
     if name == "auto":
@@ -95,6 +101,17 @@ def run_method(
     if name == "joint":
         return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress)
     result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress).run()
+    if name == "robust":
+        design = RobustDesign(
+            cluster,
+            workload,
+            result,
+            robust or RobustGoal(),
+            topologies=settings.topologies,
+            seed=seed,
+            stop=stop,
+        )
+        return design.run()
     too_large = [each for each in method.programs if cluster.servers > PROGRAMS[each].most_servers]
     notes = [f"{PROGRAMS[each].summary}: left out above {PROGRAMS[each].most_servers} servers" for each in too_large]
     return replace(result, notes=(*result.notes, *notes))

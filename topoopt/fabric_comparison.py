@@ -8,6 +8,7 @@ from solvers.heuristics.baselines import FabricSearch
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.instance import CoOptimisation, FabricChoice
+from topoopt.core.price_book import PriceBook
 from topoopt.core.strategy import strided_groups
 from topoopt.core.units import bytes_per_ms
 from topoopt.io.documents import parse_document
@@ -43,8 +44,8 @@ def _line_of(source: str, path: Path) -> int | None:
         return None
 
 
-def fabric_search(instance: CoOptimisation, proposals: int, seed: int) -> FabricSearch:
-    """The comparison an instance asks for, every network checked.
+def fabric_search(instance: CoOptimisation, proposals: int, seed: int, book: PriceBook | None = None) -> FabricSearch:
+    """The comparison an instance asks for, every network checked; prices of the book, None: those shipped.
 
     Raises:
         InputError: an unknown fabric, or a setting it does not have.
@@ -52,7 +53,7 @@ def fabric_search(instance: CoOptimisation, proposals: int, seed: int) -> Fabric
     problems = fabric_problems(instance)
     if problems:
         raise InputError(problems)
-    chosen = [(each, options_of(each, instance.baselines, seed)) for each in instance.baselines.fabrics]
+    chosen = [(each, options_of(each, instance.baselines, seed, book)) for each in instance.baselines.fabrics]
 
     def inspect(choice: FabricChoice, options: FabricOptions, network: Network) -> None:
         require_lawful(instance.cluster, choice, options, network)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers.heuristics.baselines import compare_fabrics
+from solvers.heuristics.baselines import FabricSearch, compare_fabrics
 from solvers.heuristics.loop import LoopResult, Progress
 from solvers.methods import METHODS, default_budget, run_method
 from solvers.stop import stop_on_signals
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.plan import Plan
+from topoopt.core.price_book import PriceBook
 from topoopt.core.solution import Baseline, Bound, CheckResult, Evaluation, Objective, OperatorChoice, Solution
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
+from topoopt.costs.default_book import default_price_book
+from topoopt.costs.fabric_prices import SimulatedFabric, fabric_prices
 from topoopt.fabric_comparison import fabric_problems, fabric_search
 from topoopt.io.documents import parse_document
 from topoopt.simulate.demand import demand_of
@@ -37,12 +40,14 @@ def solve(
     budget: int | None = None,
     method: str | None = None,
     baselines: bool = True,
+    book: PriceBook | None = None,
     progress: Progress | None = None,
 ) -> Solution:
     """Find strategy, topology and routes of least iteration time, evaluate, bound and check them.
 
     Arguments left out are taken from the instance. Ctrl-C and the time limit end the search; the best plan so far is
-    evaluated and returned. Without `baselines` the job is not searched on other fabrics.
+    evaluated and returned. Without `baselines` the job is not searched on other fabrics. `book` has the prices of the
+    networks, by default those shipped.
 
     Raises:
         InputError: a setting of the search is out of range, or its method unknown.
@@ -69,15 +74,16 @@ def solve(
             seed=search.seed,
             stop=stop,
             progress=progress,
+            robust=search.robust,
         )
+        asked = fabric_search(instance, proposals // 20, search.seed, book)
         others: tuple[tuple[Baseline, ...], tuple[str, ...]] = ((), ())
         if baselines:
-            asked = fabric_search(instance, proposals // 20, search.seed)
             others = compare_fabrics(instance.cluster, instance.workload, [result.plan.strategy], asked, stop)
         # Still inside: Ctrl-C after the search must not lose the plan.
         bounds = instance_bounds(instance.cluster, instance.workload)
         quick = stop.reason() is not None
-        solution = _assemble(replace(instance, search=search), result, others, bounds, quick=quick)
+        solution = _assemble(replace(instance, search=search), result, others, bounds, asked, book, quick=quick)
         solution = _checked(instance, solution, bounds)
     return replace(solution, stopped_by=StopReason.INTERRUPTED) if stop.interrupted.is_set() else solution
 
@@ -94,10 +100,19 @@ def search_problems(search: SearchSettings, source: str = "") -> list[Problem]:
     for path, value, highest in (("search.seed", search.seed, 2**63 - 1), ("search.budget", search.budget, 10**12)):
         if value is not None and not 0 <= value <= highest:
             problems.append(Problem("out of range", path=path, value=str(value), allowed=f"0 to {highest}"))
+    problems += robust_problems(search)
     limit = search.time_limit_s
     if limit is not None and not limit >= 0:
         problems.append(Problem("out of range", path="search.time_limit_s", value=str(limit), allowed="at least 0"))
     return problems
+
+
+def robust_problems(search: SearchSettings) -> list[Problem]:
+    """A robust design asked for beside a method that does not look at it."""
+    if search.robust is None or search.method in ("auto", "robust"):
+        return []
+    text = "this method does not look at search.robust"
+    return [Problem(text, path="search.method", value=repr(search.method), allowed="auto, robust")]
 
 
 def _line_of(source: str, path: tuple[str, ...]) -> int | None:
@@ -128,6 +143,8 @@ def _assemble(
     result: LoopResult,
     others: tuple[tuple[Baseline, ...], tuple[str, ...]],
     bounds: tuple[Bound, ...],
+    asked: FabricSearch,
+    book: PriceBook | None,
     *,
     quick: bool,
 ) -> Solution:
@@ -159,12 +176,29 @@ def _assemble(
         mean_hops=mean_hops,
         diameter_bound=cluster.degree * cluster.servers ** (1 / cluster.degree),
         baselines=others[0],
+        prices=fabric_prices(cluster, _simulated(others[0], asked), default_price_book() if book is None else book),
         convergence=result.convergence,
         instance_sha256=instance.sha256,
         versions=versions(),
         notes=(*instance.notes, *result.notes, *others[1]),
         certificate=certificate,
     )
+
+
+def _simulated(baselines: tuple[Baseline, ...], asked: FabricSearch) -> list[SimulatedFabric]:
+    """The fabrics that were simulated, as they are priced."""
+    names = {line.fabric for line in baselines}
+    return [
+        SimulatedFabric(
+            choice.name,
+            choice.fabric,
+            options.fat_tree_gbps if choice.fabric == "fat-tree" else options.nic_gbps,
+            options.oversubscription,
+            options.layer,
+        )
+        for choice, options in asked.fabrics
+        if choice.name in names
+    ]
 
 
 def _choices(instance: CoOptimisation, plan: Plan) -> list[OperatorChoice]:

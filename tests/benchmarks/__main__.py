@@ -13,6 +13,7 @@ from rich.table import Table
 from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_routing import routing_figures
+from tests.benchmarks.bench_shards import shard_figures
 from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_topology import topology_figures
@@ -29,6 +30,7 @@ def main(arguments: list[str]) -> int:
         "studies": study_figures,
         "topology-search": topology_search_figures,
         "hierarchical": hierarchical_figures,
+        "shards": shard_figures,
     }
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")

@@ -46,6 +46,9 @@ HELPERS = {
     "joint_plan",
     "joint_plan_arrays",
     "joint_plan_pyomo",
+    "shard_assignment",  # a moment of a shared cluster, whose data come from solvers: tests of its own
+    "shard_assignment_pyomo",
+    "shard_classes",
     "stage_graph",  # data of stage_order
     "stage_order_arrays",
     "stage_order_pyomo",

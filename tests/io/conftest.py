@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.plan import Plan
@@ -155,6 +156,7 @@ def ring_of_four() -> Solution:
         mean_hops=4 / 3,
         diameter_bound=2 * 4**0.5,
         baselines=(Baseline("ideal-switch", 0.3, "one switch"),),
+        prices=FabricPrices("by-hand", "ef" * 32, (("direct-connect", 1 / 3), ("ideal-switch", 1e6))),
         convergence=(ConvergencePoint(0, "start", 0.5), ConvergencePoint(100, "search", 1 / 3)),
         instance_sha256="0" * 64,
         versions=(("topoopt", "0.1.0"), ("python", "3.11")),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoopt.core.bill import FabricPrices
 from topoopt.core.solution import OperatorChoice, Solution, Span
 from topoopt.report.strategy_table import strategy_rows
 from topoopt.report.timeline import merged, packed, shown_servers
@@ -114,3 +115,18 @@ def test_fabric_bars_are_proportional(make_solution: Builder) -> None:
     assert bars[-1].width == "100%"
     widths = [float(bar.width.rstrip("%")) / 100 for bar in bars]
     assert widths == pytest.approx([bar.ms / bars[-1].ms for bar in bars], abs=1e-5)
+    assert {(bar.price, bar.worth) for bar in bars} == {("", "")}
+
+
+def test_fabric_bars_tell_prices(make_solution: Builder) -> None:
+    """20 ms on half a million dollars are 100 iterations a second per million; the bound has no network to pay."""
+    plain = make_solution(16)
+    solution = replace(
+        plain,
+        evaluation=replace(plain.evaluation, iteration_time_ms=20.0),
+        prices=FabricPrices("book", "0" * 64, (("direct-connect", 5e5), ("fat-tree", 1e6))),
+    )
+    bars = {bar.name: bar for bar in fabric_bars(solution)}
+    assert (bars["this plan"].price, bars["this plan"].worth) == ("500,000", "100.0")
+    assert bars["fat-tree"].price == "1,000,000"
+    assert bars["lower bound"].price == bars["ideal-switch"].price == ""

@@ -61,6 +61,7 @@ def test_summary_dict_has_the_keys_and_values_of_the_solution(make_solution: Bui
         "initial_ms": solution.initial_ms,
         "notes": list(solution.notes),
         "baselines_ms": {line.fabric: line.iteration_time_ms for line in solution.baselines},
+        "prices": None,
     }
 
 

@@ -17,7 +17,6 @@ from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, cost_equivalent_fat_tree_gbps, direct_connect_network
 from topoopt.simulate.fabrics.fat_tree import fat_tree_arity
-from topoopt.simulate.fabrics.prices import fat_tree_cost_usd, interface_cost_usd
 from topoopt.simulate.fabrics.random_regular import random_regular_links
 from topoopt.simulate.network import Network
 from topoopt.verify.findings import Violation
@@ -157,33 +156,6 @@ def test_fat_tree_takes_the_cost_equivalent_rate_by_default() -> None:
     """Without a rate, the NIC is what the budget of the direct-connect network buys."""
     network = FABRICS["fat-tree"].build(cluster(16, 4, 100.0), (), FabricOptions())
     assert network.link_rate.max() == pytest.approx(cost_equivalent_fat_tree_gbps(4, 100.0) * GBPS)
-
-
-@pytest.mark.parametrize(
-    ("link_gbps", "ratio"), [(10.0, 1.51), (25.0, 1.49), (40.0, 1.38), (100.0, 1.26), (200.0, 1.21)]
-)
-def test_optical_switch_over_patch_panel_cost(link_gbps: float, ratio: float) -> None:
-    """The counting rules give the known cost ratios of optical switch to patch panel."""
-    direct = interface_cost_usd(link_gbps, optical_circuit_switch=True) / interface_cost_usd(link_gbps)
-    assert direct == pytest.approx(ratio, abs=0.005)
-
-
-def test_four_fat_tree_ports_over_four_interfaces() -> None:
-    """A server with d fat-tree ports of 100G costs 2.3 times one with d patch-panel interfaces."""
-    assert fat_tree_cost_usd(100.0) / interface_cost_usd(100.0) == pytest.approx(2.3, abs=0.05)
-
-
-@given(degree=st.integers(1, 12), link_gbps=st.floats(1.0, 800.0))
-@settings(max_examples=200, deadline=None)
-def test_cost_equivalent_rate_spends_the_same(degree: int, link_gbps: float) -> None:
-    """The fat-tree at this rate costs as much as the direct-connect network, or has its full rate for less."""
-    gbps = cost_equivalent_fat_tree_gbps(degree, link_gbps)
-    budget = degree * interface_cost_usd(link_gbps)
-    if gbps < degree * link_gbps:
-        assert fat_tree_cost_usd(gbps) == pytest.approx(budget)
-    else:
-        assert gbps == degree * link_gbps
-        assert fat_tree_cost_usd(gbps) <= budget * (1 + 1e-9)
 
 
 @given(servers=st.integers(2, 20), degree=st.integers(2, 25), seed=st.integers(0, 99))

@@ -103,6 +103,21 @@ def test_commands_without_instance(written: Written) -> None:
     assert runs[0].command == ("topology", "totient")
 
 
+def test_files_among_the_options(tmp_path: Path, written: Written) -> None:
+    """A price book is relative to the study file, its content is part of what a run is; a missing one is said."""
+    group = {"command": "cost", "options": {"servers": 8, "degree": 4, "rate": 100, "prices": "book.yaml"}}
+    with pytest.raises(InputError, match="no such file for option prices"):
+        read_study(written(study(group)))
+    identities = []
+    for text in ("one", "two"):
+        (tmp_path / "book.yaml").write_text(text)
+        run = read_study(written(study(group))).runs[0]
+        assert run.arguments[-2:] == ("--prices", str(tmp_path / "book.yaml"))
+        assert ("prices", "book.yaml") in run.factors
+        identities.append(run.identity)
+    assert identities[0] != identities[1]
+
+
 @pytest.mark.parametrize(
     ("rule", "values"),
     [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from verify_cases import four_servers, twelve_servers, with_arrays
 
 from solvers.exact.strategy_program import prove
+from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.instance import CoOptimisation
@@ -86,6 +87,11 @@ def honest_solution():
 
 
 INSTANCE, SOLUTION = honest_solution()
+
+
+def priced(*usd):
+    """The solution with these prices."""
+    return replace(SOLUTION, prices=FabricPrices("by hand", "0" * 64, usd))
 
 
 def codes(solution, instance=INSTANCE):
@@ -169,6 +175,11 @@ def at(array, index, factor):
         (replace(SOLUTION, initial_ms=0.1), "bound"),
         (replace(SOLUTION, baselines=(Baseline("ideal-switch", 1.0, "too good"),)), "baseline"),
         (replace(SOLUTION, baselines=(Baseline("ideal-switch", float("nan"), "broken"),)), "baseline"),
+        (priced(("ideal-switch", 2.0)), "prices"),
+        (priced(("direct-connect", 1.0), ("direct-connect", 2.0)), "prices"),
+        (priced(("direct-connect", 1.0), ("fat-tree", 2.0)), "prices"),
+        (priced(("direct-connect", -1.0)), "prices"),
+        (priced(("direct-connect", float("nan"))), "prices"),
         (replace(SOLUTION, plan=replace(SOLUTION.plan, rings=())), "ring-missing"),
         (
             replace(SOLUTION, plan=replace(SOLUTION.plan, topology=with_arrays(SOLUTION.plan.topology, degree=3))),
@@ -258,6 +269,11 @@ def test_junk_in_any_field_is_a_violation(where, value):
         part == "bound" and isinstance(value, int | float) and 0 <= value <= SOLUTION.bound.value
     )
     assert check_solution(INSTANCE, broken) or harmless or (name == "diameter" and value == 2)
+
+
+def test_prices_of_simulated_fabrics_are_accepted():
+    """The plan's network first, and baselines that are there."""
+    assert check_solution(INSTANCE, priced(("direct-connect", 4.0), ("ideal-switch", 9.5))) == ()
 
 
 def test_simulated_solution_is_accepted():

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from topoopt.cli import (
     check,
     compare,
+    cost,
     doctor,
     dump_model,
     explain,
@@ -19,6 +20,7 @@ from topoopt.cli import (
     files,
     imports,
     replay,
+    resilience,
     solve,
     study,
     topology,
@@ -60,6 +62,7 @@ app = typer.Typer(
 app.command("solve")(solve.solve)
 app.command("check")(check.check)
 app.command("compare")(compare.compare)
+app.command("cost")(cost.cost)
 app.command("report")(files.report)
 app.command("validate")(files.validate)
 app.command("schema")(files.schema)
@@ -68,6 +71,7 @@ app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("fabrics")(fabrics.fabrics)
 app.command("replay")(replay.replay)
+app.command("resilience")(resilience.resilience)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
 app.add_typer(study.app, name="study")

@@ -12,7 +12,9 @@ import typer
 from rich.markup import escape
 
 from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.cli.kinds import commands_of
 from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.prices import given_book
 from topoopt.cli.progress import counting_bar
 from topoopt.cli.targets import require_targets
 from topoopt.core.errors import CheckError, TopooptError
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "file", "instance", "kind", "method", "seed", "outcome", "stopped_by", "objective", "value", "unit", "theta",
-    "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked", "wall_s",
+    "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked",
+    "iterations_per_s_per_million_usd", "wall_s",
 )  # fmt: skip
 
 
@@ -37,6 +40,9 @@ def compare(
     ] = None,
     budget: Annotated[
         int | None, typer.Option(min=0, max=10**12, help="Strategy proposals of each run, for kind co-optimisation.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="Price book, for kind co-optimisation; default: the shipped one.")
     ] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot to write: gaps and times, as .html or .svg.")] = None,
@@ -55,7 +61,10 @@ def compare(
         from topoopt.core.comparison import compared
 
         require_targets(csv_file, plot)
-        starts = starts_of(entrants_of(instances), methods, seeds, time_limit, budget)
+        entrants = entrants_of(instances)
+        kinds = list(dict.fromkeys(entrant.instance.kind for entrant in entrants))
+        book = given_book(prices, map(commands_of, kinds), ", ".join(kinds))
+        starts = starts_of(entrants, methods, seeds, time_limit, budget, book)
         runs, interrupted = _made(starts, output)
         with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
             rows = compared(runs)
@@ -102,7 +111,7 @@ def _record(row: Comparison) -> dict[str, Any]:
     values = (
         run.file, run.instance, run.kind, run.method, run.seed, run.outcome, run.stopped_by, run.objective, run.value,
         run.unit, theta, 1.0 / theta if theta else None, run.bound, run.proved_by, row.gap_to_best, row.gap_to_bound,
-        row.proven, run.checked, round(run.wall_s, 3),
+        row.proven, run.checked, run.worth, round(run.wall_s, 3),
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 

@@ -11,6 +11,7 @@ from typing import Any
 from topoopt.cli.kinds import KINDS, Contest, Wishes, commands_of
 from topoopt.core.comparison import Run
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
+from topoopt.core.price_book import PriceBook
 
 DEFAULT_LIMIT_S = 30.0
 
@@ -79,7 +80,12 @@ def entrants_of(files: Sequence[Path]) -> list[Entrant]:
 
 
 def starts_of(
-    entrants: Sequence[Entrant], methods: str | None, seeds: int, time_limit_s: float | None, budget: int | None
+    entrants: Sequence[Entrant],
+    methods: str | None,
+    seeds: int,
+    time_limit_s: float | None,
+    budget: int | None,
+    book: PriceBook | None = None,
 ) -> list[Start]:
     """All runs to be made, in order: instance, method, seed.
 
@@ -91,6 +97,7 @@ def starts_of(
         methods: names parted by commas; None for all but `auto`.
         seeds: seeds 0, 1, ... of each method.
         time_limit_s, budget: of each run; None if not given.
+        book: prices, for kinds that take them; None: those shipped.
 
     Raises:
         InputError: all names that no kind among the instances knows, no name at all, a budget that no kind takes.
@@ -114,6 +121,7 @@ def starts_of(
         wishes = Wishes(
             budget=budget if budgeted else None,
             time_limit_s=DEFAULT_LIMIT_S if time_limit_s is None and not budgeted else time_limit_s,
+            book=book,
         )
         for name in names if names is not None else [name for name in entrant.methods if name != "auto"]:
             for seed in range(seeds):
@@ -162,5 +170,6 @@ def run_of(start: Start) -> Run:
         bound=found.bound.value,
         proved_by=found.bound.proved_by,
         checked=found.check.ok,
+        worth=entrant.contest.worth(found),
         wall_s=time.monotonic() - began,
     )

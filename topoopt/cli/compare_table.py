@@ -43,7 +43,9 @@ def _show_instance(console: Console, rows: Sequence[Comparison]) -> None:
         what += f", {named.unit}"
     several = len({row.run.seed for row in rows}) > 1
     middle = [what, "median", "worst"] if several else [what]
-    headings = ["method", *middle, "bound", "to best", "to optimum" if best.proven else "to bound", "time", "outcome"]
+    worth = ["it/s per M USD"] if any(row.run.worth is not None for row in rows) else []
+    bounds = ["bound", "to best", "to optimum" if best.proven else "to bound"]
+    headings = ["method", *middle, *bounds, *worth, "time", "outcome"]
     title = escape(
         first.instance if not several else f"{first.instance}, seeds 0 to {max(row.run.seed for row in rows)}"
     )
@@ -53,7 +55,10 @@ def _show_instance(console: Console, rows: Sequence[Comparison]) -> None:
         table.add_column(escape(text), overflow="fold", justify=side)
     for method in dict.fromkeys(row.run.method for row in rows):
         mine = [row for row in rows if row.run.method == method]
-        table.add_row(*map(escape, _summary(mine) if several else _single(mine[0])))
+        cells = _summary(mine) if several else _single(mine[0])
+        if worth:
+            cells[-2:-2] = [_worth(mine)]
+        table.add_row(*map(escape, cells))
     if not console.is_terminal:  # a file has no width that a table must fit
         console.width = max(
             console.width, Measurement.get(console, console.options.update(width=WIDEST), table).maximum
@@ -77,6 +82,12 @@ def _outcome(row: Comparison) -> str:
 
 def _gap(gap: float | None) -> str:
     return "-" if gap is None else f"{gap:.2%}"
+
+
+def _worth(rows: Sequence[Comparison]) -> str:
+    """What the best run buys for a million dollars of network, iterations a second."""
+    known = [row.run.worth for row in rows if row.run.worth is not None]
+    return f"{max(known):.6g}" if known else "-"
 
 
 def _single(row: Comparison) -> list[str]:

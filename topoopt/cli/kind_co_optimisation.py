@@ -67,6 +67,7 @@ def _search(instance: CoOptimisation, output: Output, wishes: Wishes) -> Solutio
             time_limit_s=wishes.time_limit_s,
             budget=wishes.budget,
             method=wishes.method,
+            book=wishes.book,
             progress=progress,
         )
 
@@ -143,7 +144,22 @@ def _run(instance: CoOptimisation, wishes: Wishes) -> Solution:
         budget=wishes.budget,
         method=wishes.method,
         baselines=False,
+        book=wishes.book,
     )
 
 
-COMMANDS = KindCommands(solve_job, _check, _report, _search_problems, Contest(_methods, _run, takes_budget=True))
+def _worth(solution: Solution) -> float | None:
+    from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
+
+    usd = None if solution.prices is None else solution.prices.of(PLAN_FABRIC)
+    return iterations_per_s_per_million_usd(solution.objective.value, usd)
+
+
+COMMANDS = KindCommands(
+    solve_job,
+    _check,
+    _report,
+    _search_problems,
+    Contest(_methods, _run, takes_budget=True, worth=_worth),
+    takes_prices=True,
+)

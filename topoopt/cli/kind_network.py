@@ -32,7 +32,7 @@ def solve_network_command(problem: RoutingProblem | TopologyProblem, output: Out
 
 def network_summary(solution: NetworkSolution, wall_s: float, out: Path) -> dict[str, Any]:
     """The JSON object of a solve."""
-    figures = {
+    figures: dict[str, Any] = {
         "theta": solution.theta,
         "lambda": solution.throughput,
         "routing_bound": solution.routing_bound,
@@ -42,7 +42,17 @@ def network_summary(solution: NetworkSolution, wall_s: float, out: Path) -> dict
         "degree": solution.topology.degree,
         "links": int(solution.topology.multiplicity.sum()),
     }
+    if solution.robustness is not None:
+        from topoopt.io.network_solution_file import robustness_document
+
+        figures["robustness"] = robustness_document(solution.robustness)
     return summary_of(solution, wall_s, out, figures)
+
+
+def _robust_rows(solution: NetworkSolution) -> list[tuple[str, str]]:
+    from topoopt.report.network_html import robust_rows
+
+    return list(robust_rows(solution))
 
 
 def _show(console: Console, solution: NetworkSolution, wall_s: float, out: Path) -> None:
@@ -57,6 +67,7 @@ def _show(console: Console, solution: NetworkSolution, wall_s: float, out: Path)
         ("gap", f"{100 * solution.gap:.3g} %"),
         ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
         ("diameter, mean hops", f"{hops}, {mean}"),
+        *_robust_rows(solution),
         ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}"),
         ("check", "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"),
     )

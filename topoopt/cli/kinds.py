@@ -19,6 +19,7 @@ from topoopt.core.status import Status, StopReason
 
 if TYPE_CHECKING:
     from topoopt.cli.output import Output
+    from topoopt.core.price_book import PriceBook
     from topoopt.verify.findings import Violation
 
 EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.INTERRUPTED: INTERRUPTED}
@@ -27,12 +28,13 @@ EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.INTERRUPTED: INTERRUPTED}
 
 @dataclass(frozen=True)
 class Wishes:
-    """Options of `topoopt solve`; None: as the instance says."""
+    """Options of `topoopt solve`; None: as the instance says, `book` None: the shipped prices."""
 
     seed: int | None = None
     time_limit_s: float | None = None
     budget: int | None = None
     method: str | None = None
+    book: PriceBook | None = None
 
 
 class Found(Protocol):
@@ -69,12 +71,14 @@ class Contest:
             InfeasibleError, LimitError.
         takes_budget: whether `wishes.budget` means something.
         maximise: whether a larger objective of this instance is better.
+        worth: solution -> iterations a second that a million dollars of its network buy; None without a price.
     """
 
     methods: Callable[[Any], Sequence[str]]
     run: Callable[[Any, Wishes], Found]
     takes_budget: bool = False
     maximise: Callable[[Any], bool] = lambda _: False
+    worth: Callable[[Any], float | None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class KindCommands:
         report: solution file -> self-contained HTML.
         search_problems: what is wrong with the search settings of an instance, known only where the solvers are.
         contest: how methods are compared; None: they are not.
+        takes_prices: whether `wishes.book` means something.
     """
 
     solve: Callable[[Any, Output, Path, Wishes], int]
@@ -95,6 +100,7 @@ class KindCommands:
     report: Callable[[Path], str]
     search_problems: Callable[[Any], list[Problem]]
     contest: Contest | None = None
+    takes_prices: bool = False
 
 
 KINDS: dict[str, str] = {

@@ -10,6 +10,7 @@ import typer
 
 from topoopt.cli.kinds import Wishes, commands_of
 from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.prices import given_book
 
 
 def solve(
@@ -26,6 +27,10 @@ def solve(
             "for kind topology auto, exact, milp, enumerate, circulant, portfolio, totient, ..."
         ),
     ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(help="Price book, for kind co-optimisation; default: the shipped one."),
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Find a parallelization strategy, a topology and routes of least iteration time; write and check the plan.
@@ -41,8 +46,10 @@ def solve(
         from topoopt.io.instance_file import read_instance
 
         problem = read_instance(instance)
+        commands = commands_of(problem.kind)
         _require_writable(out)
-        return commands_of(problem.kind).solve(problem, output, out, Wishes(seed, time_limit, budget, method))
+        book = given_book(prices, [commands], problem.kind)
+        return commands.solve(problem, output, out, Wishes(seed, time_limit, budget, method, book))
 
     output.run(command)
 

@@ -24,6 +24,7 @@ class Run:
         checked: whether the checker accepts the solution.
         wall_s: seconds.
         maximise: whether more is better, and the bound an upper one.
+        worth: iterations a second that a million dollars of its network buy; None without a price.
     """
 
     file: str
@@ -41,6 +42,7 @@ class Run:
     checked: bool
     wall_s: float
     maximise: bool = False
+    worth: float | None = None
 
     @property
     def rejected(self) -> bool:

@@ -9,6 +9,19 @@ from topoopt.core.workload import Workload
 
 
 @dataclass(frozen=True)
+class RobustGoal:
+    """The design whose worst single failure is best.
+
+    Attributes:
+        failures: what fails, `single-link`.
+        within_percent: how much worse the design may be without failure than the best known, per cent; None: any.
+    """
+
+    failures: str = "single-link"
+    within_percent: float | None = None
+
+
+@dataclass(frozen=True)
 class SearchSettings:
     """How hard to search.
 
@@ -17,12 +30,14 @@ class SearchSettings:
         budget: strategy proposals simulated in all, the reproducible limit.
         time_limit_s: wall-clock limit, None for none.
         seed: of every random choice.
+        robust: asked for by method `robust`; None: any price of robustness.
     """
 
     method: str = "auto"
     budget: int | None = None
     time_limit_s: float | None = None
     seed: int = 0
+    robust: RobustGoal | None = None
 
 
 @dataclass(frozen=True)

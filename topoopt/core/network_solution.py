@@ -14,6 +14,27 @@ from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 
 
+@dataclass(frozen=True)
+class Robustness:
+    """How a topology stands the failure of any single link, and what that costs.
+
+    Attributes:
+        worst_theta: after the worst failure, all demand routed anew.
+        worst_link: tail and head of that link.
+        bound: proven lower bound on `worst_theta` over every topology allowed.
+        within_percent: how much larger theta without failure could be than `nominal_theta`; None: any.
+        nominal_theta: least theta without failure known over all topologies.
+        nominal_worst_theta: what the topology of `nominal_theta` has after its worst failure; None: demand is cut off.
+    """
+
+    worst_theta: float
+    worst_link: tuple[int, int]
+    bound: Bound
+    within_percent: float | None
+    nominal_theta: float
+    nominal_worst_theta: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class NetworkSolution:
     """Result of `topoopt solve` on an instance of kind `routing` or `topology`.
@@ -37,6 +58,7 @@ class NetworkSolution:
         notes: what was assumed, for people.
         enumeration: what a bound by enumeration rests on; None for all other bounds.
         link_gbps: rate of one link, Gbit/s; None where the instance gives none.
+        robustness: of method `robust`; None for others.
     """
 
     name: str
@@ -59,6 +81,7 @@ class NetworkSolution:
     notes: tuple[str, ...] = ()
     enumeration: EnumerationProof | None = None
     link_gbps: float | None = None
+    robustness: Robustness | None = None
 
     @property
     def theta(self) -> float:

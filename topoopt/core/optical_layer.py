@@ -1,7 +1,8 @@
 """The optical switches above a cluster, and the shards they cut out of it for jobs (TopoOpt, NSDI'23, sections 3, 5).
 
 Interface j of every server is patched to plane j. A plane has as many optical switches as its ports require; a circuit
-joins two ports of one switch, so servers of different switches of a plane cannot be joined in that plane.
+joins two ports of one switch, so servers of different switches of a plane cannot be joined in that plane. Arrays are
+never changed once they are in one of these types: what is derived from them is kept.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,11 +21,14 @@ class OpticalLayer:
         switch_of: int32[d, n], index within its plane of the switch of interface j of server i.
         switch_ports: ports of one switch; an interface takes one (transmit and receive fibre together).
         switching_time_s: time to set circuits of a switch, during which the circuits concerned are dark, seconds.
+        paired: a switch joins its ports in pairs, each circuit carrying both directions; else transmit and receive
+            fibre of a port are switched apart, and a switch realises any partial permutation of its ports.
     """
 
     switch_of: NDArray[np.int32]
     switch_ports: int
     switching_time_s: float
+    paired: bool = False
 
     @property
     def planes(self) -> int:
@@ -52,6 +56,11 @@ class ShardShape:
         """k, servers of the job."""
         return int(self.arcs.shape[1])
 
+    @property
+    def interfaces(self) -> int:
+        """d, rows of `arcs`, used or not."""
+        return int(self.arcs.shape[0])
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -75,7 +84,109 @@ def block_layer(servers: int, planes: int, switch_ports: int, switching_time_s: 
     Raises:
         ValueError: a count is below 1.
     """
+    return staggered_layer(servers, planes, switch_ports, switching_time_s, shift=0)
+
+
+def staggered_layer(
+    servers: int, planes: int, switch_ports: int, switching_time_s: float, shift: int | None = None
+) -> OpticalLayer:
+    """The blocks of plane j begin j * shift servers earlier than those of plane 0, wrapped round the end.
+
+    Servers at a border of blocks in one plane stand inside a block of others. A job that uses fewer interfaces than
+    there are planes can then straddle borders; a job that needs all planes to join all its servers sees smaller
+    blocks: those common to all planes.
+
+    Args:
+        servers, planes, switch_ports: n, d, ports of one switch.
+        switching_time_s: see `OpticalLayer`.
+        shift: servers from plane to plane; None: ports // planes, at least 1, which spreads the borders evenly.
+
+    Raises:
+        ValueError: a count is below 1, or the shift below 0.
+    """
     if min(servers, planes, switch_ports) < 1:
         raise ValueError("servers, planes and switch ports are at least 1")
-    row = np.arange(servers, dtype=np.int32) // np.int32(switch_ports)
-    return OpticalLayer(np.tile(row, (planes, 1)), switch_ports, switching_time_s)
+    step = max(switch_ports // planes, 1) if shift is None else shift
+    if step < 0:
+        raise ValueError("a shift is not negative")
+    places = (np.arange(servers) + step * np.arange(planes)[:, None]) % servers
+    return OpticalLayer((places // switch_ports).astype(np.int32), switch_ports, switching_time_s)
+
+
+def layer_from_table(
+    switch_of: ArrayLike, switch_ports: int, switching_time_s: float, *, paired: bool = False
+) -> OpticalLayer:
+    """Any wiring: row j names the switch of interface j of every server.
+
+    Raises:
+        ValueError: it is no such table, or a switch has more interfaces than ports (all faults are listed).
+    """
+    table = np.asarray(switch_of)
+    if table.ndim != 2 or table.dtype.kind not in "iu":
+        raise ValueError("a layer is a table of whole numbers, one row a plane, one column a server")
+    layer = OpticalLayer(table.astype(np.int32), switch_ports, switching_time_s, paired)
+    if faults := layer_faults(layer):
+        raise ValueError("; ".join(faults))
+    return layer
+
+
+def layer_faults(layer: OpticalLayer) -> list[str]:
+    """What makes a layer impossible to build; empty when it is sound."""
+    if not layer.switch_of.size:
+        return ["a layer has one plane and one server at least"]
+    faults = [] if layer.switch_ports >= 1 else ["a switch has one port at least"]
+    if not 0 <= layer.switching_time_s < np.inf:
+        faults.append("the switching time is a finite number of seconds, not negative")
+    if layer.switch_of.min() < 0:
+        return [*faults, "switches are numbered from 0"]
+    for plane, row in enumerate(layer.switch_of):
+        patched = np.bincount(row)
+        faults += [
+            f"switch {switch} of plane {plane} has {patched[switch]} interfaces and {layer.switch_ports} ports"
+            for switch in np.flatnonzero(patched > layer.switch_ports).tolist()
+        ]
+    return faults
+
+
+def shape_faults(shape: ShardShape, *, paired: bool = False) -> list[str]:
+    """What makes a shape impossible on any layer with enough planes; empty when it is sound.
+
+    Every interface sends to one rank and is sent to by one at most, never by its own; of switches that join ports in
+    pairs, the rank it sends to sends back.
+    """
+    arcs = shape.arcs
+    if arcs.ndim != 2 or not arcs.shape[1]:
+        return ["a shape has one server at least"]
+    ranks = np.arange(shape.servers)
+    faults = []
+    for interface, row in enumerate(arcs):
+        if row.min() < -1 or row.max() >= shape.servers:
+            faults.append(f"interface {interface} sends to a rank outside 0 to {shape.servers - 1}")
+            continue
+        used = row >= 0
+        if (row == ranks).any():
+            faults.append(f"interface {interface} of rank {int(np.argmax(row == ranks))} sends to itself")
+        if len(np.unique(row[used])) < used.sum():
+            faults.append(f"two ranks send to one rank on interface {interface}")
+        elif paired and (row[row[used]] != ranks[used]).any():
+            faults.append(f"interface {interface} has one-way circuits, and switches join ports in pairs")
+    return faults
+
+
+def realisable(layer: OpticalLayer, shape: ShardShape, shard: Shard) -> bool:
+    """Whether the switches can set all circuits of a shape on a shard, its servers being its own."""
+    k, d = shape.servers, shape.interfaces
+    servers, planes = np.array(shard.servers, dtype=np.int64), np.array(shard.planes, dtype=np.int64)
+    if len(servers) != k or len(planes) != d or len(set(shard.servers)) != k or len(set(shard.planes)) != d:
+        return False
+    if (
+        servers.min() < 0
+        or servers.max() >= layer.servers
+        or (d and (planes.min() < 0 or planes.max() >= layer.planes))
+    ):
+        return False
+    if shape_faults(shape, paired=layer.paired):
+        return False
+    switch = layer.switch_of[planes[:, None], servers[None, :]]
+    there = np.take_along_axis(switch, np.maximum(shape.arcs, 0), axis=1)
+    return bool(((shape.arcs < 0) | (switch == there)).all())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.plan import Plan
@@ -164,6 +165,7 @@ class Solution:
         versions: of topoopt, python and the libraries that matter.
         notes: what was assumed, for people.
         certificate: proof of the bound, where its formula needs one.
+        prices: of the plan's network and of the fabrics of the baselines; None: not counted.
     """
 
     name: str
@@ -192,6 +194,7 @@ class Solution:
     versions: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
     certificate: StrategyCertificate | None = None
+    prices: FabricPrices | None = None
 
     @property
     def gap(self) -> float:

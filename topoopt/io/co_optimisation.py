@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
-from topoopt.core.instance import BaselineSettings, CoOptimisation, FabricChoice, SearchSettings
+from topoopt.core.instance import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.units import GIB
 from topoopt.core.workload import Workload
 from topoopt.io.canonical import canonical_sha256
@@ -22,6 +22,8 @@ from topoopt.io.co_optimisation_schema import (
     GraphWorkload,
     ModelWorkload,
     OperatorTimes,
+    search_settings,
+    without_robust,
     workload_shape,
 )
 from topoopt.io.documents import Document
@@ -140,7 +142,7 @@ def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> C
 
 def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
     """Hash of the instance with defaults written out; a profile counts by its content, not by its name."""
-    document = file.model_dump(mode="json")
+    document = without_robust(file.model_dump(mode="json"))
     if "gpu_memory_gib" not in file.cluster.model_fields_set:
         del document["cluster"]["gpu_memory_gib"]
     if file.baselines.fabrics is None:
@@ -199,7 +201,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 name=file.name,
                 cluster=cluster,
                 workload=workload,
-                search=SearchSettings(**file.search.model_dump()),
+                search=search_settings(file.search),
                 baselines=_baselines(file.baselines),
                 source=document.file,
                 sha256=_identity(file, profile),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from topoopt.core.instance import DEFAULT_FABRICS
+from topoopt.core.instance import DEFAULT_FABRICS, RobustGoal, SearchSettings
 from topoopt.io.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
@@ -154,6 +154,36 @@ class SearchFile(FileModel):
     seed: Seed = 0
 
 
+class RobustFile(FileModel):
+    """Ask for the design whose worst single failure is best."""
+
+    failures: Literal["single-link"] = Field(default="single-link", description="what fails")
+    within_percent: float | None = Field(
+        default=None, ge=0, le=1e6, description="how much worse it may be without failure than the best; null: any"
+    )
+
+
+class RobustSearchFile(SearchFile):
+    """How hard to search, and whether for a robust design."""
+
+    robust: RobustFile | None = Field(default=None, description="stand single failures; null: not looked at")
+
+
+def search_settings(file: SearchFile) -> SearchSettings:
+    """The settings a section states."""
+    fields = file.model_dump()
+    goal = fields.pop("robust", None)
+    return SearchSettings(**fields, robust=None if goal is None else RobustGoal(**goal))
+
+
+def without_robust(document: dict[str, Any]) -> dict[str, Any]:
+    """An instance with defaults written out, less the robust design where none is asked for: its hash stays."""
+    search = document["search"]
+    if search.get("robust") is None:
+        document["search"] = {key: value for key, value in search.items() if key != "robust"}
+    return document
+
+
 class FabricFile(FileModel):
     """A fabric to compare with, by its name alone or with settings; one that is null is as the fabric has it."""
 
@@ -195,5 +225,5 @@ class CoOptimisationFile(FileModel):
     name: FileName
     cluster: ClusterFile
     workload: WorkloadFile
-    search: SearchFile = SearchFile()
+    search: RobustSearchFile = RobustSearchFile()
     baselines: BaselinesFile = BaselinesFile()

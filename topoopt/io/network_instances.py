@@ -17,6 +17,7 @@ from topoopt.core.instance import SearchSettings
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.io.canonical import canonical_sha256
+from topoopt.io.co_optimisation_schema import search_settings, without_robust
 from topoopt.io.documents import Document
 from topoopt.io.faults import Fault
 from topoopt.io.fields import MAX_SERVERS
@@ -174,7 +175,7 @@ def read_topology(document: Document) -> TopologyProblem:
         kept=_arcs(file.kept, file.links),
         max_changed=file.max_changed,
         parallel_links=file.parallel_links,
-        search=SearchSettings(**file.search.model_dump()),
-        sha256=_identity(file.model_dump(mode="json"), None, demand),
+        search=search_settings(file.search),
+        sha256=_identity(without_robust(file.model_dump(mode="json")), None, demand),
         link_gbps=file.link_gbps,
     )

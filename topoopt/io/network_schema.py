@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag
 
-from topoopt.io.co_optimisation_schema import SearchFile
+from topoopt.io.co_optimisation_schema import RobustSearchFile, SearchFile
 from topoopt.io.fields import MAX_SERVERS, FileModel, FileName, Rate, SchemaVersion, Seed
 from topoopt.io.topology_families import FAMILIES
 from topoopt.workloads.demand_matrices import DEMAND_FAMILIES
@@ -172,4 +172,4 @@ class TopologyFile(FileModel):
         default=None, ge=0, le=MAX_LINKS, description="most links of kept that may be given up; null: any"
     )
     parallel_links: bool = Field(default=True, description="whether more than one link may join a pair")
-    search: SearchFile = SearchFile()
+    search: RobustSearchFile = RobustSearchFile()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.network_solution import NetworkSolution, Robustness
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
@@ -19,7 +19,13 @@ from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
-from topoopt.io.network_solution_schema import FlowRow, ListedNetworkFile, NetworkSolutionFile, NetworkTopologyFile
+from topoopt.io.network_solution_schema import (
+    FlowRow,
+    ListedNetworkFile,
+    NetworkSolutionFile,
+    NetworkTopologyFile,
+    RobustnessFile,
+)
 from topoopt.io.solution_text import solution_text
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
@@ -46,6 +52,7 @@ def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
         "diameter": solution.diameter,
         "mean_hops": None if solution.mean_hops is None else float(solution.mean_hops),
         "link_gbps": solution.link_gbps,
+        **({} if solution.robustness is None else {"robustness": robustness_document(solution.robustness)}),
         "instance_sha256": solution.instance_sha256,
         "versions": dict(solution.versions),
         "notes": list(solution.notes),
@@ -55,6 +62,17 @@ def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
         "hop_flow": None if solution.flow.by_hop is None else [_rows(part) for part in solution.flow.by_hop],
         "enumeration": _listed(solution.enumeration),
     }
+
+
+def robustness_document(found: Robustness) -> dict[str, Any]:
+    """Plain data of how a topology stands failures."""
+    return {**vars(found), "worst_link": list(found.worst_link), "bound": vars(found.bound)}
+
+
+def _robustness(file: RobustnessFile | None) -> Robustness | None:
+    if file is None:
+        return None
+    return Robustness(**{**file.model_dump(), "bound": Bound(**file.bound.model_dump())})
 
 
 def _listed(proof: EnumerationProof | None) -> list[dict[str, Any]] | None:
@@ -219,4 +237,5 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
         notes=tuple(file.notes),
         enumeration=_proof(file.enumeration, n, file.topology.degree),
         link_gbps=file.link_gbps,
+        robustness=_robustness(file.robustness),
     )

@@ -36,6 +36,17 @@ class ListedNetworkFile(FileModel):
     lengths: list[list[Amount]]
 
 
+class RobustnessFile(FileModel):
+    """How the topology stands the failure of any single link, and what that costs."""
+
+    worst_theta: Amount
+    worst_link: Annotated[tuple[Server, Server], Strict(False)]
+    bound: BoundFile
+    within_percent: Amount | None
+    nominal_theta: Amount
+    nominal_worst_theta: Amount | None
+
+
 class NetworkSolutionFile(FileModel):
     """Result of `topoopt solve` on an instance of kind `routing` or `topology`."""
 
@@ -52,6 +63,7 @@ class NetworkSolutionFile(FileModel):
     method: Text
     diameter: int | None = Field(ge=1)
     mean_hops: Number | None
+    robustness: RobustnessFile | None = Field(default=None, description="of method robust")
     link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; null where none was given")
     instance_sha256: Text
     versions: dict[str, Text]

@@ -27,6 +27,7 @@ from topoopt.io.network_instances import read_routing, read_topology
 from topoopt.io.network_schema import RoutingFile, TopologyFile
 from topoopt.io.placement_instances import read_placement
 from topoopt.io.placement_schema import PlacementFile
+from topoopt.io.price_book_schema import PriceBookFile
 
 Instance = (
     CoOptimisation | HierarchicalProblem | RoutingProblem | TopologyProblem | AllocationProblem | PlacementProblem
@@ -54,8 +55,12 @@ KINDS: dict[str, Kind] = {
 }
 
 
+OTHER_FILES: dict[str, type[BaseModel]] = {"price-book": PriceBookFile}
+"""Files that are no instances."""
+
+
 def json_schema(kind: str | None = None) -> dict[str, Any]:
-    """JSON Schema of one kind of instance file, or of all: then one of the kinds.
+    """JSON Schema of one kind of file, or of all instances: then one of the kinds.
 
     Raises:
         InputError: no such kind.
@@ -65,7 +70,9 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
         models = [(entry.model, "validation") for entry in KINDS.values()]
         references, shared = models_json_schema(models)
         return {"$schema": DIALECT, "oneOf": [references[one] for one in models], **shared}
+    if kind in OTHER_FILES:
+        return {"$schema": DIALECT, **OTHER_FILES[kind].model_json_schema()}
     if kind not in KINDS:
-        allowed = nearest_text(kind, KINDS)
+        allowed = nearest_text(kind, (*KINDS, *OTHER_FILES))
         raise InputError([Problem("no such kind of instance", path="kind", value=value_text(kind), allowed=allowed)])
     return {"$schema": DIALECT, **KINDS[kind].model.model_json_schema()}

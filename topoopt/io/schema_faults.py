@@ -54,7 +54,9 @@ def _descend(root: JsonSchema, location: Path) -> tuple[Path, JsonSchema]:
             prefix = node.get("prefixItems", ())
             below = prefix[part] if part < len(prefix) else node.get("items", {})
         else:
-            below = node.get("properties", {}).get(part, node.get("additionalProperties", {}))
+            # Keys that must follow a pattern have their schema elsewhere.
+            named: JsonSchema = next(iter(node.get("patternProperties", {}).values()), {})
+            below = node.get("properties", {}).get(part, node.get("additionalProperties", named))
         raw = below if isinstance(below, dict) else {}
         node = _follow(raw, root) if raw else {}
     return tuple(path), node

@@ -7,6 +7,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.plan import Plan
@@ -148,6 +149,9 @@ def build_solution(file: SolutionFile) -> Solution:
         mean_hops=file.mean_hops,
         diameter_bound=file.diameter_bound,
         baselines=tuple(Baseline(**baseline.model_dump()) for baseline in file.baselines),
+        prices=None
+        if file.prices is None
+        else FabricPrices(file.prices.book, file.prices.book_sha256, tuple(file.prices.usd.items())),
         convergence=tuple(ConvergencePoint(*row) for row in file.convergence),
         instance_sha256=file.instance_sha256,
         versions=tuple(file.versions.items()),

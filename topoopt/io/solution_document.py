@@ -175,6 +175,13 @@ def solution_document(solution: Solution) -> Entry:
             }
             for baseline in solution.baselines
         ],
+        "prices": None
+        if solution.prices is None
+        else {
+            "book": solution.prices.book,
+            "book_sha256": solution.prices.book_sha256,
+            "usd": {fabric: float(usd) for fabric, usd in solution.prices.usd},
+        },
         "convergence": [[point.proposals, point.phase, float(point.best_ms)] for point in solution.convergence],
         "operators": [_choice(choice) for choice in solution.operators],
         "plan": _plan(solution.plan),

@@ -175,6 +175,14 @@ class CaseFile(FileModel):
     prices: list[PriceRow]
 
 
+class PricesFile(FileModel):
+    """Prices of the networks compared."""
+
+    book: Text
+    book_sha256: Annotated[str, Field(max_length=64)]
+    usd: Annotated[dict[Text, Amount], Field(max_length=100)]
+
+
 class SolutionFile(FileModel):
     """Result of a co-optimisation."""
 
@@ -203,5 +211,6 @@ class SolutionFile(FileModel):
     demand: DemandFile
     evaluation: EvaluationFile
     baselines: Annotated[list[BaselineFile], Field(max_length=100)]
+    prices: PricesFile | None = None
     convergence: list[ConvergenceRow]
     certificate: Annotated[list[CutFile | CaseFile], Field(max_length=10_000)] | None = None

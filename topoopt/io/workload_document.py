@@ -80,6 +80,7 @@ def instance_document(instance: CoOptimisation) -> Entry:
             "budget": search.budget,
             "time_limit_s": search.time_limit_s,
             "seed": search.seed,
+            **({} if search.robust is None else {"robust": vars(search.robust)}),
         },
         "baselines": {
             "fat_tree_gbps": baselines.fat_tree_gbps,

@@ -20,6 +20,7 @@ from topoopt.verify.findings import Findings, Violation, differs
 from topoopt.verify.flows import check_flow, check_hops
 from topoopt.verify.hops import diameter_and_mean, hop_counts
 from topoopt.verify.regular_networks import enumeration_bound
+from topoopt.verify.topology_bounds.failed_link import failed_link_bound
 
 RELATIVE = 1e-9
 """Rounding forgiven in recomputed figures."""
@@ -49,6 +50,7 @@ def check_network(problem: RoutingProblem | TopologyProblem, solution: NetworkSo
     findings.guard("flow", "the flow", lambda: _check_flow(findings, problem, solution))
     findings.guard("certificate", "the certificate", lambda: _check_certificate(findings, problem, solution))
     findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
+    findings.guard("robustness", "the robustness", lambda: _check_robustness(findings, problem, solution))
     return findings.violations()
 
 
@@ -138,6 +140,35 @@ def _check_bound(findings: Findings, problem: RoutingProblem | TopologyProblem, 
             _check_listed(findings, problem, solution)
         if solution.bound.proved_by == formula.proved_by and not bound <= formula.value * (1 + FORMULA_RELATIVE):
             findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")
+
+
+def _check_robustness(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+    """Figures that can be told from each other; what each failure does is routed again by `topoopt resilience`."""
+    found = solution.robustness
+    if found is None:
+        return
+    if isinstance(problem, RoutingProblem):
+        findings.add("robustness", "a given topology is no robust design")
+        return
+    theta = solution.objective.value
+    proven = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand)
+    for name, low in (
+        ("theta without failure", theta),
+        (proven.proved_by, proven.value),
+        ("its bound", found.bound.value),
+    ):
+        if not found.worst_theta >= low * (1 - RELATIVE):
+            findings.add("robustness", f"theta {found.worst_theta!r} after the worst failure is below {name}, {low!r}")
+    if found.bound.proved_by == proven.proved_by and not found.bound.value <= proven.value * (1 + FORMULA_RELATIVE):
+        findings.add("robustness", f"{proven.proved_by} gives {proven.value!r}, not {found.bound.value!r}")
+    within = found.within_percent
+    if within is not None and not theta <= found.nominal_theta * (1 + within / 100) * (1 + OPTIMAL_RELATIVE):
+        findings.add("robustness", f"theta {theta!r} is more than {within} % above {found.nominal_theta!r}")
+    goal = problem.search.robust
+    if (None if goal is None else goal.within_percent) != within:
+        findings.add("robustness", f"within_percent is {within!r}, the instance has another")
+    if (solution.topology.arcs == found.worst_link).all(axis=1).sum() != 1:
+        findings.add("robustness", f"the worst link {found.worst_link} is not there")
 
 
 def _check_listed(findings: Findings, problem: TopologyProblem, solution: NetworkSolution) -> None:

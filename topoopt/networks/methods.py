@@ -17,6 +17,7 @@ from topoopt.core.solution import Bound
 from topoopt.networks.bounds import LISTED
 from topoopt.networks.heuristics import portfolio, seed_topology
 from topoopt.networks.outcome import Effort, Method, Outcome
+from topoopt.networks.robust import robust
 from topoopt.verify.regular_networks import enumeration_bound
 
 ACCURACIES = ((70_000, 1e-6), (300_000, 1e-3))
@@ -91,7 +92,15 @@ def _proven_again(problem: TopologyProblem, found: TopologyResult) -> Bound:
 
 
 def choose(problem: TopologyProblem, effort: Effort) -> Outcome:
-    """The exact methods where they are quick, the portfolio for all others."""
+    """The exact methods where they are quick, the portfolio for all others; robust where that is asked for."""
+    return _least_theta(problem, effort) if problem.search.robust is None else _robust(problem, effort)
+
+
+def _robust(problem: TopologyProblem, effort: Effort) -> Outcome:
+    return robust(problem, effort, _least_theta)
+
+
+def _least_theta(problem: TopologyProblem, effort: Effort) -> Outcome:
     n = problem.servers
     if n <= MOST_EXACT or (n == MOST_EXACT + 1 and covers(open_space(problem))):
         return exactly(problem, effort, "exact")
@@ -129,6 +138,7 @@ TOPOLOGY_METHODS: Mapping[str, Method[TopologyProblem]] = {
     "brute-force": Method("all topologies of at most 5 servers", _exact("brute-force")),
     "circulant": Method("best circulant; exact among circulants only", _exact("circulant")),
     "portfolio": Method("best of all seeds, then annealing and polish", portfolio),
+    "robust": Method("least theta after the worst single link failure", _robust),
     "totient": Method("TotientPerms with the paper's ring distances, routed", _seed("totient")),
     "matching": Method("heaviest matchings of the demand, routed", _seed("matching")),
     "kautz": Method("generalized Kautz graph, routed", _seed("kautz")),

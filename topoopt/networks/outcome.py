@@ -14,6 +14,7 @@ from topoopt.core.network_problem import (
     SourceFlow,
     TopologyProblem,
 )
+from topoopt.core.network_solution import Robustness
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
@@ -50,6 +51,7 @@ class Outcome:
         method: name of the method that ran (never `auto`).
         notes: for people.
         enumeration: what a bound by enumeration rests on.
+        robustness: of a robust design.
     """
 
     topology: Topology
@@ -61,6 +63,7 @@ class Outcome:
     method: str
     notes: tuple[str, ...] = ()
     enumeration: EnumerationProof | None = None
+    robustness: Robustness | None = None
 
 
 @dataclass(frozen=True)

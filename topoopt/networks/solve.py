@@ -36,7 +36,10 @@ def search_problems(problem: NetworkProblem, method: str) -> list[Problem]:
     """What is wrong with the name of a method."""
     names = methods_of(problem)
     if method in names:
-        return []
+        if problem.search.robust is None or method in ("auto", "robust"):
+            return []
+        text = "this method does not look at search.robust"
+        return [Problem(text, path="search.method", value=repr(method), allowed="auto, robust")]
     return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(names))]
 
 
@@ -117,6 +120,7 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         notes=(*problem.notes, *outcome.notes),
         enumeration=outcome.enumeration,
         link_gbps=problem.link_gbps,
+        robustness=outcome.robustness,
     )
     messages = tuple(f"{violation.code}: {violation.message}" for violation in check_network(problem, solution))
     if messages:

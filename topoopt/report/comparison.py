@@ -62,6 +62,7 @@ def comparison_html(rows: Sequence[Comparison]) -> str:
             for each in _panels(rows)
         ],
         rows=[_cells(row) for row in rows],
+        priced=any(row.run.worth is not None for row in rows),
         versions=", ".join(f"{name} {version}" for name, version in versions()),
     )
 
@@ -84,6 +85,7 @@ def _cells(row: Comparison) -> dict[str, str]:
         "bound": figure(run.bound),
         "best": gap(row.gap_to_best),
         "proven": gap(row.gap_to_bound),
+        "worth": figure(run.worth),
         "time": f"{number(run.wall_s)} s",
         "outcome": "rejected by the checker" if run.rejected else run.outcome,
         "why": run.proved_by,

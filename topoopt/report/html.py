@@ -99,6 +99,8 @@ def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
     cluster = solution.cluster
     memory = "not checked" if cluster.gpu_memory_bytes is None else f"{number(cluster.gpu_memory_bytes / 2**30)} GiB"
+    book = solution.prices
+    prices = "networks not priced" if book is None else f"{book.book}, SHA-256 {book.book_sha256}"
     return (
         *run_rows(solution),
         ("lower bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
@@ -107,6 +109,7 @@ def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
         ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),
         ("inside a server", f"{cluster.intra_server_gbps:g} Gbit/s, {cluster.local_allreduce.value} AllReduce"),
         ("GPU memory", memory),
+        ("price book", prices),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     )
 

@@ -82,9 +82,28 @@ def topology_facts(figures: NetworkFigures) -> tuple[tuple[str, str], ...]:
     ]
     if solution.link_gbps is not None:
         facts.insert(3, ("rate of a link", f"{solution.link_gbps:g} Gbit/s each way"))
+    facts += robust_rows(solution)
     if (topology.switches >= 0).any():
         facts.append(("dark interfaces", f"{dark_ports(topology):,}"))
     return tuple(facts)
+
+
+def robust_rows(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
+    """Name and value pairs of a robust design: what it stands, and at what price."""
+    found = solution.robustness
+    if found is None:
+        return ()
+    proof = "optimal" if found.worst_theta <= found.bound.value * (1 + 1e-6) else "not proven to be least"
+    tail, head = found.worst_link
+    price = solution.theta / found.nominal_theta - 1 if found.nominal_theta > 0 else 0.0
+    before = found.nominal_worst_theta
+    limit = "" if found.within_percent is None else f", at most {found.within_percent:g} % allowed"
+    return (
+        ("theta, worst single link failure", f"{number(found.worst_theta)} (link {tail}-{head}; {proof})"),
+        ("bound on it, every topology", f"{number(found.bound.value)} ({found.bound.proved_by})"),
+        ("price of robustness", f"{percent(price)} above {number(found.nominal_theta)} without failure{limit}"),
+        ("worst failure without robustness", "some demand is cut off" if before is None else number(before)),
+    )
 
 
 def _spread(figures: NetworkFigures) -> tuple[float, float, float]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.solution import Solution
 from topoopt.report.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
 from topoopt.report.strategy_table import strategy_rows
@@ -64,7 +65,27 @@ def summary_dict(solution: Solution) -> dict[str, Any]:
         "initial_ms": _finite(solution.initial_ms),
         "notes": list(solution.notes),
         "baselines_ms": {line.fabric: _finite(line.iteration_time_ms) for line in solution.baselines},
+        "prices": _prices(solution),
         **traffic_summary(solution),
+    }
+
+
+def _prices(solution: Solution) -> dict[str, Any] | None:
+    """Prices of the networks, and what a million dollars of each buy."""
+    prices = solution.prices
+    if prices is None:
+        return None
+    times = {line.fabric: line.iteration_time_ms for line in solution.baselines}
+    times[PLAN_FABRIC] = solution.objective.value
+    return {
+        "book": prices.book,
+        "book_sha256": prices.book_sha256,
+        "usd": dict(prices.usd),
+        "iterations_per_s_per_million_usd": {
+            fabric: iterations_per_s_per_million_usd(times[fabric], usd)
+            for fabric, usd in prices.usd
+            if fabric in times
+        },
     }
 
 
@@ -96,10 +117,14 @@ def _strategy(solution: Solution) -> Table:
 
 
 def _fabrics(solution: Solution) -> Table:
-    table = _plain_table(("fabric", "left"), ("iteration", "right"), ("against this plan", "right"))
+    priced = solution.prices is not None
+    columns = [("fabric", "left"), ("iteration", "right"), ("against this plan", "right")]
+    columns += [("network, USD", "right"), ("iterations/s per million USD", "right")] if priced else []
+    table = _plain_table(*columns)
     for row in fabric_bars(solution):
         style = "bold" if row.css == "plan" else ""
-        table.add_row(Text(row.name), Text(row.time), Text(row.versus), style=style)
+        cells = (row.name, row.time, row.versus, *((row.price, row.worth) if priced else ()))
+        table.add_row(*map(Text, cells), style=style)
     return table
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.solution import Solution, Span
-from topoopt.report.format import counted, milliseconds, percent, quotient, ratio, shortened
+from topoopt.report.format import counted, milliseconds, number, percent, quotient, ratio, shortened
 from topoopt.report.svg import element, percentage, picture
 
 LONGEST_STEPS = 15
@@ -124,7 +125,11 @@ def longest_steps(solution: Solution) -> tuple[Step, ...]:
 
 @dataclass(frozen=True)
 class FabricBar:
-    """A row of the comparison; `versus` says how the row compares with this plan."""
+    """A row of the comparison.
+
+    `versus` says how the row compares with this plan; `price` and `worth` are the price of its network, USD, and what a
+    million of them buy, iterations a second; empty where they are not known.
+    """
 
     name: str
     css: str
@@ -133,6 +138,8 @@ class FabricBar:
     time: str
     versus: str
     description: str
+    price: str
+    worth: str
 
 
 def fabric_bars(solution: Solution) -> tuple[FabricBar, ...]:
@@ -149,8 +156,16 @@ def fabric_bars(solution: Solution) -> tuple[FabricBar, ...]:
     bars = []
     for name, css, ms, description in rows:
         width = percentage(ms / longest if longest > 0 and math.isfinite(ms) else 0.0)
-        bars.append(FabricBar(name, css, ms, width, milliseconds(ms), _versus(css, own, ms), description))
+        price, worth = _price(solution, name if css == "base" else PLAN_FABRIC, css, ms)
+        bars.append(FabricBar(name, css, ms, width, milliseconds(ms), _versus(css, own, ms), description, price, worth))
     return tuple(bars)
+
+
+def _price(solution: Solution, fabric: str, css: str, ms: float) -> tuple[str, str]:
+    """Price of a network, and what a million of dollars of it are worth."""
+    usd = None if solution.prices is None or css == "bound" else solution.prices.of(fabric)
+    worth = iterations_per_s_per_million_usd(ms, usd)
+    return "" if usd is None else f"{usd:,.0f}", "" if worth is None else number(worth)
 
 
 def _versus(css: str, own: float, other: float) -> str:

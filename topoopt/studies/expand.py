@@ -20,6 +20,7 @@ from topoopt.io.faults import Path as DataPath
 from topoopt.io.findings import Findings
 from topoopt.io.schema_faults import schema_faults
 from topoopt.io.study_schema import GroupFile, LimitsFile, StudyFile
+from topoopt.studies.file_options import with_found_files
 from topoopt.studies.identity import References, code_versions, identity_of
 from topoopt.studies.vary import Factors, combinations, seeds_of, varied
 
@@ -195,7 +196,8 @@ class _Expansion:
         ]
 
     def _command_run(self, group: GroupFile, case: Factors) -> Run:
-        options = {**group.options, **dict(case)}
+        factors = tuple({**group.options, **dict(case)}.items())
+        options, files = with_found_files(dict(factors), self.folder, self.faults)
         arguments = tuple(
             word
             for key, value in options.items()
@@ -205,8 +207,8 @@ class _Expansion:
         words = tuple((group.command or "").split())
         base = _Base(group.label or "-".join(words), None, "")
         limits = limits_of(group.limits, self.file.limits)
-        factors = tuple(options.items())
-        return self._run(base, factors, None, "", words, arguments, None, None, 0, limits)
+        digest = canonical_sha256({"files": files}) if files else ""
+        return self._run(base, factors, None, digest, words, arguments, None, None, 0, limits)
 
     def _run(
         self,

@@ -15,6 +15,7 @@ from topoopt.verify.findings import Findings, Violation, as_float, as_int, diffe
 from topoopt.verify.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.plan_bounds import bounds_of
+from topoopt.verify.prices import check_prices
 from topoopt.verify.strategy_certificate import PROVED_BY, strategy_bound
 from topoopt.verify.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
 
@@ -62,6 +63,7 @@ def check_solution(
         tighter += bounds_of(cluster, workload, seen.parts, seen.traffic, seen.links if sound else None)
     findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
     findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))
+    findings.guard("prices", "the prices", lambda: check_prices(findings, solution))
     return findings.violations()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.fabrics.expander import EXPANDER
 from topoopt.simulate.fabrics.fat_tree import FAT_TREE, FULL_FAT_TREE
@@ -16,7 +17,6 @@ from topoopt.simulate.fabrics.ideal_switch import IDEAL_SWITCH
 from topoopt.simulate.fabrics.kautz import GENERALIZED_KAUTZ
 from topoopt.simulate.fabrics.options import Fabric, FabricBuilder, FabricOptions
 from topoopt.simulate.fabrics.oversubscribed_fat_tree import OVERSUBSCRIBED_FAT_TREE
-from topoopt.simulate.fabrics.prices import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.random_regular import RANDOM_REGULAR
 from topoopt.simulate.fabrics.torus import TORUS_2D, TORUS_3D, TWISTED_TORUS_2D, TWISTED_TORUS_3D
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from topoopt.core.errors import Problem
 from topoopt.core.instance import BaselineSettings, FabricChoice
+from topoopt.core.price_book import PriceBook
+from topoopt.costs.default_book import default_price_book
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.options import FabricOptions
 
@@ -46,14 +48,20 @@ def choice_problems(choices: Sequence[FabricChoice]) -> list[tuple[tuple[int | s
     return problems
 
 
-def options_of(choice: FabricChoice, settings: BaselineSettings, seed: int) -> FabricOptions:
-    """Options of a fabric of the table: of the choice, else of the settings for the plain fat-tree."""
+def options_of(
+    choice: FabricChoice, settings: BaselineSettings, seed: int, book: PriceBook | None = None
+) -> FabricOptions:
+    """Options of a fabric of the table: of the choice, else of the settings for the plain fat-tree.
+
+    `book` has the prices behind rates of equal cost; None: those shipped.
+    """
     options = FabricOptions(
         seed=seed,
         nic_gbps=choice.nic_gbps,
         fat_tree_gbps=choice.nic_gbps,
         oversubscription=choice.oversubscription,
         shape=choice.shape,
+        book=default_price_book() if book is None else book,
     )
     if choice.layer is not None:
         options = replace(options, layer=choice.layer)

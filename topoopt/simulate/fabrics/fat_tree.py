@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import Cluster
+from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.units import bytes_per_ms
+from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
     Fabric,
@@ -23,19 +25,10 @@ from topoopt.simulate.fabrics.options import (
     server_pairs,
     single_path_table,
 )
-from topoopt.simulate.fabrics.prices import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.network import Network, compile_network
 
 RING_ROUND_HOPS = 16.0
 """Fixed cost of an AllReduce ring round, in hop latencies: 16.0 us measured in packet simulation at 1 us a hop."""
-
-
-def fat_tree_arity(servers: int) -> int:
-    """Smallest even k with k^3 / 4 >= servers."""
-    k = 2
-    while k**3 < 4 * servers:
-        k += 2
-    return k
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,8 @@ def nic_gbps(cluster: Cluster, options: FabricOptions) -> float:
     """Rate of the NIC of the cost-equivalent fat-tree, Gbit/s, unless another one is given."""
     if options.fat_tree_gbps is not None:
         return options.fat_tree_gbps
-    return cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps)
+    ratio = options.oversubscription or 1.0
+    return cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps, ratio, options.book)
 
 
 def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
@@ -142,9 +136,10 @@ def full_fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOpti
 
 
 def _describe(cluster: Cluster, options: FabricOptions) -> str:
-    why = "" if options.fat_tree_gbps is not None else ", same price as the direct-connect network"
-    ratio = options.oversubscription or 1.0
-    return f"k-ary fat-tree with ECMP, one NIC of {nic_gbps(cluster, options):.4g} Gbit/s, {ratio:g}:1{why}"
+    gbps, ratio = nic_gbps(cluster, options), options.oversubscription or 1.0
+    price = "same price as" if gbps < cluster.degree * cluster.link_gbps else "full rate for less than"
+    why = "" if options.fat_tree_gbps is not None else f", {price} the direct-connect network"
+    return f"k-ary fat-tree with ECMP, one NIC of {gbps:.4g} Gbit/s, {ratio:g}:1{why}"
 
 
 def _describe_full(cluster: Cluster, options: FabricOptions) -> str:

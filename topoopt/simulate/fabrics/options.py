@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.price_book import PriceBook
 from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.costs.default_book import default_price_book
 from topoopt.simulate.network import Network
 
 Group = tuple[int, ...]
@@ -30,11 +32,12 @@ class FabricOptions:
         seed: of every random choice (ECMP hashing, random graph, ties between shortest paths).
         nic_gbps: rate of the one NIC of a server on the ideal switch, Gbit/s; None: degree * link rate.
         fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
-            costs as much as the direct-connect network (`prices.py`).
+            costs as much as the direct-connect network (`topoopt.costs.equivalence`).
         oversubscription: downlink over uplink bandwidth of the oversubscribed switches of a fat-tree, at least 1;
             None: what the fabric has by itself.
         layer: switches that are oversubscribed, one of `LAYERS`, where the fabric leaves it open.
         shape: servers along each axis of a torus; None: the most even shape there is.
+        book: prices behind the rate of equal cost.
 
     Raises:
         InputError: a rate is not positive and finite, the oversubscription is not in [1, inf), no such layer.
@@ -46,6 +49,7 @@ class FabricOptions:
     oversubscription: float | None = None
     layer: str = LAYERS[0]
     shape: tuple[int, ...] | None = None
+    book: PriceBook = field(default_factory=default_price_book, repr=False)
 
     def __post_init__(self) -> None:
         problems = [

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from math import ceil
 
 from topoopt.core.cluster import Cluster
-from topoopt.simulate.fabrics.fat_tree import Uplinks, fat_tree_arity, tree_network
+from topoopt.core.fat_tree import fat_tree_arity
+from topoopt.simulate.fabrics.fat_tree import Uplinks, tree_network
 from topoopt.simulate.fabrics.options import LAYERS, Fabric, FabricOptions, Group
 from topoopt.simulate.network import Network
 

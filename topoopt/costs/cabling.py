@@ -1,0 +1,100 @@
+"""Whether optical devices of so many ports can hold the circuits of a topology.
+
+A circuit joins two ports of one device. Interface j of every server is patched to plane j; where a plane has more
+servers than a device has ports, it has several, filled with consecutive servers (`block_layer`), and no circuit may
+join servers of two of them. Another order of the servers helps only where every ring or chain of circuits of a plane
+fits on one device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.optical_layer import block_layer
+from topoopt.core.price_book import OpticalDevice
+from topoopt.costs.rule import devices_needed
+
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Cabling:
+    """Devices of a direct-connect network, and whether its circuits can be set.
+
+    Attributes:
+        device, ports: kind of device, and the ports of one.
+        planes: d, or 2 d with look-ahead.
+        devices_per_plane: so many hold the servers of a plane.
+        devices: in all, planes that fit whole sharing one.
+        crossing: circuits between servers of different devices; None: the circuits are not known.
+        longest: servers of the longest ring or chain of circuits in one plane; None: not known.
+        cabled: whether all circuits can be set; None: not known, it depends on the topology.
+        reason: why not, or why it is not known; empty if all can.
+    """
+
+    device: str
+    ports: int
+    planes: int
+    devices_per_plane: int
+    devices: int
+    crossing: int | None
+    longest: int | None
+    cabled: bool | None
+    reason: str
+
+
+def cabling_of(device: OpticalDevice, servers: int, planes: int, switches: NDArray[np.int32] | None) -> Cabling:
+    """Servers are patched to the devices of every plane in the same order.
+
+    Args:
+        device: of all planes.
+        servers, planes: n, and all planes.
+        switches: int32[d, n], server that interface j of server i sends to, -1 if dark; None: not known.
+    """
+    layer = block_layer(servers, planes, device.ports, device.switching_time_s or 0.0)
+    per_plane = int(layer.switch_of.max()) + 1
+    devices = devices_needed(servers, planes, device.ports)
+    if per_plane == 1:
+        return Cabling(device.name, device.ports, planes, 1, devices, 0, None, True, "")
+    too_many = f"{servers} servers take {per_plane} devices of {device.ports} ports ({device.name}) in every plane"
+    if switches is None:
+        reason = (
+            f"{too_many}; a circuit joins ports of one device, so servers patched in order fall into {per_plane} "
+            "clusters that no circuit joins"
+        )
+        return Cabling(device.name, device.ports, planes, per_plane, devices, None, None, None, reason)
+    rows, tails = np.nonzero((switches >= 0) & (switches != np.arange(servers)))
+    heads = switches[rows, tails]
+    apart = np.flatnonzero(layer.switch_of[rows, tails] != layer.switch_of[rows, heads])
+    longest = max(_longest(row) for row in switches)
+    reason = ""
+    if len(apart):
+        named = ", ".join(f"plane {rows[i]}: {tails[i]} to {heads[i]}" for i in apart[:SHOWN])
+        more = f" and {len(apart) - SHOWN} more" if len(apart) > SHOWN else ""
+        hope = (
+            f"no order of the servers helps: {longest} of them hang together in one plane"
+            if longest > device.ports
+            else f"patched in another order they may fit: no more than {longest} hang together in any plane"
+        )
+        reason = f"{too_many}; {len(apart)} circuits join servers of different devices ({named}{more}); {hope}"
+    return Cabling(device.name, device.ports, planes, per_plane, devices, len(apart), longest, not len(apart), reason)
+
+
+def _longest(row: NDArray[np.int32]) -> int:
+    """Servers of the longest ring or chain of a partial permutation."""
+    n = len(row)
+    target = row.tolist()
+    sent_to = np.zeros(n, dtype=bool)
+    sent_to[row[row >= 0]] = True
+    seen = [False] * n
+    longest = 0
+    for first in (*np.flatnonzero(~sent_to).tolist(), *range(n)):  # chains from their starts, then rings
+        length, server = 0, first
+        while server >= 0 and not seen[server]:
+            seen[server] = True
+            length, server = length + 1, target[server]
+        longest = max(longest, length)
+    return longest

@@ -1,0 +1,65 @@
+"""Three-tier fat-trees, one NIC a server.
+
+By ports in use, a server of a full-bisection tree takes 5 switch ports, 6 transceivers and 3 fibres: a port, two
+transceivers and a fibre to its rack switch, and two ports, two transceivers and a fibre to each of the two tiers above.
+Oversubscription divides what is above it. By devices, the k-ary tree is built: all switches have k ports, and every
+rack and pod in use has all its uplinks; equal to the former for n = k^3 / 4 servers.
+"""
+
+from __future__ import annotations
+
+from topoopt.core.fat_tree import fat_tree_count
+from topoopt.core.price_book import SWITCH_PORT, TRANSCEIVER, PriceBook
+from topoopt.costs.rule import Count, Counting, NetworkSize, PartCount, fibres, interfaces, together
+
+
+def _count(size: NetworkSize, counting: Counting, rack_ratio: float, aggregation_ratio: float) -> Count:
+    n = size.servers
+    if counting is Counting.PORTS:
+        rack, core = n / rack_ratio, n / (rack_ratio * aggregation_ratio)
+        ports = float(n + 2 * (rack + core))
+        return _parts(size, ports, float(n), rack, core, ())
+    tree = fat_tree_count(n, rack_ratio, aggregation_ratio)
+    k, half = tree.arity, tree.arity // 2
+    note = f"{k}-ary: {tree.racks} rack, {tree.aggregations} aggregation and {tree.cores} core switches of {k} ports"
+    notes = [note]
+    for name, uplinks, ratio in (
+        ("rack", tree.rack_uplinks, rack_ratio),
+        ("aggregation", tree.aggregation_uplinks, aggregation_ratio),
+    ):
+        if ratio > 1 and uplinks and abs(half / uplinks - ratio) > 1e-9:
+            notes.append(f"{name} switches of {half} downlinks and {uplinks} uplinks: {half / uplinks:.4g}:1")
+    ports = float(k * tree.switches)
+    return _parts(size, ports, float(n), float(tree.rack_cables), float(tree.core_cables), tuple(notes))
+
+
+def _parts(size: NetworkSize, ports: float, host: float, rack: float, core: float, notes: tuple[str, ...]) -> Count:
+    return Count(
+        1,
+        together(
+            interfaces(size, 1),
+            (
+                PartCount(TRANSCEIVER, "switches", host + 2 * (rack + core)),
+                PartCount(SWITCH_PORT, "switches", ports),
+                fibres(host, "server to rack"),
+                fibres(rack, "rack to aggregation"),
+                fibres(core, "aggregation to core"),
+            ),
+        ),
+        notes,
+    )
+
+
+def full_bisection(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
+    """No tier is oversubscribed."""
+    return _count(size, counting, 1.0, 1.0)
+
+
+def oversubscribed_at_racks(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
+    """Rack switches have fewer uplinks, so there are fewer switches of both tiers above."""
+    return _count(size, counting, size.oversubscription, 1.0)
+
+
+def oversubscribed_at_aggregation(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
+    """Aggregation switches have fewer uplinks, so there are fewer cores."""
+    return _count(size, counting, 1.0, size.oversubscription)
