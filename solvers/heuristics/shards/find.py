@@ -23,7 +23,7 @@ from formulations.shard_classes import (
     planes_of,
     shard_of,
 )
-from solvers.heuristics.shards.backtrack import seat_ranks
+from solvers.heuristics.shards.backtrack import bench_of, seat_ranks
 from solvers.heuristics.shards.plane_choices import plane_choices, spans, taken_by
 from solvers.heuristics.shards.regions import best_fit, fill, regions_of
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, shape_faults
@@ -192,17 +192,18 @@ def _spread(
     rng = np.random.default_rng(seed)
     choices, complete = plane_choices(classes, parts, counts, rng, tries)
     fullest = np.argsort(-counts, kind="stable")
+    bench = bench_of(classes, parts, counts)
     nodes = SEATS + SEATS_PER_RANK * parts.servers
     open_choices = []
     for taken in choices:
-        table, proven = seat_ranks(classes, parts, taken, counts, fullest, nodes)
+        table, proven = seat_ranks(bench, taken, fullest, nodes)
         if table is not None:
             return (table, taken), False
         if not proven:
             open_choices.append(taken)
     for preference in (fullest[::-1].copy(), rng.permutation(classes.classes)):
         for taken in open_choices[:AGAIN]:
-            table, _ = seat_ranks(classes, parts, taken, counts, preference, nodes)
+            table, _ = seat_ranks(bench, taken, preference, nodes)
             if table is not None:
                 return (table, taken), False
     return None, complete and not open_choices
