@@ -64,8 +64,11 @@ def test_circuits_within_blocks_are_cabled() -> None:
     inside = np.array([[1, 2, 3, 0, 5, 6, 7, 4]], dtype=np.int32)
     assert cabling_of(device(OCS_PORT, 4), 8, 1, inside).cabled is True
     found = cabling_of(device(OCS_PORT, 4), 8, 1, rings(8, 2))
-    assert (found.cabled, found.crossing, found.longest) == (False, 4, 4)
-    assert "another order" in found.reason
+    assert (found.cabled, found.crossing, found.longest, found.reordered) == (False, 4, 4, 2)
+    assert "another order, plane by plane, they fit on 2 devices" in found.reason
+    # Rings of 3, 3 and 2 on devices of 4 ports: no two of them share one.
+    three = np.array([[3, 4, 5, 6, 7, 2, 0, 1]], dtype=np.int32)
+    assert cabling_of(device(OCS_PORT, 4), 8, 1, three).reordered == 3
 
 
 @given(
@@ -91,6 +94,8 @@ def test_circuits_of_random_planes(servers: int, ports: int, degree: int, dark: 
         graphs = [nx.Graph([(i, int(row[i])) for i in range(servers) if row[i] >= 0]) for row in switches]
         for graph in graphs:
             graph.add_nodes_from(range(servers))
+        assert (found.reordered is None) == (found.longest is not None and found.longest > ports)
+        assert found.reordered is None or found.reordered >= found.devices_per_plane
         assert found.longest == max(len(part) for graph in graphs for part in nx.connected_components(graph))
 
 

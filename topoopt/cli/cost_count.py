@@ -196,6 +196,7 @@ def _fabric(figures: FabricFigures) -> dict[str, Any]:
             "devices_per_plane": cabling.devices_per_plane,
             "devices": cabling.devices,
             "crossing_circuits": cabling.crossing,
+            "reordered_devices_per_plane": cabling.reordered,
             "cabled": cabling.cabled,
             "reason": cabling.reason,
         }

@@ -31,6 +31,8 @@ class Cabling:
         devices: in all, planes that fit whole sharing one.
         crossing: circuits between servers of different devices; None: the circuits are not known.
         longest: servers of the longest ring or chain of circuits in one plane; None: not known.
+        reordered: devices that hold a plane when each plane is patched in an order of its own (first fit); None: no
+            order helps, or not known.
         cabled: whether all circuits can be set; None: not known, it depends on the topology.
         reason: why not, or why it is not known; empty if all can.
     """
@@ -42,6 +44,7 @@ class Cabling:
     devices: int
     crossing: int | None
     longest: int | None
+    reordered: int | None
     cabled: bool | None
     reason: str
 
@@ -58,43 +61,59 @@ def cabling_of(device: OpticalDevice, servers: int, planes: int, switches: NDArr
     per_plane = int(layer.switch_of.max()) + 1
     devices = devices_needed(servers, planes, device.ports)
     if per_plane == 1:
-        return Cabling(device.name, device.ports, planes, 1, devices, 0, None, True, "")
+        return Cabling(device.name, device.ports, planes, 1, devices, 0, None, 1, True, "")
     too_many = f"{servers} servers take {per_plane} devices of {device.ports} ports ({device.name}) in every plane"
     if switches is None:
         reason = (
             f"{too_many}; a circuit joins ports of one device, so servers patched in order fall into {per_plane} "
             "clusters that no circuit joins"
         )
-        return Cabling(device.name, device.ports, planes, per_plane, devices, None, None, None, reason)
+        return Cabling(device.name, device.ports, planes, per_plane, devices, None, None, None, None, reason)
     rows, tails = np.nonzero((switches >= 0) & (switches != np.arange(servers)))
     heads = switches[rows, tails]
     apart = np.flatnonzero(layer.switch_of[rows, tails] != layer.switch_of[rows, heads])
-    longest = max(_longest(row) for row in switches)
+    hanging = [_hanging(row) for row in switches]
+    longest = max(sizes[0] for sizes in hanging)
+    reordered = max(_packed(sizes, device.ports) for sizes in hanging) if longest <= device.ports else None
     reason = ""
     if len(apart):
         named = ", ".join(f"plane {rows[i]}: {tails[i]} to {heads[i]}" for i in apart[:SHOWN])
         more = f" and {len(apart) - SHOWN} more" if len(apart) > SHOWN else ""
         hope = (
             f"no order of the servers helps: {longest} of them hang together in one plane"
-            if longest > device.ports
-            else f"patched in another order they may fit: no more than {longest} hang together in any plane"
+            if reordered is None
+            else f"patched in another order, plane by plane, they fit on {reordered} devices a plane"
         )
         reason = f"{too_many}; {len(apart)} circuits join servers of different devices ({named}{more}); {hope}"
-    return Cabling(device.name, device.ports, planes, per_plane, devices, len(apart), longest, not len(apart), reason)
+    return Cabling(
+        device.name, device.ports, planes, per_plane, devices, len(apart), longest, reordered, not len(apart), reason
+    )
 
 
-def _longest(row: NDArray[np.int32]) -> int:
-    """Servers of the longest ring or chain of a partial permutation."""
+def _hanging(row: NDArray[np.int32]) -> list[int]:
+    """Servers of each ring or chain of a partial permutation, largest first."""
     n = len(row)
     target = row.tolist()
     sent_to = np.zeros(n, dtype=bool)
     sent_to[row[row >= 0]] = True
     seen = [False] * n
-    longest = 0
+    sizes = []
     for first in (*np.flatnonzero(~sent_to).tolist(), *range(n)):  # chains from their starts, then rings
         length, server = 0, first
         while server >= 0 and not seen[server]:
             seen[server] = True
             length, server = length + 1, target[server]
-        longest = max(longest, length)
-    return longest
+        sizes.append(length)
+    return sorted(filter(None, sizes), reverse=True)
+
+
+def _packed(sizes: list[int], ports: int) -> int:
+    """Devices that hold all of them whole: first fit, largest first."""
+    free: list[int] = []
+    for size in sizes:
+        place = next((place for place, left in enumerate(free) if left >= size), None)
+        if place is None:
+            free.append(ports - size)
+        else:
+            free[place] -= size
+    return len(free)
