@@ -22,9 +22,9 @@ def solve(
     method: Annotated[
         str | None,
         typer.Option(
-            help="auto, alternating, fixed-topology, data-parallel, topology-search or exact-topology; "
+            help="auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology or robust; "
             "for kind routing auto, simplex, ipx, pdlp, ...; "
-            "for kind topology auto, exact, milp, enumerate, circulant, portfolio, totient, ..."
+            "for kind topology auto, exact, milp, enumerate, circulant, portfolio, robust, totient, ..."
         ),
     ] = None,
     prices: Annotated[

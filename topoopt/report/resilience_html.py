@@ -105,7 +105,7 @@ def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
     if len(result.links) < 2:
         return {"topology": "", "families": (), "uses": (), "first": "use", "use_name": "", "facts": ()}
     heat, by_arc, most = _heat(result, topology)
-    links = find_links(topology)
+    links = tuple(link for link in find_links(topology) if by_arc.keys() & set(link.arcs))  # those evaluated
 
     def arc_text(arc: int) -> str:
         outcome = by_arc.get(arc)

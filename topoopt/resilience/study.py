@@ -187,6 +187,7 @@ class _Study:
             if self.stop.reason() is not None:
                 break
             found.append(self.subject.evaluator.outcome(failure))
+            self._check(failure)  # here, so that a time limit counts it
             self.progress(phase, 1)
         return tuple(found)
 
