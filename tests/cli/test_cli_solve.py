@@ -131,7 +131,7 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]
     problem = result.json["problems"][0]
     assert (problem["file"], problem["line"]) == (str(instance), line)
-    names = "auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology, joint, robust"
+    names = "auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology, robust, joint"
     assert problem["allowed"] == names
     assert run("validate", instance).code == 2
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--method", "magic", "--json")
