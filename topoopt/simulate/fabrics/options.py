@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +29,8 @@ class FabricOptions:
         fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
             costs as much as the direct-connect network (`prices.py`).
         oversubscription: downlink over uplink bandwidth of the top-of-rack switches of the fat-tree, at least 1.
+        pairs: int64[m], ordered pairs of servers (source * n + target), ascending and distinct, that need a route;
+            None: all. A fabric may route more.
 
     Raises:
         InputError: a rate is not positive and finite, or the oversubscription is not in [1, inf).
@@ -38,6 +40,7 @@ class FabricOptions:
     nic_gbps: float | None = None
     fat_tree_gbps: float | None = None
     oversubscription: float = 1.0
+    pairs: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         problems = [
@@ -104,3 +107,11 @@ def server_pairs(servers: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     source, target = np.divmod(np.arange(servers * servers, dtype=np.int32), servers)
     apart = source != target
     return source[apart].astype(np.int32), target[apart].astype(np.int32)
+
+
+def routed_pairs(servers: int, options: FabricOptions) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Sources and targets of the pairs that need a route, sorted."""
+    if options.pairs is None:
+        return server_pairs(servers)
+    source, target = np.divmod(options.pairs, servers)
+    return source.astype(np.int32), target.astype(np.int32)
