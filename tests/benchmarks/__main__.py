@@ -15,6 +15,7 @@ from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_studies import study_figures
+from tests.benchmarks.bench_together import together_figures
 from tests.benchmarks.bench_topology import topology_figures
 from tests.benchmarks.bench_topology_search import topology_search_figures
 
@@ -29,6 +30,7 @@ def main(arguments: list[str]) -> int:
         "studies": study_figures,
         "topology-search": topology_search_figures,
         "hierarchical": hierarchical_figures,
+        "together": together_figures,
     }
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")
