@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers.heuristics.baselines import FabricSearch, compare_fabrics
+from solvers.heuristics.baselines import compare_fabrics
 from solvers.heuristics.loop import LoopResult, Progress
 from solvers.methods import METHODS, default_budget, run_method
-from solvers.stop import Stop, stop_on_signals
+from solvers.stop import stop_on_signals
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.plan import Plan
@@ -15,10 +15,11 @@ from topoopt.core.solution import Baseline, Bound, CheckResult, Evaluation, Obje
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
+from topoopt.fabric_comparison import fabric_problems, fabric_search
 from topoopt.io.documents import parse_document
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.evaluate import evaluate
-from topoopt.simulate.fabrics import FabricOptions, direct_connect_network
+from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.hops import diameter_and_mean_hops
 from topoopt.simulate.lower import build_task_graph
 from topoopt.strategy_bound import prove_bound
@@ -55,6 +56,7 @@ def solve(
         method=instance.search.method if method is None else method,
     )
     problems = search_problems(search, instance.source if method is None else "")
+    problems += fabric_problems(instance)
     if problems:
         raise InputError(problems)
     proposals = default_budget(instance.cluster, instance.workload) if search.budget is None else search.budget
@@ -68,7 +70,10 @@ def solve(
             stop=stop,
             progress=progress,
         )
-        others = _baselines(instance, result.plan, proposals // 20, search.seed, stop) if baselines else ()
+        others: tuple[tuple[Baseline, ...], tuple[str, ...]] = ((), ())
+        if baselines:
+            asked = fabric_search(instance, proposals // 20, search.seed)
+            others = compare_fabrics(instance.cluster, instance.workload, [result.plan.strategy], asked, stop)
         # Still inside: Ctrl-C after the search must not lose the plan.
         bounds = instance_bounds(instance.cluster, instance.workload)
         quick = stop.reason() is not None
@@ -118,20 +123,10 @@ def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -
     return evaluate(graph, network, model)
 
 
-def _baselines(instance: CoOptimisation, plan: Plan, proposals: int, seed: int, stop: Stop) -> tuple[Baseline, ...]:
-    options = FabricOptions(
-        seed=seed,
-        fat_tree_gbps=instance.baselines.fat_tree_gbps,
-        oversubscription=instance.baselines.fat_tree_oversubscription,
-    )
-    search = FabricSearch(proposals, seed, options)
-    return compare_fabrics(instance.cluster, instance.workload, [plan.strategy], search, stop)
-
-
 def _assemble(
     instance: CoOptimisation,
     result: LoopResult,
-    baselines: tuple[Baseline, ...],
+    others: tuple[tuple[Baseline, ...], tuple[str, ...]],
     bounds: tuple[Bound, ...],
     *,
     quick: bool,
@@ -163,11 +158,11 @@ def _assemble(
         diameter=diameter,
         mean_hops=mean_hops,
         diameter_bound=cluster.degree * cluster.servers ** (1 / cluster.degree),
-        baselines=baselines,
+        baselines=others[0],
         convergence=result.convergence,
         instance_sha256=instance.sha256,
         versions=versions(),
-        notes=(*instance.notes, *result.notes),
+        notes=(*instance.notes, *result.notes, *others[1]),
         certificate=certificate,
     )
 

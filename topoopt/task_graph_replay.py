@@ -66,7 +66,7 @@ def replay(
     Args:
         source: a FlexNet task graph file or its path, or a task graph (which needs `link_gbps` and a switched fabric).
         fabric: a name in `REPLAY_FABRICS`.
-        link_gbps: rate of one interface, Gbit/s: the one NIC of a server on the ideal switch, one link of the
+        link_gbps: rate of one interface, Gbit/s: the one NIC of a server on a switched fabric, one link of the
             direct-connect topology. None: the rate in the file.
         time_model: a name in `TIME_MODELS`.
 
@@ -102,9 +102,14 @@ def _cluster(servers: int, degree: int, link_gbps: float) -> Cluster:
     return Cluster(servers=servers, gpus_per_server=1, degree=degree, link_gbps=link_gbps)
 
 
-def _ideal_switch(source: FlexnetFile | TaskGraph, link_gbps: float) -> Network:
-    graph = source if isinstance(source, TaskGraph) else source.graph
-    return FABRICS["ideal-switch"](_cluster(graph.servers, 1, link_gbps), graph.groups, FabricOptions())
+def _switched(name: str) -> Callable[[FlexnetFile | TaskGraph, float], Network]:
+    """A switched fabric of the table, each server on one NIC of the given rate."""
+
+    def build(source: FlexnetFile | TaskGraph, link_gbps: float) -> Network:
+        graph = source if isinstance(source, TaskGraph) else source.graph
+        return FABRICS[name].build(_cluster(graph.servers, 1, link_gbps), graph.groups, FabricOptions())
+
+    return build
 
 
 def _direct_connect(source: FlexnetFile | TaskGraph, link_gbps: float) -> Network:
@@ -116,7 +121,9 @@ def _direct_connect(source: FlexnetFile | TaskGraph, link_gbps: float) -> Networ
 
 
 REPLAY_FABRICS: Mapping[str, Callable[[FlexnetFile | TaskGraph, float], Network]] = {
-    "ideal-switch": _ideal_switch,
+    "ideal-switch": _switched("ideal-switch"),
+    "full-fat-tree": _switched("full-fat-tree"),
+    "oversubscribed-fat-tree": _switched("oversubscribed-fat-tree"),
     "direct-connect": _direct_connect,
 }
 """Fabrics a task graph can be replayed on."""

@@ -31,6 +31,15 @@ class FabricJob:
     strategies: tuple[Strategy, ...]
 
 
+@dataclass(frozen=True)
+class FoundStrategy:
+    """The best strategy found, its iteration time by `rounds`, and how many were proposed."""
+
+    strategy: Strategy
+    iteration_time_ms: float
+    proposals: int
+
+
 def fabric_job(cluster: Cluster, workload: Workload, found: Sequence[Strategy]) -> FabricJob:
     """The strategies are those found before, then the starting ones; if none fits into memory, the first alone."""
     arrays, capacity = workload_arrays(cluster, workload), memory_capacity(cluster)
@@ -40,10 +49,8 @@ def fabric_job(cluster: Cluster, workload: Workload, found: Sequence[Strategy]) 
     return FabricJob(cluster, workload, arrays, graph_shape(workload), capacity, chosen)
 
 
-def search_strategy(
-    job: FabricJob, network: Network, *, proposals: int, seed: int, stop: Stop
-) -> tuple[Strategy, float]:
-    """The best strategy found, and its iteration time by `rounds`, ms.
+def search_strategy(job: FabricJob, network: Network, *, proposals: int, seed: int, stop: Stop) -> FoundStrategy:
+    """Search on one network.
 
     All strategies of the job are simulated, and the best is annealed; once `stop` says so, only the first is tried.
 
@@ -65,4 +72,6 @@ def search_strategy(
     settings = AnnealSettings(proposals)
     arrays = network_arrays(network)
     result = anneal(job.arrays, arrays, job.shape, start, settings, capacity=job.capacity, seed=seed, stop=stop)
-    return (result.strategy, result.iteration_time_ms) if result.iteration_time_ms < time_ms else (start, time_ms)
+    if result.iteration_time_ms < time_ms:
+        return FoundStrategy(result.strategy, result.iteration_time_ms, result.proposals)
+    return FoundStrategy(start, time_ms, result.proposals)

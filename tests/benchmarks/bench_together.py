@@ -48,7 +48,7 @@ def together_figures() -> list[Figure]:
 
     def run(model: str) -> list[float]:
         options = fabric_options(choice, draw.routes_seed)
-        times = simulate_together(jobs, full.cluster, FABRICS[choice.fabric], options, model)
+        times = simulate_together(jobs, full.cluster, FABRICS[choice.fabric].build, options, model)
         return [float(time_ms) for time_ms in times]
 
     if not np.array_equal(run("fluid"), solution.runs[0].times_ms[FAT_TREE]):

@@ -7,6 +7,7 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
+from fabric_cases import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from topoopt.simulate.fabrics.fat_tree import fat_tree_arity
 from topoopt.simulate.fabrics.prices import fat_tree_cost_usd, interface_cost_usd
 from topoopt.simulate.fabrics.random_regular import random_regular_links
 from topoopt.simulate.network import Network
+from topoopt.verify.findings import Violation
+from topoopt.verify.network import check_network
 
 GBPS = 125_000.0
 
@@ -38,6 +41,21 @@ def pair_path(network: Network, source: int, target: int) -> list[int]:
     return [int(ends[0, 0]), *(int(v) for v in ends[:, 1])]
 
 
+def violations(
+    fabric: str, mine: Cluster, groups: tuple[tuple[int, ...], ...], options: FabricOptions
+) -> tuple[Violation, ...]:
+    """What the independent checker says about a fabric."""
+    line = FABRICS[fabric]
+    return check_network(
+        line.build(mine, groups, options),
+        servers=mine.servers,
+        groups=groups,
+        server_bytes_per_ms=line.server_gbps(mine, options) * GBPS,
+        interface_bytes_per_ms=mine.link_gbps * GBPS if line.kind == "direct" else None,
+        both_ways=fabric != "generalized-kautz",
+    )
+
+
 def all_paths(network: Network) -> dict[tuple[int, int], list[int]]:
     """Node paths of all pairs."""
     n = network.servers
@@ -51,39 +69,47 @@ def ring_senders(network: Network, ring: int) -> list[int]:
 
 
 @pytest.mark.parametrize("fabric", FABRICS)
-@given(servers=st.integers(2, 12), degree=st.integers(2, 6), seed=st.integers(0, 99))
+@given(data=st.data(), seed=st.integers(0, 99))
 @settings(max_examples=15, deadline=None)
-def test_every_fabric_joins_every_pair_and_rings_every_group(fabric: str, servers: int, degree: int, seed: int) -> None:
-    """Each pair has one loop-free path of existing links, each group one ring over all its members."""
-    groups = (tuple(range(servers)), tuple(range(servers - 1, -1, -1))) + (((0, 2),) if servers > 2 else ())
-    network = FABRICS[fabric](cluster(servers, degree), groups, FabricOptions(seed=seed))
+def test_every_fabric_joins_every_pair_and_rings_every_group(fabric: str, data: st.DataObject, seed: int) -> None:
+    """Each pair has one loop-free path of existing links, each group rings over all its members; the checker agrees."""
+    mine = data.draw(clusters(fabric))
+    n = mine.servers
+    groups = (tuple(range(n)), *(((0, 2),) if n > 2 else ()))
+    options = FabricOptions(seed=seed)
+    network = FABRICS[fabric].build(mine, groups, options)
     for (source, target), path in all_paths(network).items():
         assert (path[0], path[-1]) == (source, target)
         assert len(set(path)) == len(path)
     assert network.groups == groups
-    assert network.ring_share.tolist() == [1.0] * len(groups)
-    for ring, group in enumerate(groups):
-        order = ring_senders(network, ring)
-        assert sorted(order) == sorted(group) if fabric == "random-regular" else order == list(group)
+    listed = fabric in {"ideal-switch", "fat-tree", "full-fat-tree", "oversubscribed-fat-tree"}
+    for place, group in enumerate(groups):
+        rings = range(network.group_ptr[place], network.group_ptr[place + 1])
+        assert network.ring_share[rings.start : rings.stop].sum() == pytest.approx(1.0)
+        for ring in rings:
+            order = ring_senders(network, ring)
+            assert order == list(group) if listed else sorted(order) == sorted(group)
     assert (network.link_rate > 0).all()
+    assert FABRICS[fabric].describe(mine, options)
+    assert violations(fabric, mine, groups, options) == ()
 
 
 def test_same_seed_same_network() -> None:
     """The same seed gives the same bytes, another seed other paths on fabrics that draw."""
     for name in ("fat-tree", "random-regular"):
-        one, two, other = (FABRICS[name](cluster(16), (), FabricOptions(seed=s)) for s in (5, 5, 6))
+        one, two, other = (FABRICS[name].build(cluster(16), (), FabricOptions(seed=s)) for s in (5, 5, 6))
         assert one.path_link.tobytes() == two.path_link.tobytes()
         assert one.path_link.tobytes() != other.path_link.tobytes()
 
 
 def test_ideal_switch_gives_each_server_all_its_interfaces() -> None:
     """One link up and one down per server, of d B; two hops for every pair; 4.8 to 5.1 us a ring round."""
-    network = FABRICS["ideal-switch"](cluster(16, 4, 100.0), (tuple(range(16)),), FabricOptions())
+    network = FABRICS["ideal-switch"].build(cluster(16, 4, 100.0), (tuple(range(16)),), FabricOptions())
     assert network.links == 32
     assert set(network.link_rate) == {400 * GBPS}
     assert {tuple(path[1:-1]) for path in all_paths(network).values()} == {(16,)}
     assert 0.0048 <= network.ring_round_latency_ms <= 0.0051
-    slower = FABRICS["ideal-switch"](cluster(16), (), FabricOptions(nic_gbps=25.0))
+    slower = FABRICS["ideal-switch"].build(cluster(16), (), FabricOptions(nic_gbps=25.0))
     assert set(slower.link_rate) == {25 * GBPS}
 
 
@@ -95,7 +121,7 @@ def test_fat_tree_arity(servers: int, arity: int) -> None:
 
 def test_fat_tree_is_the_textbook_one() -> None:
     """k = 4: 16 hosts, 8 + 8 + 4 switches, 48 cables; 2, 4 or 6 hops by rack and pod; 16.0 us a ring round."""
-    network = FABRICS["fat-tree"](cluster(16), (), FabricOptions(fat_tree_gbps=50.0))
+    network = FABRICS["fat-tree"].build(cluster(16), (), FabricOptions(fat_tree_gbps=50.0))
     cables = {frozenset(map(int, ends)) for ends in network.link_ends}
     assert (network.links, len(cables)) == (96, 48)
     assert network.link_ends.max() == 16 + 8 + 8 + 4 - 1
@@ -109,7 +135,7 @@ def test_fat_tree_is_the_textbook_one() -> None:
 
 def test_fat_tree_spreads_pairs_over_its_cores() -> None:
     """ECMP at 54 servers: each of the 9 cores carries about a ninth of the pairs of different pods."""
-    network = FABRICS["fat-tree"](cluster(54), (), FabricOptions(seed=1))
+    network = FABRICS["fat-tree"].build(cluster(54), (), FabricOptions(seed=1))
     first_core = 54 + 18 + 18
     cores = [path[3] for path in all_paths(network).values() if len(path) == 7]
     share = np.bincount(np.array(cores) - first_core, minlength=9) / len(cores)
@@ -120,7 +146,7 @@ def test_fat_tree_spreads_pairs_over_its_cores() -> None:
 
 def test_oversubscription_slows_the_rack_uplinks_only() -> None:
     """At 3:1 the links between racks and aggregation have a third of the rate; NICs and cores are untouched."""
-    network = FABRICS["fat-tree"](cluster(16), (), FabricOptions(fat_tree_gbps=60.0, oversubscription=3.0))
+    network = FABRICS["fat-tree"].build(cluster(16), (), FabricOptions(fat_tree_gbps=60.0, oversubscription=3.0))
     for (tail, head), rate in zip(network.link_ends.tolist(), network.link_rate, strict=True):
         low, high = min(tail, head), max(tail, head)
         at_rack = 16 <= low < 24 <= high < 32
@@ -129,7 +155,7 @@ def test_oversubscription_slows_the_rack_uplinks_only() -> None:
 
 def test_fat_tree_takes_the_cost_equivalent_rate_by_default() -> None:
     """Without a rate, the NIC is what the budget of the direct-connect network buys."""
-    network = FABRICS["fat-tree"](cluster(16, 4, 100.0), (), FabricOptions())
+    network = FABRICS["fat-tree"].build(cluster(16, 4, 100.0), (), FabricOptions())
     assert network.link_rate.max() == pytest.approx(cost_equivalent_fat_tree_gbps(4, 100.0) * GBPS)
 
 
@@ -182,7 +208,7 @@ def test_random_regular_paths_are_shortest_and_balanced(seed: int) -> None:
 
     The latter is the edge betweenness; with one path a pair, loads are whole numbers and may be a little higher.
     """
-    network = FABRICS["random-regular"](cluster(20, 4), (), FabricOptions(seed=seed))
+    network = FABRICS["random-regular"].build(cluster(20, 4), (), FabricOptions(seed=seed))
     graph = nx.Graph(network.link_ends.tolist())
     shortest = dict(nx.all_pairs_shortest_path_length(graph))
     for (i, j), path in all_paths(network).items():
@@ -193,7 +219,7 @@ def test_random_regular_paths_are_shortest_and_balanced(seed: int) -> None:
 
 def test_random_regular_parallel_links_add_up() -> None:
     """Four servers with eight interfaces at 10 Gbit/s: 80 Gbit/s leave each, over a complete graph."""
-    network = FABRICS["random-regular"](cluster(4, 8, 10.0), (), FabricOptions())
+    network = FABRICS["random-regular"].build(cluster(4, 8, 10.0), (), FabricOptions())
     assert network.links == 12
     sent = np.bincount(network.link_ends[:, 0], weights=network.link_rate)
     assert sent.tolist() == [80 * GBPS] * 4
@@ -202,16 +228,16 @@ def test_random_regular_parallel_links_add_up() -> None:
 def test_random_regular_round_costs_its_hops() -> None:
     """On a complete graph a ring round costs that of a direct link; on a cycle the tour keeps to it."""
     whole = tuple(range(6))
-    assert FABRICS["random-regular"](cluster(6, 5), (whole,), FabricOptions()).ring_round_latency_ms == pytest.approx(
-        0.0021
-    )
+    assert FABRICS["random-regular"].build(
+        cluster(6, 5), (whole,), FabricOptions()
+    ).ring_round_latency_ms == pytest.approx(0.0021)
     # With two interfaces the graph is one cycle, and the tour follows it.
-    cycle = FABRICS["random-regular"](cluster(6, 2), (whole,), FabricOptions(seed=3))
+    cycle = FABRICS["random-regular"].build(cluster(6, 2), (whole,), FabricOptions(seed=3))
     assert cycle.ring_round_latency_ms == pytest.approx(0.0021)
     # Opposite servers of that cycle are three links apart, there and back.
     order = ring_senders(cycle, 0)
     ends = (order[0], order[3])
-    apart = FABRICS["random-regular"](cluster(6, 2), (ends,), FabricOptions(seed=3))
+    apart = FABRICS["random-regular"].build(cluster(6, 2), (ends,), FabricOptions(seed=3))
     assert apart.ring_round_latency_ms == pytest.approx(3 * 0.0021)
 
 
@@ -274,9 +300,9 @@ def test_direct_connect_refuses_a_route_over_a_missing_link() -> None:
 @given(servers=st.integers(3, 14), degree=st.integers(2, 4), seed=st.integers(0, 99))
 def test_rings_of_the_random_graph_are_tours(servers: int, degree: int, seed: int) -> None:
     """The tour visits every member once and crosses between n links and n diameters."""
-    from topoopt.simulate.fabrics.random_regular import short_tour
+    from topoopt.simulate.fabrics.direct_graph import short_tour
 
-    network = FABRICS["random-regular"](cluster(servers, degree), (), FabricOptions(seed=seed))
+    network = FABRICS["random-regular"].build(cluster(servers, degree), (), FabricOptions(seed=seed))
     hops = np.zeros((servers, servers), dtype=np.int64)
     for (source, target), path in all_paths(network).items():
         hops[source, target] = len(path) - 1
@@ -294,6 +320,6 @@ def test_rings_of_the_random_graph_are_tours(servers: int, degree: int, seed: in
 def test_full_fat_tree_has_the_bandwidth_of_all_interfaces() -> None:
     """Its NICs are as fast as those of the ideal switch, whatever rate or oversubscription the other fat-tree has."""
     options = FabricOptions(fat_tree_gbps=7.0, oversubscription=4.0)
-    network = FABRICS["full-fat-tree"](cluster(16, 4, 25.0), (), options)
-    ideal = FABRICS["ideal-switch"](cluster(16, 4, 25.0), (), options)
+    network = FABRICS["full-fat-tree"].build(cluster(16, 4, 25.0), (), options)
+    ideal = FABRICS["ideal-switch"].build(cluster(16, 4, 25.0), (), options)
     assert set(network.link_rate) == set(ideal.link_rate)

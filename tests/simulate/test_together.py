@@ -167,7 +167,9 @@ def placed(seed: int, jobs: Sequence[TaskGraph]) -> list[PlacedJob]:
 
 
 @pytest.mark.parametrize("model", ["fluid", "rounds"])
-@pytest.mark.parametrize("fabric", [*FABRICS])
+@pytest.mark.parametrize(
+    "fabric", ["ideal-switch", "fat-tree", "oversubscribed-fat-tree", "torus-2d", "random-regular"]
+)
 def test_an_idle_job_changes_nothing(fabric: str, model: str) -> None:
     """A job that only computes, or none at all, leaves the others' times alone, on every fabric."""
     busy = placed(3, [ring_job(6, 40_000_000), all_to_all(6, 2_000_000), ring_job(4, 30_000_000)])
@@ -175,8 +177,8 @@ def test_an_idle_job_changes_nothing(fabric: str, model: str) -> None:
     free = tuple(server for server in range(54) if server not in taken)[:3]
     idle = cases.graph_of(3, [(FORWARD, server, -1, -1, 0.5, 0) for server in range(3)], set())
     options = FabricOptions(seed=5)
-    without = simulate_together(busy, CLUSTER, FABRICS[fabric], options, model)
-    beside_idle = simulate_together([*busy, PlacedJob(idle, free)], CLUSTER, FABRICS[fabric], options, model)
+    without = simulate_together(busy, CLUSTER, FABRICS[fabric].build, options, model)
+    beside_idle = simulate_together([*busy, PlacedJob(idle, free)], CLUSTER, FABRICS[fabric].build, options, model)
     assert beside_idle[:3].tolist() == pytest.approx(without.tolist(), rel=1e-9)
     assert beside_idle[3] == pytest.approx(0.5)
 
@@ -188,8 +190,8 @@ def test_an_ideal_switch_is_never_slower_than_the_fat_tree_of_its_rate(seed: int
         seed, [ring_job(8, 50_000_000), all_to_all(8, 3_000_000), ring_job(8, 20_000_000), ring_job(9, 10**7)]
     )
     options = FabricOptions(seed=seed)
-    ideal = simulate_together(jobs, CLUSTER, FABRICS["ideal-switch"], options, "fluid")
-    tree = simulate_together(jobs, CLUSTER, FABRICS["full-fat-tree"], options, "fluid")
+    ideal = simulate_together(jobs, CLUSTER, FABRICS["ideal-switch"].build, options, "fluid")
+    tree = simulate_together(jobs, CLUSTER, FABRICS["full-fat-tree"].build, options, "fluid")
     # The fat-tree has a higher fixed cost of ring rounds and more hops, too.
     assert (tree >= ideal * (1 - 1e-9)).all()
 
@@ -197,9 +199,9 @@ def test_an_ideal_switch_is_never_slower_than_the_fat_tree_of_its_rate(seed: int
 def test_jobs_on_an_ideal_switch_do_not_touch() -> None:
     """Every server has its link to itself, so each job takes the time it takes alone."""
     jobs = placed(1, [ring_job(8, 50_000_000), all_to_all(8, 3_000_000), ring_job(5, 20_000_000)])
-    together = simulate_together(jobs, CLUSTER, FABRICS["ideal-switch"], FabricOptions(), "fluid")
+    together = simulate_together(jobs, CLUSTER, FABRICS["ideal-switch"].build, FabricOptions(), "fluid")
     for job, time in zip(jobs, together, strict=True):
-        alone = simulate_together([job], CLUSTER, FABRICS["ideal-switch"], FabricOptions(), "fluid")
+        alone = simulate_together([job], CLUSTER, FABRICS["ideal-switch"].build, FabricOptions(), "fluid")
         assert time == pytest.approx(float(alone[0]), rel=1e-9)
 
 
@@ -231,8 +233,8 @@ def test_the_view_of_a_job_is_the_fabric_it_runs_on(fabric: str, model: str) -> 
     options = FabricOptions(seed=2, oversubscription=3.0)
     for graph in (ring_job(6, 40_000_000), all_to_all(6, 2_000_000)):
         job = placed(4, [graph])[0]
-        alone = simulate_together([job], CLUSTER, FABRICS[fabric], options, model)[0]
-        view = job_view(job.servers, CLUSTER, FABRICS[fabric], options)
+        alone = simulate_together([job], CLUSTER, FABRICS[fabric].build, options, model)[0]
+        view = job_view(job.servers, CLUSTER, FABRICS[fabric].build, options)
         seen = fluid_times(graph, view)[1].max() if model == "fluid" else simulate(graph, view).iteration_time_ms
         assert seen == pytest.approx(float(alone), rel=1e-12)
         assert view.links <= 2 * (54 + 2 * 54)
@@ -240,9 +242,9 @@ def test_the_view_of_a_job_is_the_fabric_it_runs_on(fabric: str, model: str) -> 
 
 def test_routes_do_not_depend_on_which_pairs_are_asked_for() -> None:
     """A fat-tree restricted to some pairs has the routes of the whole one."""
-    whole = FABRICS["fat-tree"](CLUSTER, [], FabricOptions(seed=7))
+    whole = FABRICS["fat-tree"].build(CLUSTER, [], FabricOptions(seed=7))
     pairs = np.array([3, 54 * 7 + 40, 54 * 53 + 1], dtype=np.int64)
-    some = FABRICS["fat-tree"](CLUSTER, [], FabricOptions(seed=7, pairs=pairs))
+    some = FABRICS["fat-tree"].build(CLUSTER, [], FabricOptions(seed=7, pairs=pairs))
     assert len(some.path_share) == 3
     for row, pair in enumerate(pairs.tolist()):
         path = int(whole.pair_ptr[pair])

@@ -57,9 +57,9 @@ def instance(**changes: Any) -> dict[str, Any]:
         "loads": [1, 4],
         "repetitions": 2,
         "fabrics": [
-            {"fabric": "direct-connect"},
+            "direct-connect",
             {"fabric": "fat-tree"},
-            {"name": "slow-tree", "fabric": "fat-tree", "nic_gbps": 100, "oversubscription": 2},
+            {"label": "slow-tree", "fabric": "fat-tree", "nic_gbps": 100, "oversubscription": 2},
             {"fabric": "ideal-switch"},
         ],
         "search": {"budget": 40, "seed": 1},

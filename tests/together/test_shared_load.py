@@ -129,7 +129,7 @@ def test_the_small_experiment_is_right() -> None:
                 jobs.append(PlacedJob(build_task_graph(job.cluster, job.workload, strategy), servers))
             draw = draw_jobs(problem, run.load, run.repetition, 1)
             options = fabric_options(choice, draw.routes_seed)
-            times = simulate_together(jobs, problem.cluster, FABRICS[choice.fabric], options, "fluid")
+            times = simulate_together(jobs, problem.cluster, FABRICS[choice.fabric].build, options, "fluid")
             assert run.times_ms[place] == tuple(times.tolist())
 
 

@@ -153,5 +153,10 @@ def test_the_shipped_instances_are_right() -> None:
     assert shares == {"dlrm": 0.35, "bert": 0.4225, "candle": 0.20475, "vgg": 0.02275}
     assert problem.loads == (5, 10, 15, 20, 27)
     assert {one.servers for one in problem.classes} == {16}
-    assert [each.fabric for each in problem.fabrics] == ["direct-connect", "fat-tree", "fat-tree", "ideal-switch"]
+    assert [each.fabric for each in problem.fabrics] == [
+        "direct-connect",
+        "fat-tree",
+        "oversubscribed-fat-tree",
+        "ideal-switch",
+    ]
     assert all(one.job.cluster.degree == 8 for one in problem.classes)

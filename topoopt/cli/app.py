@@ -15,6 +15,7 @@ from topoopt.cli import (
     dump_model,
     explain,
     export,
+    fabrics,
     files,
     imports,
     replay,
@@ -65,6 +66,7 @@ app.command("schema")(files.schema)
 app.command("dump-model")(dump_model.dump_model)
 app.command("explain")(explain.explain)
 app.command("export")(export.export)
+app.command("fabrics")(fabrics.fabrics)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.cli.output import JsonOption, Output
-from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
+from topoopt.cli.progress import counting_bar
+from topoopt.cli.targets import require_targets
+from topoopt.core.errors import CheckError, TopooptError
 from topoopt.core.status import StopReason
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ COLUMNS = (
     "file", "instance", "kind", "method", "seed", "outcome", "stopped_by", "objective", "value", "unit", "theta",
     "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked", "wall_s",
 )  # fmt: skip
-
-PLOTS = (".html", ".svg")
 
 
 def compare(
@@ -55,7 +54,7 @@ def compare(
         from topoopt.cli.compare_table import show_comparison
         from topoopt.core.comparison import compared
 
-        _require_targets(csv_file, plot)
+        require_targets(csv_file, plot)
         starts = starts_of(entrants_of(instances), methods, seeds, time_limit, budget)
         runs, interrupted = _made(starts, output)
         with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
@@ -75,38 +74,12 @@ def compare(
     output.run(command)
 
 
-def _require_targets(csv_file: Path | None, plot: Path | None) -> None:
-    """Refuse files that cannot be written before minutes are spent on what should go there.
-
-    Raises:
-        InputError: no folder to write to, a folder of that name, a plot of unknown format, one file for both.
-    """
-    problems = []
-    for option, file in (("--csv", csv_file), ("--plot", plot)):
-        if file is not None and (file.is_dir() or not file.parent.is_dir()):
-            problems.append(Problem("cannot be written", path=option, value=str(file), allowed="a file in a folder"))
-    if plot is not None and plot.suffix.lower() not in PLOTS:
-        problems.append(Problem("unknown format", path="--plot", value=str(plot), allowed=", ".join(PLOTS)))
-    if plot is not None and plot == csv_file:
-        problems.append(Problem("the same file as --csv", path="--plot", value=str(plot)))
-    if problems:
-        raise InputError(problems)
-
-
 def _made(starts: Sequence[Start], output: Output) -> tuple[list[Run], bool]:
     """The runs, up to the first that Ctrl-C ended, and whether it did; a run that still found something is kept."""
     from topoopt.cli.compare_runs import run_of
 
     runs: list[Run] = []
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=output.errors,
-        transient=True,
-        disable=not output.errors.is_terminal,
-    )
+    bar = counting_bar(output)
     with bar:
         task = bar.add_task("compare", total=len(starts))
         try:

@@ -15,7 +15,7 @@ from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.cli.kinds import Contest, KindCommands, Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
-from topoopt.core.instance import CoOptimisation
+from topoopt.core.instance import DEFAULT_FABRICS, CoOptimisation
 from topoopt.core.solution import Solution
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def solve_job(instance: CoOptimisation, output: Output, out: Path, wishes: Wishe
     except (InfeasibleError, LimitError) as error:
         return output.fail(error, nothing_found(instance, wishes.seed, time.monotonic() - began))
     with stop_on_signals(None) as late:  # what was found is written, however late Ctrl-C comes
-        document = _write(solution, out, time.monotonic() - began)
+        document = _write(instance, solution, out, time.monotonic() - began)
     output.result(document, lambda console: _show(console, solution, out))
     code = exit_code(output, solution.check, solution.stopped_by)
     return INTERRUPTED if solution.check.ok and late.interrupted.is_set() else code
@@ -71,12 +71,11 @@ def _search(instance: CoOptimisation, output: Output, wishes: Wishes) -> Solutio
         )
 
 
-def _write(solution: Solution, out: Path, wall_s: float) -> dict[str, Any]:
+def _write(instance: CoOptimisation, solution: Solution, out: Path, wall_s: float) -> dict[str, Any]:
     from topoopt.io.atomic import make_directory, write_text_atomically
     from topoopt.io.solution_file import write_solution
     from topoopt.report.html import render_html
     from topoopt.report.text import summary_dict
-    from topoopt.simulate.fabrics import FABRICS
 
     report = render_html(solution)
     make_directory(out)
@@ -86,7 +85,7 @@ def _write(solution: Solution, out: Path, wall_s: float) -> dict[str, Any]:
     return {
         **summary,
         # A fabric that cannot be built for the cluster has no time, but its key.
-        "baselines_ms": {**dict.fromkeys(FABRICS), **summary["baselines_ms"]},
+        "baselines_ms": {**dict.fromkeys(each.name for each in instance.baselines.fabrics), **summary["baselines_ms"]},
         "wall_s": round(wall_s, 3),
         "solution": str(out / "solution.json"),
         "report": str(out / "report.html"),
@@ -116,11 +115,16 @@ def _report(solution: Path) -> str:
 
 
 def _search_problems(instance: CoOptimisation) -> list[Problem]:
-    if instance.search.method == "auto":  # the others are known only where the solvers are, which load slowly
-        return []
-    from topoopt.pipeline import search_problems
+    problems: list[Problem] = []
+    if instance.search.method != "auto":  # the others are known only where the solvers are, which load slowly
+        from topoopt.pipeline import search_problems
 
-    return search_problems(instance.search, instance.source)
+        problems += search_problems(instance.search, instance.source)
+    if instance.baselines.fabrics != DEFAULT_FABRICS:
+        from topoopt.fabric_comparison import fabric_problems
+
+        problems += fabric_problems(instance)
+    return problems
 
 
 def _methods(instance: CoOptimisation) -> tuple[str, ...]:

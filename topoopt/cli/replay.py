@@ -13,7 +13,9 @@ from topoopt.cli.output import JsonOption, Output
 
 def replay(
     taskgraph: Annotated[Path, typer.Argument(help="Task graph (.fbuf of the FlexNet search).")],
-    fabric: Annotated[str, typer.Option(help="ideal-switch or direct-connect.")],
+    fabric: Annotated[
+        str, typer.Option(help="ideal-switch, full-fat-tree, oversubscribed-fat-tree or direct-connect.")
+    ],
     link_gbps: Annotated[float | None, typer.Option(help="Gbit/s of one interface; default: as in the file.")] = None,
     time_model: Annotated[str, typer.Option(help="rounds, hop, flexnet or fluid.")] = "rounds",
     as_json: Annotated[bool, JsonOption] = False,

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from topoopt.cli.output import JsonOption, Output
 from topoopt.cli.topology_metrics import metrics
+from topoopt.cli.topology_traffic import traffic
 
 app = typer.Typer(help="Topologies on their own.", no_args_is_help=True)
 
@@ -50,3 +51,4 @@ def totient(
 
 
 app.command("metrics")(metrics)
+app.command("traffic")(traffic)

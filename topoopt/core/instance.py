@@ -26,6 +26,35 @@ class SearchSettings:
 
 
 @dataclass(frozen=True)
+class FabricChoice:
+    """A fabric to compare with; what is None is as the fabric has it by itself.
+
+    Attributes:
+        fabric: name in the table of fabrics.
+        label: what it is called in results; empty: the name of the fabric.
+        nic_gbps: rate of the one NIC of a server on a switched fabric, Gbit/s.
+        oversubscription: downlink over uplink bandwidth, at least 1.
+        layer: switches that are oversubscribed, `rack` or `aggregation`.
+        shape: servers along each axis of a torus.
+    """
+
+    fabric: str
+    label: str = ""
+    nic_gbps: float | None = None
+    oversubscription: float | None = None
+    layer: str | None = None
+    shape: tuple[int, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+        return self.label or self.fabric
+
+
+DEFAULT_FABRICS = tuple(map(FabricChoice, ("ideal-switch", "fat-tree", "full-fat-tree", "random-regular")))
+
+
+@dataclass(frozen=True)
 class BaselineSettings:
     """Fabrics the plan is compared with.
 
@@ -33,10 +62,12 @@ class BaselineSettings:
         fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
             costs as much as the direct-connect network (price table of the TopoOpt paper).
         fat_tree_oversubscription: downlink over uplink bandwidth at the top-of-rack switches, at least 1.
+        fabrics: which, in order.
     """
 
     fat_tree_gbps: float | None = None
     fat_tree_oversubscription: float = 1.0
+    fabrics: tuple[FabricChoice, ...] = DEFAULT_FABRICS
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.instance import CoOptimisation, SearchSettings
+from topoopt.core.instance import CoOptimisation, FabricChoice, SearchSettings
 
 SHARDS = "direct-connect"
 """Name of the fabric on which every job has a topology of its own."""
@@ -46,23 +46,6 @@ class JobClass:
     servers: int
     job: CoOptimisation | None
     times_ms: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class FabricChoice:
-    """A fabric the jobs run on.
-
-    Attributes:
-        name: for tables.
-        fabric: name in the table of fabrics, or `SHARDS`.
-        nic_gbps: rate of the one NIC of a server, Gbit/s; None: as the fabric has it.
-        oversubscription: of the top-of-rack switches, at least 1.
-    """
-
-    name: str
-    fabric: str
-    nic_gbps: float | None = None
-    oversubscription: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,15 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
-from topoopt.core.instance import BaselineSettings, CoOptimisation, SearchSettings
+from topoopt.core.instance import BaselineSettings, CoOptimisation, FabricChoice, SearchSettings
 from topoopt.core.units import GIB
 from topoopt.core.workload import Workload
 from topoopt.io.canonical import canonical_sha256
 from topoopt.io.co_optimisation_schema import (
+    BaselinesFile,
     ClusterFile,
     CoOptimisationFile,
+    FabricFile,
     GraphWorkload,
     ModelWorkload,
     OperatorTimes,
@@ -110,6 +112,25 @@ def _cluster(file: ClusterFile, device: str | None) -> tuple[Cluster, tuple[str,
     return cluster, notes
 
 
+def fabric_choice(file: FabricFile) -> FabricChoice:
+    """A fabric as a file names it."""
+    return FabricChoice(
+        fabric=file.fabric,
+        label=file.label or "",
+        nic_gbps=file.nic_gbps,
+        oversubscription=file.oversubscription,
+        layer=file.layer,
+        shape=None if file.shape is None else tuple(file.shape),
+    )
+
+
+def _baselines(file: BaselinesFile) -> BaselineSettings:
+    settings = BaselineSettings(file.fat_tree_gbps, file.fat_tree_oversubscription)
+    if file.fabrics is None:
+        return settings
+    return dataclasses.replace(settings, fabrics=tuple(map(fabric_choice, file.fabrics)))
+
+
 def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> CostModel:
     if profile is not None:
         return ProfileCosts(profile)
@@ -124,6 +145,8 @@ def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
     document = file.model_dump(mode="json")
     if "gpu_memory_gib" not in file.cluster.model_fields_set:
         del document["cluster"]["gpu_memory_gib"]
+    if file.baselines.fabrics is None:
+        del document["baselines"]["fabrics"]
     if profile is not None:
         document["workload"]["operator_times"]["profile"] = {
             "servers": profile.servers,
@@ -179,7 +202,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 cluster=cluster,
                 workload=workload,
                 search=SearchSettings(**file.search.model_dump()),
-                baselines=BaselineSettings(**file.baselines.model_dump()),
+                baselines=_baselines(file.baselines),
                 source=document.file,
                 sha256=_identity(file, profile),
                 notes=notes,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from topoopt.core.instance import DEFAULT_FABRICS
 from topoopt.io.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
@@ -153,6 +154,26 @@ class SearchFile(FileModel):
     seed: Seed = 0
 
 
+class FabricFile(FileModel):
+    """A fabric to compare with, by its name alone or with settings; one that is null is as the fabric has it."""
+
+    fabric: Label = Field(description="ideal-switch, fat-tree, oversubscribed-fat-tree, torus-2d, hypercube, ...")
+    label: Label | None = Field(None, description="what it is called in results; null: the name of the fabric")
+    nic_gbps: Rate | None = Field(None, description="rate of the one NIC of a server, Gbit/s")
+    oversubscription: float | None = Field(None, ge=1, le=1000, description="downlink over uplink bandwidth")
+    layer: Literal["rack", "aggregation"] | None = Field(None, description="switches that are oversubscribed")
+    shape: Annotated[list[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
+        Field(None, description="servers along each axis of a torus")
+    )
+
+
+def _by_name(value: object) -> object:
+    return {"fabric": value} if isinstance(value, str) else value
+
+
+FabricEntry = Annotated[FabricFile, BeforeValidator(_by_name, json_schema_input_type=FabricFile | str)]
+
+
 class BaselinesFile(FileModel):
     """Fabrics to compare with."""
 
@@ -160,6 +181,10 @@ class BaselinesFile(FileModel):
         default=None, description="rate of a server on the fat-tree; null: that of equal cost"
     )
     fat_tree_oversubscription: float = Field(default=1.0, ge=1, le=1000)
+    fabrics: Annotated[list[FabricEntry], Field(max_length=100)] | None = Field(
+        default=None,
+        description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
+    )
 
 
 class CoOptimisationFile(FileModel):

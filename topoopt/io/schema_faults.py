@@ -68,7 +68,7 @@ def _shape(raw: JsonSchema, part: str | int) -> JsonSchema | None:
     if part.startswith("list["):
         return next((option for option in options if option.get("type") == "array"), None)
     named = (option for option in options if option.get("$ref", "").endswith(f"/{part}"))
-    plain = (option for option in options if option.get("type") == _PLAIN.get(part))
+    plain = (option for option in options if part in _PLAIN and option.get("type") == _PLAIN[part])
     return next(named, next(plain, None))
 
 

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.instance import CoOptimisation, SearchSettings
-from topoopt.core.shared_load import SHARDS, FabricChoice, JobClass, JobPlacement, RankOrder, SharedLoadProblem
+from topoopt.core.shared_load import SHARDS, JobClass, JobPlacement, RankOrder, SharedLoadProblem
 from topoopt.io.canonical import canonical_sha256
-from topoopt.io.co_optimisation import read_co_optimisation
+from topoopt.io.co_optimisation import fabric_choice, read_co_optimisation
 from topoopt.io.documents import Document, parse_document
 from topoopt.io.faults import Fault, Path, value_text
 from topoopt.io.findings import Findings
@@ -50,10 +50,7 @@ def read_shared_load(document: Document) -> SharedLoadProblem:
         classes=tuple(classes),
         loads=tuple(file.loads),
         repetitions=file.repetitions,
-        fabrics=tuple(
-            FabricChoice(each.name or each.fabric, each.fabric, each.nic_gbps, each.oversubscription)
-            for each in file.fabrics
-        ),
+        fabrics=tuple(map(fabric_choice, file.fabrics)),
         placement=JobPlacement(file.placement),
         rank_order=RankOrder(file.rank_order),
         rack_servers=cluster.rack_servers or _fat_tree_rack(cluster.servers),
@@ -89,7 +86,7 @@ def _faults(file: SharedLoadFile) -> list[Fault]:
     faults = []
     for key, names in (
         ("classes", [one.name for one in file.classes]),
-        ("fabrics", [each.name or each.fabric for each in file.fabrics]),
+        ("fabrics", [fabric_choice(each).name for each in file.fabrics]),
     ):
         for place, name in enumerate(names):
             if name in names[:place]:
@@ -104,8 +101,8 @@ def _faults(file: SharedLoadFile) -> list[Fault]:
         if each.fabric == SHARDS:
             faults += [
                 Fault(("fabrics", place, key), "a shard has no such setting", str(getattr(each, key)))
-                for key, standard in (("nic_gbps", None), ("oversubscription", 1.0))
-                if getattr(each, key) != standard
+                for key in ("nic_gbps", "oversubscription", "layer", "shape")
+                if getattr(each, key) is not None
             ]
     for place, one in enumerate(file.classes):
         faults += _class_faults(file, one, ("classes", place))
@@ -121,7 +118,7 @@ def _class_faults(file: SharedLoadFile, one: JobClassFile, where: Path) -> list[
     faults = []
     if one.servers is None:
         faults.append(Fault((*where, "servers"), "missing", allowed="servers of one job"))
-    shared = [each.name or each.fabric for each in file.fabrics if each.fabric != SHARDS]
+    shared = [fabric_choice(each).name for each in file.fabrics if each.fabric != SHARDS]
     if shared:
         message = f"times of a shard say nothing about {', '.join(shared)}"
         faults.append(Fault((*where, "times_ms"), message, allowed=f"file, or {SHARDS} as the only fabric"))

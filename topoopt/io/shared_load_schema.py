@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topoopt.io.co_optimisation_schema import SearchFile
-from topoopt.io.fields import MAX_SERVERS, FileModel, FileName, KindName, LatencyUs, Rate, SchemaVersion
+from topoopt.io.co_optimisation_schema import FabricEntry, SearchFile
+from topoopt.io.fields import MAX_SERVERS, FileModel, FileName, LatencyUs, Rate, SchemaVersion
 
 MAX_CLASSES = 100
 MAX_LOADS = 100
@@ -48,15 +48,6 @@ class JobClassFile(FileModel):
     servers: Servers | None = Field(default=None, description="of one job; beside times_ms only")
 
 
-class FabricFile(FileModel):
-    """A fabric with its settings."""
-
-    name: FileName | None = Field(default=None, description="in tables; default: the fabric's")
-    fabric: KindName = Field(description="direct-connect (a shard for each job), ideal-switch, fat-tree, ...")
-    nic_gbps: Rate | None = Field(default=None, description="rate of the one NIC of a server; null: the fabric's own")
-    oversubscription: float = Field(default=1.0, ge=1, le=1000, description="of the top-of-rack switches")
-
-
 class SharedLoadFile(FileModel):
     """Run a fixed number of jobs together: isolated shards against fabrics they share."""
 
@@ -69,8 +60,8 @@ class SharedLoadFile(FileModel):
         Field(description="numbers of jobs at once")
     )
     repetitions: int = Field(default=5, ge=1, le=MAX_REPETITIONS, description="draws of jobs and servers per load")
-    fabrics: Annotated[list[FabricFile], Field(min_length=1, max_length=MAX_FABRICS)] = Field(
-        description="compared with the first"
+    fabrics: Annotated[list[FabricEntry], Field(min_length=1, max_length=MAX_FABRICS)] = Field(
+        description="direct-connect (a shard for each job) and fabrics that jobs share; compared with the first"
     )
     placement: Literal["random", "rack-local"] = Field(
         default="random", description="any servers, or consecutive ones of racks in random order"

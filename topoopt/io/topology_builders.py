@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.regular_graphs import kautz_arcs, torus_steps
 
 Arcs = NDArray[np.int64]
 """int64[m, 2], rows (tail, head), one for each unit link and direction; repeated rows are parallel links."""
@@ -63,13 +65,10 @@ def circulant(p: Parameters) -> Arcs:
 
 def torus(p: Parameters) -> Arcs:
     """Grid with wrap-around links, servers numbered with the last axis fastest; an axis of two has a single link."""
-    place = np.indices(p.dims).reshape(len(p.dims), -1)
-    here = np.ravel_multi_index(tuple(place), p.dims).astype(np.int64)
+    here = np.arange(math.prod(p.dims), dtype=np.int64)
     parts = []
-    for axis, size in enumerate(p.dims):
-        after = place.copy()
-        after[axis] = (after[axis] + 1) % size
-        forward = np.column_stack((here, np.ravel_multi_index(tuple(after), p.dims).astype(np.int64)))
+    for size, step in zip(p.dims, torus_steps(p.dims), strict=True):
+        forward = np.column_stack((here, step))
         parts.append(forward if size == 2 or p.links is LinkDirection.UNIDIRECTIONAL else _two_way(forward))
     return np.concatenate(parts)
 
@@ -93,24 +92,10 @@ def complete(p: Parameters) -> Arcs:
 
 
 def generalized_kautz(p: Parameters) -> Arcs:
-    """Arcs i -> -(d i + a) modulo n, a = 1..d (Imase and Itoh 1981), without arcs of a server to itself.
-
-    Where n is no multiple of d + 1 the rule gives some servers an arc to themselves; those arcs are led round a ring
-    of just these servers instead, or, if there is but one, exchanged with another arc, so every degree stays d.
-    """
-    n, d = p.servers, p.degree
-    if not d < n:
-        raise refused("the rule needs fewer links than servers", "degree", d, f"at most {n - 1}")
-    tail = np.repeat(np.arange(n, dtype=np.int64), d)
-    head = (-(d * tail) - np.tile(np.arange(1, d + 1, dtype=np.int64), n)) % n
-    loops = np.flatnonzero(tail == head)
-    # With d < n a server has at most one such arc, so the ring of those that have one has no repeated server.
-    head[loops] = np.roll(tail[loops], -1)
-    if len(loops) == 1:
-        alone = tail[loops[0]]
-        other = np.flatnonzero((tail != alone) & (head != alone))[0]
-        head[[loops[0], other]] = head[[other, loops[0]]]
-    return np.column_stack((tail, head))
+    """Generalized Kautz graph (`topoopt.core.regular_graphs.kautz_arcs`)."""
+    if not p.degree < p.servers:
+        raise refused("the rule needs fewer links than servers", "degree", p.degree, f"at most {p.servers - 1}")
+    return kautz_arcs(p.servers, p.degree)
 
 
 def random_regular(p: Parameters) -> Arcs:

@@ -10,14 +10,15 @@ import numpy as np
 from solvers.heuristics.fabric_strategy import FabricJob, fabric_job, search_strategy
 from solvers.methods import default_budget, run_method
 from solvers.stop import Stop
-from topoopt.core.instance import CoOptimisation, SearchSettings
+from topoopt.core.instance import BaselineSettings, CoOptimisation, FabricChoice, SearchSettings
 from topoopt.core.plan import Plan
-from topoopt.core.shared_load import SHARDS, FabricChoice, JobClass, SharedLoadProblem
+from topoopt.core.shared_load import SHARDS, JobClass, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan
 from topoopt.core.solution import Bound
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
+from topoopt.simulate.fabrics.chosen import options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
 from topoopt.simulate.together import TOGETHER_MODELS, job_view
@@ -43,12 +44,7 @@ class Planned:
 
 def fabric_options(choice: FabricChoice, seed: int) -> FabricOptions:
     """Options of a fabric the jobs share."""
-    return FabricOptions(
-        seed=seed,
-        nic_gbps=choice.nic_gbps,
-        fat_tree_gbps=choice.nic_gbps,
-        oversubscription=choice.oversubscription,
-    )
+    return options_of(choice, BaselineSettings(), seed)
 
 
 def plan_class(
@@ -116,8 +112,9 @@ def _shared(
     draw = np.random.default_rng([problem.search.seed, ALONE, index])
     servers = place_jobs(problem, (index,), draw)[0]
     options = fabric_options(choice, int(draw.integers(2**31)))
-    network = job_view(servers, problem.cluster, FABRICS[choice.fabric], options)
-    strategy, _ = search_strategy(tried, network, proposals=search.budget or 0, seed=search.seed, stop=stop)
+    network = job_view(servers, problem.cluster, FABRICS[choice.fabric].build, options)
+    found = search_strategy(tried, network, proposals=search.budget or 0, seed=search.seed, stop=stop)
+    strategy = found.strategy
     graph = build_task_graph(job.cluster, job.workload, strategy)
     bounds = compute_bounds(job.cluster, job.workload)
     return _planned(choice, problem.classes[index].name, _alone(problem, graph, network), bounds, strategy, graph)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from solvers.heuristics.baselines import describe
 from solvers.methods import METHODS
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.instance import SearchSettings
-from topoopt.core.shared_load import SHARDS, FabricChoice, SharedLoadProblem
+from topoopt.core.instance import FabricChoice, SearchSettings
+from topoopt.core.shared_load import SHARDS, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan, SharedLoadSolution, Together
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.simulate.fabrics import FABRICS
+from topoopt.simulate.fabrics.chosen import choice_problems
 from topoopt.simulate.together import TOGETHER_MODELS, PlacedJob, simulate_together
 from topoopt.together.draw import Draw, draw_jobs
 from topoopt.together.plans import Planned, fabric_options, plan_class
@@ -31,11 +31,10 @@ MOST_UNEVEN = 100_000
 
 def search_problems(problem: SharedLoadProblem, search: SearchSettings) -> list[Problem]:
     """Names of fabrics, method and time model that do not exist."""
-    known = (SHARDS, *FABRICS)
+    shared = [(place, each) for place, each in enumerate(problem.fabrics) if each.fabric != SHARDS]
     problems = [
-        Problem("no such fabric", path=f"fabrics[{place}].fabric", value=repr(each.fabric), allowed=", ".join(known))
-        for place, each in enumerate(problem.fabrics)
-        if each.fabric not in known
+        replace(found, path=f"fabrics[{shared[int(where[0])][0]}].{where[1]}")
+        for where, found in choice_problems([each for _, each in shared])
     ]
     for path, value, table in (
         ("search.method", search.method, ("auto", *METHODS)),
@@ -156,7 +155,7 @@ def _times(
             raise ValueError("a class without a job on a fabric that jobs share")
         jobs.append(PlacedJob(graph, servers))
     options = fabric_options(choice, draw.routes_seed)
-    first = simulate_together(jobs, problem.cluster, FABRICS[choice.fabric], options, problem.time_model)
+    first = simulate_together(jobs, problem.cluster, FABRICS[choice.fabric].build, options, problem.time_model)
     return tuple(float(time) for time in first)
 
 
@@ -171,10 +170,7 @@ def _described(problem: SharedLoadProblem, choice: FabricChoice) -> str:
         return (
             f"every job on a topology of its own, {cluster.degree} interfaces of {cluster.link_gbps:g} Gbit/s a server"
         )
-    rate = f", NIC of {choice.nic_gbps:g} Gbit/s" if choice.nic_gbps is not None else ""
-    if choice.fabric == "ideal-switch" and rate:
-        return f"one non-blocking switch{rate}"
-    return describe(choice.fabric, cluster, fabric_options(choice, 0))
+    return FABRICS[choice.fabric].describe(cluster, fabric_options(choice, 0))
 
 
 def _assemble(

@@ -13,7 +13,8 @@ from collections import Counter
 
 import numpy as np
 
-from topoopt.core.shared_load import SHARDS, FabricChoice, JobClass, JobPlacement, RankOrder, SharedLoadProblem
+from topoopt.core.instance import FabricChoice
+from topoopt.core.shared_load import SHARDS, JobClass, JobPlacement, RankOrder, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan, LoadStatistics, SharedLoadSolution, Together
 from topoopt.verify.findings import Findings, Violation, differs
 from topoopt.verify.instance_bounds import compute_bounds, instance_bounds

@@ -1,9 +1,13 @@
-"""Three-tier k-ary fat-tree, one NIC per server, ECMP (baseline of the TopoOpt paper)."""
+"""Three-tier k-ary fat-tree, one NIC per server, ECMP (baseline of the TopoOpt paper).
+
+Nodes: servers, then k/2 top-of-rack and k/2 aggregation switches for each of k pods, then (k/2)^2 core switches.
+Aggregation switch j of a pod reaches cores j k/2 .. j k/2 + k/2 - 1. Servers fill the racks in order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +16,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.units import bytes_per_ms
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
+    Fabric,
     FabricOptions,
     Group,
     list_order_rings,
@@ -33,62 +38,49 @@ def fat_tree_arity(servers: int) -> int:
     return k
 
 
-def _links(servers: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Upward links (lower node, upper node), and which of them leave a top-of-rack switch.
+@dataclass(frozen=True)
+class Uplinks:
+    """Links up from one switch: how many are there, and the part of a NIC's rate that each has."""
 
-    Nodes: servers, then k/2 top-of-rack and k/2 aggregation switches for each of k pods, then (k/2)^2 core switches.
-    Aggregation switch j of a pod reaches cores j k/2 .. j k/2 + k/2 - 1.
-    """
-    half = k // 2
-    rack = servers
-    aggregation = rack + k * half
-    core = aggregation + k * half
-    host = np.arange(servers)
-    pod, i, j = (axis.ravel() for axis in np.meshgrid(np.arange(k), np.arange(half), np.arange(half), indexing="ij"))
-    lower = np.concatenate((host, rack + pod * half + i, aggregation + pod * half + i))
-    upper = np.concatenate((rack + host // half, aggregation + pod * half + j, core + i * half + j))
-    leaves_rack = np.zeros(len(lower), dtype=bool)
-    leaves_rack[servers : servers + len(pod)] = True
-    return np.stack((lower, upper), axis=1).astype(np.int32), leaves_rack
+    count: int
+    part: float = 1.0
 
 
-def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
-    """Servers fill the racks in order; each ordered pair takes one of its equal-cost paths, drawn with the seed.
+def tree_network(
+    cluster: Cluster,
+    groups: Sequence[Group],
+    *,
+    gbps: float,
+    rack: Uplinks,
+    aggregation: Uplinks,
+    options: FabricOptions,
+) -> Network:
+    """A fat-tree of NICs of `gbps`; each ordered pair takes one of its equal-cost paths, drawn with the seed.
 
-    An oversubscription ratio r divides the rate of the links between top-of-rack and aggregation switches by r. One
-    ring per group, in list order.
+    One ring per group, in list order. Of the k/2 links up from a switch the first `count` are there.
     """
     n = cluster.servers
-    gbps = options.fat_tree_gbps
-    if gbps is None:
-        gbps = cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps)
     k = fat_tree_arity(n)
     half = k // 2
-    up, leaves_rack = _links(n, k)
-    rate = np.where(leaves_rack, bytes_per_ms(gbps) / options.oversubscription, bytes_per_ms(gbps))
+    first_rack, first_aggregation, first_core = n, n + k * half, n + 2 * k * half
+
+    host = np.arange(n)
+    pod, i, j = (axis.ravel() for axis in np.meshgrid(np.arange(k), np.arange(half), np.arange(half), indexing="ij"))
+    wired, upper = j < rack.count, j < aggregation.count
+    ends = [
+        (host, first_rack + host // half),
+        ((first_rack + pod * half + i)[wired], (first_aggregation + pod * half + j)[wired]),
+        ((first_aggregation + pod * half + i)[upper], (first_core + i * half + j)[upper]),
+    ]
+    up = np.concatenate([np.stack(each, axis=1) for each in ends]).astype(np.int32)
+    rate = np.repeat(bytes_per_ms(gbps) * np.array([1.0, rack.part, aggregation.part]), [len(each[0]) for each in ends])
 
     source, target = routed_pairs(n, options)
     draw = np.random.default_rng(options.seed)
     pair = source.astype(np.int64) * (n - 1) + target - (target > source)  # a pair's path does not depend on the others
-    j = draw.integers(half, size=n * (n - 1))[pair]
-    i = draw.integers(half, size=n * (n - 1))[pair]
-    rack, aggregation = n, n + k * half
-    source_pod, target_pod = source // (half * half), target // (half * half)
-    hops = np.full((len(source), 7), -1, dtype=np.int64)
-    hops[:, 0], hops[:, 1] = source, rack + source // half
-    same_rack = source // half == target // half
-    same_pod = (source_pod == target_pod) & ~same_rack
-    far = source_pod != target_pod
-    hops[same_rack, 2] = target[same_rack]
-    hops[~same_rack, 2] = (aggregation + source_pod * half + j)[~same_rack]
-    hops[same_pod, 3] = (rack + target // half)[same_pod]
-    hops[same_pod, 4] = target[same_pod]
-    hops[far, 3] = (aggregation + k * half + j * half + i)[far]
-    hops[far, 4] = (aggregation + target_pod * half + j)[far]
-    hops[far, 5] = (rack + target // half)[far]
-    hops[far, 6] = target[far]
-    nodes_total = n + 2 * k * half + half * half
-    routes = single_path_table(nodes_total, source, hops.astype(np.int32))
+    j = draw.integers(rack.count, size=n * (n - 1))[pair]
+    i = draw.integers(aggregation.count, size=n * (n - 1))[pair]
+    routes = single_path_table(first_core + half * half, source, _paths(n, half, source, target, j, i))
     return compile_network(
         servers=n,
         link_ends=np.concatenate((up, up[:, ::-1])),
@@ -100,7 +92,72 @@ def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
     )
 
 
+def _paths(
+    n: int,
+    half: int,
+    source: NDArray[np.int32],
+    target: NDArray[np.int32],
+    j: NDArray[np.int64],
+    i: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """int32[m, 7], the nodes of a path of each pair over aggregation switch j of its pods and their i-th core."""
+    first_rack, first_aggregation, first_core = n, n + 2 * half * half, n + 4 * half * half
+    source_pod, target_pod = source // (half * half), target // (half * half)
+    hops = np.full((len(source), 7), -1, dtype=np.int64)
+    hops[:, 0], hops[:, 1] = source, first_rack + source // half
+    same_rack = source // half == target // half
+    same_pod = (source_pod == target_pod) & ~same_rack
+    far = source_pod != target_pod
+    hops[same_rack, 2] = target[same_rack]
+    hops[~same_rack, 2] = (first_aggregation + source_pod * half + j)[~same_rack]
+    hops[same_pod, 3] = (first_rack + target // half)[same_pod]
+    hops[same_pod, 4] = target[same_pod]
+    hops[far, 3] = (first_core + j * half + i)[far]
+    hops[far, 4] = (first_aggregation + target_pod * half + j)[far]
+    hops[far, 5] = (first_rack + target // half)[far]
+    hops[far, 6] = target[far]
+    return hops.astype(np.int32)
+
+
+def nic_gbps(cluster: Cluster, options: FabricOptions) -> float:
+    """Rate of the NIC of the cost-equivalent fat-tree, Gbit/s, unless another one is given."""
+    if options.fat_tree_gbps is not None:
+        return options.fat_tree_gbps
+    return cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps)
+
+
+def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
+    """All links are there; an oversubscription ratio r divides the rate of those between racks and aggregation by r."""
+    half = fat_tree_arity(cluster.servers) // 2
+    return tree_network(
+        cluster,
+        groups,
+        gbps=nic_gbps(cluster, options),
+        rack=Uplinks(half, 1.0 / (options.oversubscription or 1.0)),
+        aggregation=Uplinks(half),
+        options=options,
+    )
+
+
+def _whole(cluster: Cluster, options: FabricOptions) -> FabricOptions:
+    return replace(options, fat_tree_gbps=cluster.degree * cluster.link_gbps, oversubscription=1.0)
+
+
 def full_fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
     """The same without oversubscription, its one NIC as fast as all interfaces of a server together."""
-    whole = replace(options, fat_tree_gbps=cluster.degree * cluster.link_gbps, oversubscription=1.0)
-    return fat_tree(cluster, groups, whole)
+    return fat_tree(cluster, groups, _whole(cluster, options))
+
+
+def _describe(cluster: Cluster, options: FabricOptions) -> str:
+    why = "" if options.fat_tree_gbps is not None else ", same price as the direct-connect network"
+    ratio = options.oversubscription or 1.0
+    return f"k-ary fat-tree with ECMP, one NIC of {nic_gbps(cluster, options):.4g} Gbit/s, {ratio:g}:1{why}"
+
+
+def _describe_full(cluster: Cluster, options: FabricOptions) -> str:
+    total = cluster.degree * cluster.link_gbps
+    return f"k-ary fat-tree with ECMP, one NIC of {total:g} Gbit/s, full bisection"
+
+
+FAT_TREE = Fabric(fat_tree, _describe, ("fat_tree_gbps", "oversubscription"), nic_gbps)
+FULL_FAT_TREE = Fabric(full_fat_tree, _describe_full)

@@ -10,6 +10,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.units import bytes_per_ms
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
+    Fabric,
     FabricOptions,
     Group,
     list_order_rings,
@@ -22,10 +23,14 @@ RING_ROUND_HOPS = 4.9
 """Fixed cost of an AllReduce ring round in hop latencies: 4.8 to 5.1 us in packet simulation at 1 us a hop."""
 
 
+def _nic_gbps(cluster: Cluster, options: FabricOptions) -> float:
+    return cluster.degree * cluster.link_gbps if options.nic_gbps is None else options.nic_gbps
+
+
 def ideal_switch(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
     """Node n is the switch. One ring per group, in list order."""
     n = cluster.servers
-    gbps = cluster.degree * cluster.link_gbps if options.nic_gbps is None else options.nic_gbps
+    gbps = _nic_gbps(cluster, options)
     hosts = np.arange(n, dtype=np.int32)
     switch = np.full(n, n, dtype=np.int32)
     source, target = routed_pairs(n, options)
@@ -39,3 +44,10 @@ def ideal_switch(cluster: Cluster, groups: Sequence[Group], options: FabricOptio
         routes=routes,
         rings=list_order_rings(groups, routes),
     )
+
+
+def _describe(cluster: Cluster, options: FabricOptions) -> str:
+    return f"one non-blocking switch, {_nic_gbps(cluster, options):g} Gbit/s per server"
+
+
+IDEAL_SWITCH = Fabric(ideal_switch, _describe, ("nic_gbps",), _nic_gbps)

@@ -1,8 +1,8 @@
-"""Knobs of the fabrics, the signature they share, and what several of them need."""
+"""Knobs of the fabrics, the record they share, and what several of them need."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,6 +18,9 @@ Group = tuple[int, ...]
 
 US_PER_MS = 1000.0
 
+LAYERS = ("rack", "aggregation")
+"""Switch layers of a fat-tree whose uplinks may be oversubscribed."""
+
 
 @dataclass(frozen=True)
 class FabricOptions:
@@ -28,18 +31,23 @@ class FabricOptions:
         nic_gbps: rate of the one NIC of a server on the ideal switch, Gbit/s; None: degree * link rate.
         fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
             costs as much as the direct-connect network (`prices.py`).
-        oversubscription: downlink over uplink bandwidth of the top-of-rack switches of the fat-tree, at least 1.
+        oversubscription: downlink over uplink bandwidth of the oversubscribed switches of a fat-tree, at least 1;
+            None: what the fabric has by itself.
+        layer: switches that are oversubscribed, one of `LAYERS`, where the fabric leaves it open.
+        shape: servers along each axis of a torus; None: the most even shape there is.
         pairs: int64[m], ordered pairs of servers (source * n + target), ascending and distinct, that need a route;
             None: all. A fabric may route more.
 
     Raises:
-        InputError: a rate is not positive and finite, or the oversubscription is not in [1, inf).
+        InputError: a rate is not positive and finite, the oversubscription is not in [1, inf), no such layer.
     """
 
     seed: int = 0
     nic_gbps: float | None = None
     fat_tree_gbps: float | None = None
-    oversubscription: float = 1.0
+    oversubscription: float | None = None
+    layer: str = LAYERS[0]
+    shape: tuple[int, ...] | None = None
     pairs: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -48,9 +56,11 @@ class FabricOptions:
             for name, rate in (("nic_gbps", self.nic_gbps), ("fat_tree_gbps", self.fat_tree_gbps))
             if rate is not None and not 0 < rate < np.inf
         ]
-        if not 1 <= self.oversubscription < np.inf:
+        if self.oversubscription is not None and not 1 <= self.oversubscription < np.inf:
             value = str(self.oversubscription)
             problems.append(Problem("oversubscription too small", path="oversubscription", value=value, allowed=">= 1"))
+        if self.layer not in LAYERS:
+            problems.append(Problem("no such layer", path="layer", value=self.layer, allowed=", ".join(LAYERS)))
         if problems:
             raise InputError(problems)
 
@@ -61,13 +71,27 @@ class FabricBuilder(Protocol):
     def __call__(self, cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network: ...
 
 
+@dataclass(frozen=True)
+class Fabric:
+    """A line of the table of fabrics.
+
+    Attributes:
+        build: its network; raises InputError where the cluster does not have one, with the reason.
+        describe: what it is, in words, with its rates; only for clusters it can be built for.
+        uses: fields of `FabricOptions` that concern it, beside the seed.
+        server_gbps: rate that leaves a server over all its links, at most, Gbit/s.
+        kind: `switched`, or `direct` for links between the servers themselves, of the rate of an interface each.
+    """
+
+    build: FabricBuilder
+    describe: Callable[[Cluster, FabricOptions], str]
+    uses: tuple[str, ...] = ()
+    server_gbps: Callable[[Cluster, FabricOptions], float] = lambda cluster, _: cluster.degree * cluster.link_gbps
+    kind: str = "switched"
+
+
 def list_order_rings(groups: Sequence[Group], routes: PathTable) -> tuple[GroupRings, ...]:
     """One ring for each group, in the order its members are listed, along the routes of the pairs."""
-    return ordered_rings([(group, group) for group in groups], routes)
-
-
-def ordered_rings(orders: Sequence[tuple[Group, Group]], routes: PathTable) -> tuple[GroupRings, ...]:
-    """One ring for each (group, order of its members), along the routes of the pairs."""
     key = routes.source.astype(np.int64) * routes.nodes_total + routes.target
     position = {int(pair): row for row, pair in enumerate(key)}
 
@@ -75,8 +99,7 @@ def ordered_rings(orders: Sequence[tuple[Group, Group]], routes: PathTable) -> t
         return routes.path(int(routes.pair_ptr[position[source * routes.nodes_total + target]]))
 
     return tuple(
-        GroupRings(group, (Ring(order, 1.0, tuple(map(path, order, order[1:] + order[:1]))),))
-        for group, order in orders
+        GroupRings(group, (Ring(group, 1.0, tuple(map(path, group, group[1:] + group[:1]))),)) for group in groups
     )
 
 

@@ -1,0 +1,204 @@
+"""Fabrics that are a fixed graph of links between the servers: balanced shortest paths, rings, and the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.simulate.fabrics.options import US_PER_MS, FabricOptions, Group, server_pairs, single_path_table
+from topoopt.simulate.jit import kernel
+from topoopt.simulate.network import Network, compile_network
+
+TOUR_STARTS = 8
+"""Members from which a tour is tried."""
+FAR = np.iinfo(np.int64).max
+SHUN = 2
+"""Cost of a link that another tour takes, in hops. Between 1 and 5 the fullest link of Kautz graphs of 12 to 128
+servers was least with 2."""
+
+
+@kernel
+def _walk(
+    pair_order: NDArray[np.int64],
+    source: NDArray[np.int32],
+    target: NDArray[np.int32],
+    distance: NDArray[np.int32],
+    neighbour: NDArray[np.int32],
+    links: NDArray[np.int32],
+    paths: NDArray[np.int32],
+) -> None:
+    """Fill `paths` pair by pair; of the neighbours nearer the target, go to the one over the least used link."""
+    n = len(distance)
+    used = np.zeros((n, n), dtype=np.float64)
+    for row in range(len(pair_order)):
+        pair = pair_order[row]
+        at = source[pair]
+        goal = target[pair]
+        paths[pair, 0] = at
+        step = 0
+        while at != goal:
+            best = -1
+            for column in range(neighbour.shape[1]):
+                to = neighbour[at, column]
+                if to < 0:
+                    break
+                nearer = distance[to, goal] == distance[at, goal] - 1
+                if nearer and (best < 0 or used[at, to] / links[at, to] < used[at, best] / links[at, best]):
+                    best = to
+            used[at, best] += 1.0
+            at = best
+            step += 1
+            paths[pair, step] = at
+
+
+def shortest_paths(links: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
+    """int32[n (n - 1), w]: a shortest path of each ordered pair, padded with -1; ties go to the least used link.
+
+    Pairs are routed in random order, links at a server are tried in random order.
+
+    Args:
+        links: int32[n, n], parallel links i -> j, of a strongly connected graph.
+        seed: of these orders.
+    """
+    from scipy.sparse.csgraph import shortest_path
+
+    n = len(links)
+    distance = shortest_path(links > 0, unweighted=True).astype(np.int32)
+    draw = np.random.default_rng(seed)
+    neighbour = np.full((n, max(1, int((links > 0).sum(axis=1).max(initial=0)))), -1, dtype=np.int32)
+    for server in range(n):
+        joined = draw.permutation(np.flatnonzero(links[server]))
+        neighbour[server, : len(joined)] = joined
+    source, target = server_pairs(n)
+    paths = np.full((len(source), int(distance.max(initial=0)) + 1), -1, dtype=np.int32)
+    _walk(draw.permutation(len(source)).astype(np.int64), source, target, distance, neighbour, links, paths)
+    return paths
+
+
+def graph_network(
+    cluster: Cluster,
+    groups: Sequence[Group],
+    options: FabricOptions,
+    links: NDArray[np.int32],
+    orders: Mapping[Group, Sequence[Group]] | None = None,
+    *,
+    both_ways: bool = False,
+) -> Network:
+    """One shortest path a pair; rings of each group in the orders given, else along one short tour.
+
+    The fixed cost of a ring round is that over a direct link times the mean number of hops between ring neighbours.
+
+    Args:
+        cluster: whose interfaces are the links.
+        groups: AllReduce groups.
+        options: the seed of the paths counts.
+        links: int32[n, n], parallel links i -> j.
+        orders: ring orders of some groups, by their sorted members; an order whose ring neighbours are all joined
+            goes over the direct links.
+        both_ways: every ring also goes the other way round, half the payload each (links lead both ways).
+    """
+    n = cluster.servers
+    source, _ = server_pairs(n)
+    routes = single_path_table(n, source, shortest_paths(links, options.seed))
+    hops = route_hops(routes, n)
+    known = orders or {}
+    rings = []
+    for group in groups:
+        chosen = known.get(tuple(sorted(group)))
+        mine = list(chosen) if chosen else [short_tour(group, hops)]
+        if both_ways and len(group) > 2:
+            mine += [order[::-1] for order in mine]
+        rings.append(_rings(group, mine, routes))
+    arcs = np.argwhere(links > 0).astype(np.int32)
+    return compile_network(
+        servers=n,
+        link_ends=arcs,
+        link_rate=links[arcs[:, 0], arcs[:, 1]].astype(np.float64) * cluster.link_bytes_per_ms,
+        hop_latency_ms=cluster.hop_latency_us / US_PER_MS,
+        ring_round_latency_ms=_mean_ring_hops(rings) * cluster.ring_round_latency_us / US_PER_MS,
+        routes=routes,
+        rings=tuple(rings),
+    )
+
+
+def _rings(group: Group, orders: Sequence[Group], routes: PathTable) -> GroupRings:
+    """Rings of equal shares along the routes of the pairs, which list every ordered pair in order."""
+    n = routes.nodes_total
+
+    def path(source: int, target: int) -> tuple[int, ...]:
+        return routes.path(source * (n - 1) + target - (target > source))
+
+    share = 1.0 / len(orders)
+    rings = [Ring(order, share, tuple(map(path, order, order[1:] + order[:1]))) for order in orders]
+    return GroupRings(group, tuple(rings))
+
+
+def route_hops(routes: PathTable, servers: int) -> NDArray[np.int64]:
+    """int64[n, n]: hops of the first route of each pair."""
+    table = np.zeros((servers, servers), dtype=np.int64)
+    table[routes.source, routes.target] = np.diff(routes.path_ptr)[routes.pair_ptr[:-1]] - 1
+    return table
+
+
+def short_tour(group: Group, hops: NDArray[np.int64]) -> Group:
+    """The members in an order whose ring crosses few links: the best nearest-neighbour tour over a few starts.
+
+    Of equally near members the one of the smallest number is next. Any whole numbers do for `hops`.
+    """
+    members = np.array(sorted(group), dtype=np.int64)
+    table = hops[np.ix_(members, members)]
+
+    def tour(start: int) -> tuple[int, Group]:
+        at, length = start, 0
+        free = np.ones(len(members), dtype=bool)
+        order = [start]
+        free[start] = False
+        while len(order) < len(members):
+            to = int(np.argmin(np.where(free, table[at], FAR)))
+            length += int(table[at, to])
+            order.append(to)
+            free[to] = False
+            at = to
+        return length + int(table[at, start]), tuple(members[order].tolist())
+
+    starts = np.searchsorted(members, group[:TOUR_STARTS]).tolist()
+    return min((tour(start) for start in starts), key=lambda found: found[0])[1]
+
+
+def spread_tours(group: Group, routes: PathTable, links: NDArray[np.int32]) -> list[Group]:
+    """Short tours of a group that together load the fullest link least, of up to as many as a server has links.
+
+    Each tour shuns the links of those before it: a hop costs as much more as its links are already taken.
+    """
+    n = len(links)
+    hops = route_hops(routes, n)
+    table = np.zeros((n, n), dtype=np.int64)
+    used = np.zeros((n, n), dtype=np.int64)
+    pair = routes.source.astype(np.int64) * n + routes.target
+    owner = np.repeat(pair, np.diff(routes.path_ptr) - 1)
+    inner = np.ones(len(routes.node) - 1, dtype=bool)
+    inner[routes.path_ptr[1:-1] - 1] = False
+    tail, head = routes.node[:-1][inner], routes.node[1:][inner]
+    orders: list[Group] = []
+    best, least = 1, np.inf
+    for count in range(1, int(links.sum(axis=1).max()) + 1):
+        full = used[tail, head] // links[tail, head]
+        table[:] = hops + np.bincount(owner, weights=full, minlength=n * n).reshape(n, n) * SHUN
+        order = short_tour(group, table)
+        orders.append(order)
+        on_ring = np.zeros(n * n, dtype=bool)
+        on_ring[np.array(order) * n + np.roll(order, -1)] = True
+        np.add.at(used, (tail[on_ring[owner]], head[on_ring[owner]]), 1)
+        load = float((used[links > 0] / links[links > 0]).max()) / count
+        if load < least:
+            best, least = count, load
+    return orders[:best]
+
+
+def _mean_ring_hops(rings: Sequence[GroupRings]) -> float:
+    hops = [len(path) - 1 for group in rings for ring in group.rings for path in ring.paths]
+    return sum(hops) / len(hops) if hops else 1.0
