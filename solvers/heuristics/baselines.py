@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.heuristics.strategy.anneal_kernel import quick_bounds
-from solvers.heuristics.strategy.moves import graph_shape
-from solvers.heuristics.strategy.starts import starting_strategies
+from solvers.heuristics.fabric_strategy import fabric_job, search_strategy
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
@@ -16,10 +13,7 @@ from topoopt.core.instance import FabricChoice
 from topoopt.core.solution import Baseline
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.workload import Workload
-from topoopt.simulate.evaluate import simulate
-from topoopt.simulate.events import network_arrays
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
 from topoopt.simulate.network import Network
 
 Inspect = Callable[[FabricChoice, FabricOptions, Network], None]
@@ -72,13 +66,8 @@ class JobOnFabrics:
     """
 
     def __init__(self, cluster: Cluster, workload: Workload, found: Sequence[Strategy], search: FabricSearch) -> None:
-        self.cluster, self.workload, self.search = cluster, workload, search
-        self.arrays, self.shape = workload_arrays(cluster, workload), graph_shape(workload)
-        self.capacity = memory_capacity(cluster)
-        self.groups = strided_groups(cluster.servers)
-        known = [*found, *(start.strategy for start in starting_strategies(cluster, workload))]
-        fits = [each for each in known if quick_bounds(self.arrays, *strategy_arrays(each), self.capacity)[1] == 0]
-        self.starts = fits or known[:1]
+        self.search, self.groups = search, strided_groups(cluster.servers)
+        self.job = fabric_job(cluster, workload, found)
 
     def on(self, choice: FabricChoice, options: FabricOptions, stop: Stop) -> FabricResult:
         """Search on one fabric.
@@ -87,34 +76,18 @@ class JobOnFabrics:
             InputError: the cluster has no such fabric; the problem says why.
         """
         fabric = FABRICS[choice.fabric]
-        network = fabric.build(self.cluster, self.groups, options)
+        network = fabric.build(self.job.cluster, self.groups, options)
         if self.search.inspect is not None:
             self.search.inspect(choice, options, network)
-        timed: list[tuple[float, int]] = []
-        for position, each in enumerate(self.starts):
-            if timed and stop.reason() is not None:
-                break
-            graph = build_task_graph(self.cluster, self.workload, each)
-            timed.append((simulate(graph, network).iteration_time_ms, position))
-        time_ms, position = min(timed)
-        result = anneal(
-            self.arrays,
-            network_arrays(network),
-            self.shape,
-            self.starts[position],
-            AnnealSettings(self.search.proposals),
-            capacity=self.capacity,
-            seed=self.search.seed * 1_000_003 + 500 + list(FABRICS).index(choice.fabric),
-            stop=stop,
-        )
-        better = result.iteration_time_ms < time_ms
+        seed = self.search.seed * 1_000_003 + 500 + list(FABRICS).index(choice.fabric)
+        found = search_strategy(self.job, network, proposals=self.search.proposals, seed=seed, stop=stop)
         return FabricResult(
             name=choice.name,
-            description=fabric.describe(self.cluster, options),
-            iteration_time_ms=result.iteration_time_ms if better else time_ms,
-            strategy=result.strategy if better else self.starts[position],
+            description=fabric.describe(self.job.cluster, options),
+            iteration_time_ms=found.iteration_time_ms,
+            strategy=found.strategy,
             network=network,
-            proposals=result.proposals,
+            proposals=found.proposals,
         )
 
 

@@ -19,6 +19,7 @@ from topoopt.io.co_optimisation_schema import (
     BaselinesFile,
     ClusterFile,
     CoOptimisationFile,
+    FabricFile,
     GraphWorkload,
     ModelWorkload,
     OperatorTimes,
@@ -113,22 +114,23 @@ def _cluster(file: ClusterFile, device: str | None) -> tuple[Cluster, tuple[str,
     return cluster, notes
 
 
+def fabric_choice(file: FabricFile) -> FabricChoice:
+    """A fabric as a file names it."""
+    return FabricChoice(
+        fabric=file.fabric,
+        label=file.label or "",
+        nic_gbps=file.nic_gbps,
+        oversubscription=file.oversubscription,
+        layer=file.layer,
+        shape=None if file.shape is None else tuple(file.shape),
+    )
+
+
 def _baselines(file: BaselinesFile) -> BaselineSettings:
     settings = BaselineSettings(file.fat_tree_gbps, file.fat_tree_oversubscription)
     if file.fabrics is None:
         return settings
-    chosen = [
-        FabricChoice(
-            fabric=each.fabric,
-            label=each.label or "",
-            nic_gbps=each.nic_gbps,
-            oversubscription=each.oversubscription,
-            layer=each.layer,
-            shape=None if each.shape is None else tuple(each.shape),
-        )
-        for each in file.fabrics
-    ]
-    return dataclasses.replace(settings, fabrics=tuple(chosen))
+    return dataclasses.replace(settings, fabrics=tuple(map(fabric_choice, file.fabrics)))
 
 
 def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> CostModel:

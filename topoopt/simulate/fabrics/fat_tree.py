@@ -22,7 +22,7 @@ from topoopt.simulate.fabrics.options import (
     FabricOptions,
     Group,
     list_order_rings,
-    server_pairs,
+    routed_pairs,
     single_path_table,
 )
 from topoopt.simulate.network import Network, compile_network
@@ -40,7 +40,13 @@ class Uplinks:
 
 
 def tree_network(
-    cluster: Cluster, groups: Sequence[Group], *, gbps: float, rack: Uplinks, aggregation: Uplinks, seed: int
+    cluster: Cluster,
+    groups: Sequence[Group],
+    *,
+    gbps: float,
+    rack: Uplinks,
+    aggregation: Uplinks,
+    options: FabricOptions,
 ) -> Network:
     """A fat-tree of NICs of `gbps`; each ordered pair takes one of its equal-cost paths, drawn with the seed.
 
@@ -62,10 +68,11 @@ def tree_network(
     up = np.concatenate([np.stack(each, axis=1) for each in ends]).astype(np.int32)
     rate = np.repeat(bytes_per_ms(gbps) * np.array([1.0, rack.part, aggregation.part]), [len(each[0]) for each in ends])
 
-    source, target = server_pairs(n)
-    draw = np.random.default_rng(seed)
-    j = draw.integers(rack.count, size=len(source))
-    i = draw.integers(aggregation.count, size=len(source))
+    source, target = routed_pairs(n, options)
+    draw = np.random.default_rng(options.seed)
+    pair = source.astype(np.int64) * (n - 1) + target - (target > source)  # a pair's path does not depend on the others
+    j = draw.integers(rack.count, size=n * (n - 1))[pair]
+    i = draw.integers(aggregation.count, size=n * (n - 1))[pair]
     routes = single_path_table(first_core + half * half, source, _paths(n, half, source, target, j, i))
     return compile_network(
         servers=n,
@@ -122,7 +129,7 @@ def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
         gbps=nic_gbps(cluster, options),
         rack=Uplinks(half, 1.0 / (options.oversubscription or 1.0)),
         aggregation=Uplinks(half),
-        seed=options.seed,
+        options=options,
     )
 
 

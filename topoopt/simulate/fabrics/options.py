@@ -38,6 +38,8 @@ class FabricOptions:
         layer: switches that are oversubscribed, one of `LAYERS`, where the fabric leaves it open.
         shape: servers along each axis of a torus; None: the most even shape there is.
         book: prices behind the rate of equal cost.
+        pairs: int64[m], ordered pairs of servers (source * n + target), ascending and distinct, that need a route;
+            None: all. A fabric may route more.
 
     Raises:
         InputError: a rate is not positive and finite, the oversubscription is not in [1, inf), no such layer.
@@ -50,6 +52,7 @@ class FabricOptions:
     layer: str = LAYERS[0]
     shape: tuple[int, ...] | None = None
     book: PriceBook = field(default_factory=default_price_book, repr=False)
+    pairs: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         problems = [
@@ -131,3 +134,11 @@ def server_pairs(servers: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     source, target = np.divmod(np.arange(servers * servers, dtype=np.int32), servers)
     apart = source != target
     return source[apart].astype(np.int32), target[apart].astype(np.int32)
+
+
+def routed_pairs(servers: int, options: FabricOptions) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Sources and targets of the pairs that need a route, sorted."""
+    if options.pairs is None:
+        return server_pairs(servers)
+    source, target = np.divmod(options.pairs, servers)
+    return source.astype(np.int32), target.astype(np.int32)

@@ -36,7 +36,7 @@ def oversubscribed_fat_tree(cluster: Cluster, groups: Sequence[Group], options: 
         gbps=cluster.degree * cluster.link_gbps,
         rack=few if at_rack else all_of_them,
         aggregation=all_of_them if at_rack else few,
-        seed=options.seed,
+        options=options,
     )
 
 
