@@ -102,12 +102,47 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
 
     Link loads are only added up if `record`: a search does not need them.
     """
+    whole = np.array([0, len(g.kind)], dtype=np.int64)
+    return simulate_jobs(g, w, rounds, threshold, record, whole, False)[0]
+
+
+@kernel
+def simulate_jobs(
+    g: GraphArrays,
+    w: NetworkArrays,
+    rounds: bool,
+    threshold: float,
+    record: bool,
+    job_ptr: NDArray[np.int64],
+    restart: bool,
+) -> tuple[Outcome, NDArray[np.float64]]:
+    """Simulate jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
+
+    With `restart`, a job that is done begins again at once, until the last one has finished its first iteration; the
+    outcome then tells of the last iteration begun. Also returns float64[jobs], the end of each first iteration (-1:
+    none).
+    """
     tasks = len(g.kind)
+    jobs = len(job_ptr) - 1
     n = w.servers
     links = len(w.link_rate)
     indegree = np.zeros(tasks, dtype=np.int32)
     for e in range(len(g.successor)):
         indegree[g.successor[e]] += 1
+    fresh = indegree.copy() if restart else indegree
+    job_of = np.zeros(tasks, dtype=np.int32)
+    job_left = np.empty(jobs, dtype=np.int64)
+    job_end = np.zeros(jobs, dtype=np.float64)
+    first_end = np.full(jobs, -1.0)
+    unfinished = 0
+    for j in range(jobs):
+        if j > 0:
+            job_of[job_ptr[j] : job_ptr[j + 1]] = j
+        job_left[j] = job_ptr[j + 1] - job_ptr[j]
+        if job_left[j] > 0:
+            unfinished += 1
+        else:
+            first_end[j] = 0.0
     # Flows: one per path of a transfer, one per ring of an AllReduce.
     first_flow = np.empty(tasks + 1, dtype=np.int64)
     flows = 0
@@ -122,6 +157,8 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
     margin = 4  # most events one event may add
     for t in range(tasks):
         margin = max(margin, first_flow[t + 1] - first_flow[t] + 4, g.successor_ptr[t + 1] - g.successor_ptr[t] + 4)
+    if restart:
+        margin += tasks
     task_of = np.empty(flows, dtype=np.int32)
     route_of = np.empty(flows, dtype=np.int64)  # path or ring
     chunk = np.empty(flows, dtype=np.float64)
@@ -130,7 +167,7 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
     step_gap = np.empty(flows, dtype=np.float64)
     tail = np.empty(flows, dtype=np.float64)
     left = np.empty(flows, dtype=np.int64)
-    slowest = np.zeros(flows, dtype=np.float64)
+    slowest = np.empty(flows, dtype=np.float64)
     open_flows = np.zeros(tasks, dtype=np.int32)
 
     start = np.zeros(tasks, dtype=np.float64)
@@ -157,7 +194,7 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
         event = values[0]
         hole = True  # the first event is dealt with; the first new one takes its place
         if now > threshold:
-            return Outcome(np.inf, start, end, cause, carried, busy)
+            return Outcome(np.inf, start, end, cause, carried, busy), first_end
         if count + margin >= len(keys):  # several segments of one flow may be under way on a long path
             keys = np.concatenate((keys, np.empty(len(keys))))
             values = np.concatenate((values, np.empty(len(values), dtype=np.int64)))
@@ -185,7 +222,7 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
                 begin = now + g.duration[t]
                 for f in range(first_flow[t], first_flow[t + 1]):
                     task_of[f] = t
-                    step_gap[f] = tail[f] = 0.0
+                    step_gap[f] = tail[f] = slowest[f] = 0.0
                     if g.kind[t] == TRANSFER:
                         pair = np.int64(g.source[t]) * n + g.target[t]
                         route_of[f] = w.pair_ptr[pair] + f - first_flow[t]
@@ -300,7 +337,7 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
             end[done] = finish
             time = max(time, finish)
             if finish > threshold:
-                return Outcome(np.inf, start, end, cause, carried, busy)
+                return Outcome(np.inf, start, end, cause, carried, busy), first_end
             for e in range(g.successor_ptr[done], g.successor_ptr[done + 1]):
                 t = g.successor[e]
                 if finish >= ready[t]:
@@ -310,6 +347,23 @@ def simulate_events(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: f
                 if indegree[t] == 0:
                     count = put(keys, values, count, hole, ready[t], int(t) << FLOW_SHIFT)
                     hole = False
+            j = job_of[done]
+            job_left[j] -= 1
+            job_end[j] = max(job_end[j], finish)
+            if job_left[j] == 0:
+                if first_end[j] < 0.0:
+                    first_end[j] = job_end[j]
+                    unfinished -= 1
+                if unfinished == 0:
+                    break
+                if restart:
+                    job_left[j] = job_ptr[j + 1] - job_ptr[j]
+                    for t in range(job_ptr[j], job_ptr[j + 1]):
+                        indegree[t] = fresh[t]
+                        ready[t], end[t], cause[t] = job_end[j], -1.0, -1
+                        if indegree[t] == 0:
+                            count = put(keys, values, count, hole, ready[t], int(t) << FLOW_SHIFT)
+                            hole = False
         if hole:
             count = pop(keys, values, count)
-    return Outcome(time, start, end, cause, carried, busy)
+    return Outcome(time, start, end, cause, carried, busy), first_end
