@@ -153,7 +153,7 @@ def _simulate(g: GraphArrays, w: NetworkArrays, job_ptr: NDArray[np.int64], rest
     active_count = 0
     carried = np.zeros(len(w.link_rate), dtype=np.float64)
     moved = np.zeros(routes, dtype=np.float64)
-    space = filling_space(len(w.link_rate))
+    space = filling_space(len(w.link_rate), routes)
 
     keys = np.empty(tasks + 1, dtype=np.float64)  # each task has at most one event at a time
     order = np.empty(tasks + 1, dtype=np.int64)

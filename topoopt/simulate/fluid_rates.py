@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.simulate.insertion_heap import pop, push
+from topoopt.simulate.heap import pop, push, replace_first
 from topoopt.simulate.jit import kernel
 
 
 class FillingSpace(NamedTuple):
-    """Working memory of `fill_rates`, made once for many calls; an entry a link.
+    """Working memory of `fill_rates`, made once for many calls: an entry a link, in the heap also one a route.
 
     `crossings` is all zeros between calls.
     """
@@ -23,23 +23,42 @@ class FillingSpace(NamedTuple):
     rising: NDArray[np.float64]
     used: NDArray[np.int64]
     keys: NDArray[np.float64]
-    order: NDArray[np.int64]
     values: NDArray[np.int64]
 
 
 @kernel
-def filling_space(links: int) -> FillingSpace:
-    """Working memory for so many links."""
+def filling_space(links: int, routes: int) -> FillingSpace:
+    """Working memory for so many links and routes."""
     return FillingSpace(
         np.zeros(links, dtype=np.int64),
         np.empty(links + 1, dtype=np.int64),
         np.empty(links, dtype=np.float64),
         np.empty(links, dtype=np.float64),
         np.empty(links, dtype=np.int64),
-        np.empty(links + 1, dtype=np.float64),
-        np.empty(links + 1, dtype=np.int64),
-        np.empty(links + 1, dtype=np.int64),
+        np.empty(links + routes + 1, dtype=np.float64),
+        np.empty(links + routes + 1, dtype=np.int64),
     )
+
+
+@kernel
+def _freeze(
+    r: int,
+    level: float,
+    weight: NDArray[np.int64],
+    route_low: NDArray[np.int64],
+    route_high: NDArray[np.int64],
+    route_link: NDArray[np.int32],
+    rate: NDArray[np.float64],
+    space: FillingSpace,
+) -> int:
+    """Give route r its rate, unless it has one; returns how many got one."""
+    if rate[r] >= 0.0:
+        return 0
+    rate[r] = level
+    for at in range(route_low[r], route_high[r]):
+        space.free[route_link[at]] -= level * weight[r]
+        space.rising[route_link[at]] -= weight[r]
+    return 1
 
 
 @kernel
@@ -79,35 +98,43 @@ def fill_rates(
     heap = 0
     for i in range(used_count):
         link = space.used[i]
-        space.pointer[link] = position
-        position += space.crossings[link]
-        heap = push(
-            space.keys, space.order, space.values, heap, space.free[link] / space.rising[link], int(link), int(link)
-        )
+        if space.crossings[link] > 1:
+            space.pointer[link] = position
+            position += space.crossings[link]
+            heap = push(space.keys, space.values, heap, space.free[link] / space.rising[link], int(link))
+    # A link that one route crosses once cannot slow down any other: of these, a route needs the slowest only.
+    links = len(link_rate)
     for r in active:
+        own = np.inf
         for at in range(route_low[r], route_high[r]):
             link = route_link[at]
-            route_of[space.pointer[link]] = r
-            space.pointer[link] += 1
+            if space.crossings[link] == 1:
+                own = min(own, space.free[link])
+            else:
+                route_of[space.pointer[link]] = r
+                space.pointer[link] += 1
+        if own < np.inf:
+            heap = push(space.keys, space.values, heap, own / weight[r], int(links + r))
     level = 0.0
-    while heap > 0:
-        key = space.keys[0]
+    open_routes = len(active)
+    while heap > 0 and open_routes > 0:
         link = space.values[0]
-        heap = pop(space.keys, space.order, space.values, heap)
+        if link >= links:
+            level = max(level, space.keys[0])  # rounding may bring it below the last one
+            heap = pop(space.keys, space.values, heap)
+            open_routes -= _freeze(int(link - links), level, weight, route_low, route_high, route_link, rate, space)
+            continue
         if space.rising[link] <= 0.0:
+            heap = pop(space.keys, space.values, heap)
             continue
         fills = space.free[link] / space.rising[link]
-        if fills > key:  # others on it were frozen meanwhile
-            heap = push(space.keys, space.order, space.values, heap, fills, int(link), int(link))
+        if fills > space.keys[0]:  # others on it were frozen meanwhile
+            replace_first(space.keys, space.values, heap, fills, int(link))
             continue
-        level = max(level, fills)  # rounding may bring it below the last one
+        heap = pop(space.keys, space.values, heap)
+        level = max(level, fills)
         for i in range(space.pointer[link] - space.crossings[link], space.pointer[link]):
-            r = route_of[i]
-            if rate[r] < 0.0:
-                rate[r] = level
-                for at in range(route_low[r], route_high[r]):
-                    space.free[route_link[at]] -= level * weight[r]
-                    space.rising[route_link[at]] -= weight[r]
+            open_routes -= _freeze(route_of[i], level, weight, route_low, route_high, route_link, rate, space)
     for i in range(used_count):
         space.crossings[space.used[i]] = 0
 
@@ -123,4 +150,4 @@ def max_min_rates(
 ) -> None:
     """Set `rate[f]` of every active flow f; its links are flow_link[flow_low[f]:flow_high[f]]. See `fill_rates`."""
     ones = np.ones(len(rate), dtype=np.int64)
-    fill_rates(active, ones, flow_low, flow_high, flow_link, link_rate, rate, filling_space(len(link_rate)))
+    fill_rates(active, ones, flow_low, flow_high, flow_link, link_rate, rate, filling_space(len(link_rate), len(rate)))

@@ -17,7 +17,7 @@ from topoopt.simulate.fabrics.options import (
     FabricOptions,
     Group,
     list_order_rings,
-    server_pairs,
+    routed_pairs,
     single_path_table,
 )
 from topoopt.simulate.network import Network, compile_network
@@ -60,10 +60,11 @@ def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
     up, leaves_rack = _links(n, k)
     rate = np.where(leaves_rack, bytes_per_ms(gbps) / options.oversubscription, bytes_per_ms(gbps))
 
-    source, target = server_pairs(n)
+    source, target = routed_pairs(n, options)
     draw = np.random.default_rng(options.seed)
-    j = draw.integers(half, size=len(source))
-    i = draw.integers(half, size=len(source))
+    pair = source.astype(np.int64) * (n - 1) + target - (target > source)  # a pair's path does not depend on the others
+    j = draw.integers(half, size=n * (n - 1))[pair]
+    i = draw.integers(half, size=n * (n - 1))[pair]
     rack, aggregation = n, n + k * half
     source_pod, target_pod = source // (half * half), target // (half * half)
     hops = np.full((len(source), 7), -1, dtype=np.int64)

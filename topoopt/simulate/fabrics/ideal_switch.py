@@ -13,7 +13,7 @@ from topoopt.simulate.fabrics.options import (
     FabricOptions,
     Group,
     list_order_rings,
-    server_pairs,
+    routed_pairs,
     single_path_table,
 )
 from topoopt.simulate.network import Network, compile_network
@@ -28,7 +28,7 @@ def ideal_switch(cluster: Cluster, groups: Sequence[Group], options: FabricOptio
     gbps = cluster.degree * cluster.link_gbps if options.nic_gbps is None else options.nic_gbps
     hosts = np.arange(n, dtype=np.int32)
     switch = np.full(n, n, dtype=np.int32)
-    source, target = server_pairs(n)
+    source, target = routed_pairs(n, options)
     routes = single_path_table(n + 1, source, np.stack((source, np.full_like(source, n), target), axis=1))
     return compile_network(
         servers=n,

@@ -32,6 +32,8 @@ class FabricOptions:
             costs as much as the direct-connect network (`topoopt.costs.equivalence`).
         oversubscription: downlink over uplink bandwidth of the top-of-rack switches of the fat-tree, at least 1.
         book: prices behind that rate.
+        pairs: int64[m], ordered pairs of servers (source * n + target), ascending and distinct, that need a route;
+            None: all. A fabric may route more.
 
     Raises:
         InputError: a rate is not positive and finite, or the oversubscription is not in [1, inf).
@@ -42,6 +44,7 @@ class FabricOptions:
     fat_tree_gbps: float | None = None
     oversubscription: float = 1.0
     book: PriceBook = field(default_factory=default_price_book, repr=False)
+    pairs: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         problems = [
@@ -108,3 +111,11 @@ def server_pairs(servers: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     source, target = np.divmod(np.arange(servers * servers, dtype=np.int32), servers)
     apart = source != target
     return source[apart].astype(np.int32), target[apart].astype(np.int32)
+
+
+def routed_pairs(servers: int, options: FabricOptions) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Sources and targets of the pairs that need a route, sorted."""
+    if options.pairs is None:
+        return server_pairs(servers)
+    source, target = np.divmod(options.pairs, servers)
+    return source.astype(np.int32), target.astype(np.int32)
