@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.heuristics.strategy.anneal_kernel import quick_bounds
-from solvers.heuristics.strategy.moves import graph_shape
-from solvers.heuristics.strategy.starts import starting_strategies
+from solvers.heuristics.fabric_strategy import fabric_job, search_strategy
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.solution import Baseline
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.workload import Workload
-from topoopt.simulate.evaluate import simulate
-from topoopt.simulate.events import network_arrays
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, cost_equivalent_fat_tree_gbps
-from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
 
 
 @dataclass(frozen=True)
@@ -59,9 +53,7 @@ def compare_fabrics(
     `search.proposals` proposals; once `stop` says so, only the first one is tried. A fabric that cannot be built for
     the cluster is left out.
     """
-    arrays, shape, capacity = workload_arrays(cluster, workload), graph_shape(workload), memory_capacity(cluster)
-    strategies = [*found, *(start.strategy for start in starting_strategies(cluster, workload))]
-    fits = [each for each in strategies if quick_bounds(arrays, *strategy_arrays(each), capacity)[1] == 0]
+    job = fabric_job(cluster, workload, found)
     groups = strided_groups(cluster.servers)
     baselines = []
     for index, (name, build) in enumerate(FABRICS.items()):
@@ -69,23 +61,7 @@ def compare_fabrics(
             network = build(cluster, groups, search.options)
         except InputError:  # this fabric does not exist for the cluster (no connected 1-regular graph of 3 servers)
             continue
-        timed: list[tuple[float, int]] = []
-        for position, each in enumerate(fits or strategies[:1]):
-            if timed and stop.reason() is not None:
-                break
-            timed.append((simulate(build_task_graph(cluster, workload, each), network).iteration_time_ms, position))
-        time_ms, position = min(timed)
-        result = anneal(
-            arrays,
-            network_arrays(network),
-            shape,
-            (fits or strategies)[position],
-            AnnealSettings(search.proposals),
-            capacity=capacity,
-            seed=search.seed * 1_000_003 + 500 + index,
-            stop=stop,
-        )
-        baselines.append(
-            Baseline(name, min(time_ms, result.iteration_time_ms), describe(name, cluster, search.options))
-        )
+        seed = search.seed * 1_000_003 + 500 + index
+        _, time_ms = search_strategy(job, network, proposals=search.proposals, seed=seed, stop=stop)
+        baselines.append(Baseline(name, time_ms, describe(name, cluster, search.options)))
     return tuple(baselines)

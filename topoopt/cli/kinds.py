@@ -110,6 +110,7 @@ KINDS: dict[str, str] = {
     "topology": "topoopt.cli.kind_network",
     "allocation": "topoopt.cli.kind_allocation",
     "placement": "topoopt.cli.kind_placement",
+    "shared-load": "topoopt.cli.kind_shared_load",
 }
 """Module of each kind."""
 

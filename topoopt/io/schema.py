@@ -15,6 +15,7 @@ from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
+from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.io.allocation_instances import read_allocation
 from topoopt.io.allocation_schema import AllocationFile
 from topoopt.io.co_optimisation import read_co_optimisation
@@ -28,9 +29,17 @@ from topoopt.io.network_schema import RoutingFile, TopologyFile
 from topoopt.io.placement_instances import read_placement
 from topoopt.io.placement_schema import PlacementFile
 from topoopt.io.price_book_schema import PriceBookFile
+from topoopt.io.shared_load_instances import read_shared_load
+from topoopt.io.shared_load_schema import SharedLoadFile
 
 Instance = (
-    CoOptimisation | HierarchicalProblem | RoutingProblem | TopologyProblem | AllocationProblem | PlacementProblem
+    CoOptimisation
+    | HierarchicalProblem
+    | RoutingProblem
+    | TopologyProblem
+    | AllocationProblem
+    | PlacementProblem
+    | SharedLoadProblem
 )
 """Union of the domain objects of all kinds."""
 
@@ -52,6 +61,7 @@ KINDS: dict[str, Kind] = {
     "topology": Kind(TopologyFile, read_topology),
     "allocation": Kind(AllocationFile, read_allocation),
     "placement": Kind(PlacementFile, read_placement),
+    "shared-load": Kind(SharedLoadFile, read_shared_load),
 }
 
 
