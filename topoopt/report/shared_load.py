@@ -16,6 +16,9 @@ TEMPLATE = "shared_load.html.j2"
 CDF_POINTS = 400
 """Steps drawn of one distribution."""
 
+EVEN = 0.02
+"""Ratios this close to 1 are no news."""
+
 
 def headline(solution: SharedLoadSolution) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
     """The first fabric at the largest load, and every other one against it."""
@@ -41,7 +44,7 @@ def headline(solution: SharedLoadSolution) -> tuple[tuple[Card, ...], tuple[Card
             f"{row.fabric}, mean",
             ratio(row.over_first),
             f"of {first.fabric}; 99th percentile {ratio(row.p99_over_first)}; contention {ratio(row.slowdown)}",
-            "good" if row.over_first > 1 else "bad" if row.over_first < 1 else "",
+            "good" if row.over_first > 1 + EVEN else "bad" if row.over_first < 1 - EVEN else "",
         )
         for row in rows[1:]
     )
@@ -128,12 +131,13 @@ def render_shared_load(solution: SharedLoadSolution) -> str:
     """The whole report as one HTML page; names from the instance are escaped. Same solution, same bytes."""
     verdict, comparisons = headline(solution)
     loads = sorted({row.load for row in solution.statistics})
+    spread = f"{loads[0]} to {loads[-1]} jobs" if len(loads) > 1 else counted(loads[0], "job")
     return render_page(
         TEMPLATE,
         solution.check,
         solution=solution,
         subtitle=(
-            f"{counted(len(loads), 'load')} of {loads[0]} to {loads[-1]} jobs · {solution.servers} servers · "
+            f"{spread} at once · {solution.servers} servers · "
             f"{counted(len(solution.fabrics), 'fabric')} · {solution.placement} placement"
         ),
         verdict=verdict,

@@ -118,9 +118,9 @@ def simulate_jobs(
 ) -> tuple[Outcome, NDArray[np.float64]]:
     """Simulate jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
 
-    With `restart`, a job that is done begins again at once, until the last one has finished its first iteration; the
-    outcome then tells of the last iteration begun. Also returns float64[jobs], the end of each first iteration (-1:
-    none).
+    With `restart`, a job that is done begins again at once (unless it took no time), until the last one has
+    finished its first iteration; the outcome then tells of the last iteration begun. Also returns float64[jobs], the end of each
+    first iteration (-1: none).
     """
     tasks = len(g.kind)
     jobs = len(job_ptr) - 1
@@ -132,6 +132,7 @@ def simulate_jobs(
     fresh = indegree.copy() if restart else indegree
     job_of = np.zeros(tasks, dtype=np.int32)
     job_left = np.empty(jobs, dtype=np.int64)
+    job_began = np.zeros(jobs, dtype=np.float64)
     job_end = np.zeros(jobs, dtype=np.float64)
     first_end = np.full(jobs, -1.0)
     unfinished = 0
@@ -356,7 +357,8 @@ def simulate_jobs(
                     unfinished -= 1
                 if unfinished == 0:
                     break
-                if restart:
+                if restart and job_end[j] > job_began[j]:  # one that takes no time would never let go
+                    job_began[j] = job_end[j]
                     job_left[j] = job_ptr[j + 1] - job_ptr[j]
                     for t in range(job_ptr[j], job_ptr[j + 1]):
                         indegree[t] = fresh[t]

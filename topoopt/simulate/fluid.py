@@ -60,7 +60,8 @@ def fluid_times(graph: TaskGraph, network: Network) -> tuple[NDArray[np.float64]
 def fluid_outcome(graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64], *, restart: bool) -> FluidOutcome:
     """Run jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
 
-    With `restart`, a job that is done begins again at once, until the last one has finished its first iteration.
+    With `restart`, a job that is done begins again at once (unless it took no time), until the last one has
+    finished its first iteration.
 
     Raises:
         InputError: the network lacks a path of a transfer, or the tasks wait for each other in a circle.
@@ -123,6 +124,7 @@ def _simulate(g: GraphArrays, w: NetworkArrays, job_ptr: NDArray[np.int64], rest
     waiting = indegree.copy()
     job_of = np.zeros(tasks, dtype=np.int32)
     job_left = np.empty(jobs, dtype=np.int64)
+    job_began = np.zeros(jobs, dtype=np.float64)
     first_end = np.full(jobs, -1.0)
     unfinished = jobs
     for j in range(jobs):
@@ -270,7 +272,8 @@ def _simulate(g: GraphArrays, w: NetworkArrays, job_ptr: NDArray[np.int64], rest
                 if first_end[j] < 0.0:
                     first_end[j] = at  # events come in order of time
                     unfinished -= 1
-                if restart and unfinished > 0:
+                if restart and unfinished > 0 and at > job_began[j]:  # one that takes no time would never let go
+                    job_began[j] = at
                     job_left[j] = job_ptr[j + 1] - job_ptr[j]
                     for then in range(job_ptr[j], job_ptr[j + 1]):
                         waiting[then] = indegree[then]

@@ -151,7 +151,7 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
     hops = np.diff(whole.path_ptr)[path]
     path_link = whole.path_link[_ranges(whole.path_ptr[path], hops)]
     used, number = np.unique(np.concatenate((path_link, whole.member_link)), return_inverse=True)
-    number = number.astype(np.int32)
+    link_of: NDArray[np.int32] = number.astype(np.int32)
     return replace(
         whole,
         servers=m,
@@ -160,9 +160,9 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
         pair_ptr=np.concatenate(([0], np.cumsum(count))).astype(np.int64),
         path_share=whole.path_share[path],
         path_ptr=np.concatenate(([0], np.cumsum(hops))).astype(np.int64),
-        path_link=number[: len(path_link)],
+        path_link=link_of[: len(path_link)],
         groups=local,
-        member_link=number[len(path_link) :],
+        member_link=link_of[len(path_link) :],
     )
 
 

@@ -25,6 +25,9 @@ from topoopt.verify.shared_load import check_shared_load
 Progress = Callable[[str, int, int], None]
 """Called with (what is begun, steps done, steps in all)."""
 
+MOST_UNEVEN = 100_000
+"""Iterations of one job during one of another: about a minute of simulation."""
+
 
 def search_problems(problem: SharedLoadProblem, search: SearchSettings) -> list[Problem]:
     """Names of fabrics, method and time model that do not exist."""
@@ -88,6 +91,7 @@ def solve_shared_load(
             plans, violations = plan_class(problem, index, search, stop, tell)
             planned.append(plans)
             rejected += violations
+        _refuse_uneven(problem, planned)
         runs = _runs(problem, planned, stop, tell)
         reason = stop.reason()
     if not runs:
@@ -95,6 +99,21 @@ def solve_shared_load(
             raise KeyboardInterrupt
         raise LimitError("the time limit was reached before any jobs were run together")
     return _assemble(problem, planned, runs, rejected, reason)
+
+
+def _refuse_uneven(problem: SharedLoadProblem, planned: Sequence[Sequence[Planned]]) -> None:
+    """Refuse jobs of which one would begin again for ever while another does its first iteration.
+
+    Raises:
+        InputError: iteration times alone are more than `MOST_UNEVEN` apart.
+    """
+    if all(choice.fabric == SHARDS for choice in problem.fabrics):
+        return
+    alone = [each.plan.alone_ms for plans in planned for each in plans]
+    if max(alone) > MOST_UNEVEN * min((time for time in alone if time > 0), default=0.0) > 0:
+        text = f"{min(alone):.3g} to {max(alone):.3g} ms"
+        allowed = f"iteration times within a factor of {MOST_UNEVEN}"
+        raise InputError([Problem("classes too uneven to run together", path="classes", value=text, allowed=allowed)])
 
 
 def _runs(
