@@ -118,8 +118,8 @@ def simulate_jobs(
 ) -> tuple[Outcome, NDArray[np.float64]]:
     """Simulate jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
 
-    With `restart`, a job that is done begins again at once (unless it took no time), until the last one has
-    finished its first iteration; the outcome then tells of the last iteration begun. Also returns float64[jobs], the end of each
+    With `restart`, a job that is done begins again at once (unless it took no time), until the last one has finished
+    its first iteration; the outcome then tells of the last iteration begun. Also returns float64[jobs], the end of each
     first iteration (-1: none).
     """
     tasks = len(g.kind)

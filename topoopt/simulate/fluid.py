@@ -60,8 +60,8 @@ def fluid_times(graph: TaskGraph, network: Network) -> tuple[NDArray[np.float64]
 def fluid_outcome(graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64], *, restart: bool) -> FluidOutcome:
     """Run jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
 
-    With `restart`, a job that is done begins again at once (unless it took no time), until the last one has
-    finished its first iteration.
+    With `restart`, a job that is done begins again at once (unless it took no time), until the last one has finished
+    its first iteration.
 
     Raises:
         InputError: the network lacks a path of a transfer, or the tasks wait for each other in a circle.
