@@ -16,6 +16,7 @@ from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_shards import shard_figures
 from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_studies import study_figures
+from tests.benchmarks.bench_together import together_figures
 from tests.benchmarks.bench_topology import topology_figures
 from tests.benchmarks.bench_topology_search import topology_search_figures
 
@@ -31,6 +32,7 @@ def main(arguments: list[str]) -> int:
         "topology-search": topology_search_figures,
         "hierarchical": hierarchical_figures,
         "shards": shard_figures,
+        "together": together_figures,
     }
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")

@@ -1,0 +1,60 @@
+"""Jobs together: 27 jobs of 16 servers on 432, planned and simulated on shards and on three shared fabrics."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tests.benchmarks.figures import Figure, best_of
+from topoopt.core.shared_load import SharedLoadProblem
+from topoopt.io.instance_file import read_instance
+from topoopt.simulate.fabrics import FABRICS
+from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.together import PlacedJob, simulate_together
+from topoopt.together.draw import draw_jobs
+from topoopt.together.plans import fabric_options
+from topoopt.together.solve import solve_shared_load
+
+INSTANCE = Path(__file__).parents[2] / "instances" / "shared" / "mix-432.yaml"
+FAT_TREE = 1
+"""Its place among the fabrics of the instance."""
+
+
+def together_figures() -> list[Figure]:
+    """Seconds of the whole experiment at full load, and of one simulation on the cost-equivalent fat-tree."""
+    problem = read_instance(INSTANCE)
+    if not isinstance(problem, SharedLoadProblem):
+        raise AssertionError("the instance of the benchmark is of another kind")
+    full = replace(problem, loads=(27,), repetitions=1)
+    solve_shared_load(replace(full, loads=(1,), search=replace(full.search, budget=1)))  # compiles
+    began = time.perf_counter()
+    solution = solve_shared_load(full)
+    whole = time.perf_counter() - began
+    if not solution.check.ok:
+        raise AssertionError(solution.check.violations)
+
+    draw = draw_jobs(full, 27, 0, full.search.seed)
+    choice = full.fabrics[FAT_TREE]
+    jobs = []
+    for index, servers in zip(draw.classes, draw.servers, strict=True):
+        plan = solution.plans[FAT_TREE * len(full.classes) + index]
+        job = full.classes[index].job
+        if job is None or plan.strategy is None:
+            raise AssertionError("a class of the benchmark has no plan")
+        jobs.append(PlacedJob(build_task_graph(job.cluster, job.workload, plan.strategy), servers))
+
+    def run(model: str) -> list[float]:
+        options = fabric_options(choice, draw.routes_seed)
+        times = simulate_together(jobs, full.cluster, FABRICS[choice.fabric], options, model)
+        return [float(time_ms) for time_ms in times]
+
+    if not np.array_equal(run("fluid"), solution.runs[0].times_ms[FAT_TREE]):
+        raise AssertionError("the same draw took another time")
+    return [
+        Figure("27 jobs on 432 servers, four fabrics: planned, run together, checked", whole, "s", 120.0),
+        Figure("27 jobs on the fat-tree, max-min fair, one draw", best_of(lambda: run("fluid"), 3), "s", 5.0),
+        Figure("27 jobs on the fat-tree, rounds, one draw", best_of(lambda: run("rounds"), 3), "s", 1.0),
+    ]
