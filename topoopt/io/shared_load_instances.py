@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.shared_load import SHARDS, FabricChoice, JobClass, JobPlacement, RankOrder, SharedLoadProblem
 from topoopt.io.canonical import canonical_sha256
@@ -56,7 +57,7 @@ def read_shared_load(document: Document) -> SharedLoadProblem:
         ),
         placement=JobPlacement(file.placement),
         rank_order=RankOrder(file.rank_order),
-        rack_servers=cluster.rack_servers or _fat_tree_rack(cluster.servers),
+        rack_servers=cluster.rack_servers or fat_tree_arity(cluster.servers) // 2,
         time_model=file.time_model,
         search=SearchSettings(**file.search.model_dump()),
         source=document.file,
@@ -75,14 +76,6 @@ def _cluster(file: SharedClusterFile) -> Cluster:
         hop_latency_us=file.hop_latency_us,
         ring_round_latency_us=file.ring_round_latency_us,
     )
-
-
-def _fat_tree_rack(servers: int) -> int:
-    """k / 2 for the smallest even k with k^3 / 4 >= servers."""
-    k = 2
-    while k**3 < 4 * servers:
-        k += 2
-    return k // 2
 
 
 def _faults(file: SharedLoadFile) -> list[Fault]:
