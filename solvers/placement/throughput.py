@@ -134,8 +134,11 @@ class Search:
         return device, stage.astype(np.int32)
 
 
-def slice_orders(search: Search, seed: int, stop: Stop) -> None:
-    """Offer the best slices of several topological orders; free sets start from contiguous ones."""
+def slice_orders(search: Search, seed: int, stop: Stop, most: int | None = None) -> int:
+    """Offer the best slices of several topological orders, at most so many; free sets start from contiguous ones.
+
+    Returns the number of orders, which is one at least.
+    """
     graph, settings = search.graph, search.settings
     free = settings.stages is StageShape.FREE
     if free:
@@ -144,6 +147,8 @@ def slice_orders(search: Search, seed: int, stop: Stop) -> None:
     fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
     tables = graph.devices * (THRESHOLDS if settings.schedule is Schedule.GPIPE else 1)
     count = int(np.clip(ORDER_WORK / max(min(graph.size, COARSE) ** 2 * tables, 1), 3, MOST_ORDERS))
+    if most is not None:
+        count = max(1, min(count, most))
     rng = np.random.default_rng(seed)
     for trial in range(count):
         order = random_order(graph, None if trial == 0 else rng)
@@ -154,7 +159,8 @@ def slice_orders(search: Search, seed: int, stop: Stop) -> None:
             stage = _onto(search.graph, graph, found.stage) if free else found.stage
             search.offer(Positions(stage, found.group))
         if stop.reason() is not None:
-            return
+            return trial + 1
+    return count
 
 
 def _onto(graph: StageGraph, other: StageGraph, stage: Int) -> Int:
@@ -163,8 +169,8 @@ def _onto(graph: StageGraph, other: StageGraph, stage: Int) -> Int:
     return np.array([at[operators[0]] for operators in graph.blocks], dtype=np.int64)
 
 
-def polish(search: Search, seed: int, stop: Stop) -> None:
-    """Offer what local search makes of the best placement."""
+def polish(search: Search, seed: int, stop: Stop, moves: int | None = None) -> None:
+    """Offer what local search makes of the best placement; `moves`: limit on the moves tried."""
     if search.best is None:
         return
     graph, settings, k = search.graph, search.settings, search.graph.devices
@@ -173,10 +179,13 @@ def polish(search: Search, seed: int, stop: Stop) -> None:
     group = search.best.group if settings.stages is StageShape.CONTIGUOUS else np.array(device_slots(graph))
     steps = int(np.clip(500_000 // (graph.size + 10 * k), 1_000, 10_000))
     rng = np.random.default_rng(seed)
-    for _ in range(POLISHES):
+    left = POLISHES * steps if moves is None else min(moves, POLISHES * steps)
+    while left > 0:
         if stop.reason() is not None or search.closed():
             return
-        stage = improved(graph, settings, search.best.stage, slots, group.tolist(), rng, steps)
+        trials = min(steps, left)
+        left -= trials
+        stage = improved(graph, settings, search.best.stage, slots, group.tolist(), rng, trials)
         search.offer(Positions(stage, group))
 
 

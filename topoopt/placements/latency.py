@@ -47,6 +47,9 @@ Plan = Callable[[LatencySearch, PlacementEffort], CompactResult | None]
 
 
 def _moves(search: LatencySearch, effort: PlacementEffort) -> int:
+    """Moves of the annealing; priorities take a tenth as many, once or twice, so that all stay within a budget."""
+    if effort.budget is not None:
+        return effort.budget - 2 * (effort.budget // 12)
     if effort.time_limit_s is not None:
         return 1 << 40
     return max(LEAST_MOVES, min(MOST_MOVES, OPERATOR_MOVES // len(search.a.needs)))
@@ -78,7 +81,9 @@ def annealed(search: LatencySearch, effort: PlacementEffort) -> None:
 def proven(search: LatencySearch, effort: PlacementEffort) -> None:
     """Annealing, then CP-SAT on the whole graph, with contention if the model of it is exact."""
     places = work.start(search)
-    moves = _moves(search, PlacementEffort())  # enough on small graphs; the rest of the time is for the proof
+    moves = _moves(
+        search, PlacementEffort(budget=effort.budget)
+    )  # enough on small graphs; the rest of the time is for the proof
     work.improve(search, places, moves, _until(search, effort, 0.3))
     work.finish(search, moves // 10, _until(search, effort, 0.1))
     budget = None if effort.time_limit_s is not None else WORK
@@ -105,7 +110,8 @@ def compact_first(
     fused = compacted(search.problem, rules=rules, target=COMPACT_TO)
     began = time.monotonic()
     until = _until(search, effort, 0.5)
-    part = PlacementEffort(effort.seed, None if until is None else until - began)
+    half = None if effort.budget is None else effort.budget // 2
+    part = PlacementEffort(effort.seed, None if until is None else until - began, half)
     try:
         floor = latency_floor(fused.problem)
         small = work.open_search(fused.problem, floor, effort.seed, Stop(until, search.stop.interrupted))
@@ -120,8 +126,9 @@ def compact_first(
     inside[search.a.topo] = np.arange(len(device))
     start_ms = small.best.start_ms[fused.block_of] + inside * 1e-12 * small.value
     search.offer_place(place, start_ms)
-    work.improve(search, [place], _moves(search, effort), _until(search, effort, 0.9))
-    work.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
+    rest = replace(effort, budget=None if half is None or effort.budget is None else effort.budget - half)
+    work.improve(search, [place], _moves(search, rest), _until(search, effort, 0.9))
+    work.finish(search, _moves(search, rest) // 10, _until(search, effort, 1.0))
     return CompactResult(len(fused.problem.operators), small.value, Bound(small.bound, small.proved_by))
 
 

@@ -19,11 +19,11 @@ EXACT_UP_TO = 60_000
 """Columns of the stage-order program up to which `auto` tries to prove anything."""
 
 
-def _heuristic(problem: PlacementProblem, seed: int, stop: Stop) -> Search:
+def _heuristic(problem: PlacementProblem, effort: PlacementEffort, stop: Stop) -> Search:
     search = Search(problem)
-    slice_orders(search, seed, stop)
+    orders = slice_orders(search, effort.seed, stop, effort.budget)
     if not search.graph.uniform or search.settings.stages is not StageShape.CONTIGUOUS:
-        polish(search, seed, stop)
+        polish(search, effort.seed, stop, None if effort.budget is None else max(0, effort.budget - orders))
     return search
 
 
@@ -44,14 +44,15 @@ def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) 
 def slices(problem: PlacementProblem, effort: PlacementEffort) -> PlacementOutcome:
     """Order slicing and local search only."""
     with stop_on_signals(effort.time_limit_s) as stop:
-        search = _heuristic(problem, effort.seed, stop)
-        return _outcome(search, Bound(0.0, WORK), stop.reason() or StopReason.CONVERGED, "slices")
+        search = _heuristic(problem, effort, stop)
+        ran = StopReason.CONVERGED if effort.budget is None or search.closed() else StopReason.BUDGET
+        return _outcome(search, Bound(0.0, WORK), stop.reason() or ran, "slices")
 
 
 def exact(problem: PlacementProblem, effort: PlacementEffort, backend: str) -> PlacementOutcome:
     """Order slicing, then the stage-order program by a backend."""
     with stop_on_signals(DEFAULT_S if effort.time_limit_s is None else effort.time_limit_s) as stop:
-        search = _heuristic(problem, effort.seed, stop)
+        search = _heuristic(problem, effort, stop)
         if search.closed():
             return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "slices")
         bound, proved_by, stopped_by = prove(search, backend, effort.seed, stop)

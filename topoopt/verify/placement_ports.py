@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from topoopt.core.placement import Latency, PlacementProblem, Sharing
 
-
 MOST_HEADS = 64
 """Least heads tried for one group; of more, every so many-th."""
 
