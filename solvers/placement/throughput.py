@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from formulations.stage_graph import StageGraph, device_slots, stage_graph
 from formulations.stage_order import StageOrder, data_of, first_slots, rounded_down
 from formulations.stage_order_arrays import build_arrays, positions_of, start_values
-from solvers.backends import SolverLimits, solve_guarded
+from solvers.backends import LpResult, SolverLimits, solve_guarded
 from solvers.placement.local_search import improved
 from solvers.placement.order_slices import COARSE, THRESHOLDS, late_sources, random_order, slice_order
 from solvers.placement.reduce import reduced
@@ -34,6 +35,12 @@ CLOSED = 1e-7
 
 LEAST_S = 0.2
 """Time below which a solver is not started."""
+
+KEPT_S = 0.3
+"""Time kept from a solver, besides that of building its program, for handing programs over and looking at results."""
+
+GRACE_S = 1.5
+"""After the limit so much later a solver is killed; what it had found stays."""
 
 ORDER_WORK = 4e8
 """Table entries that the orders tried may take together: about a second."""
@@ -238,17 +245,23 @@ def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop
     if rounding:
         unit = rounding_unit(data, upper, rounding)
         data = rounded_down(data, unit)
+    began = time.monotonic()
     program = build_arrays(data)
     start = None
     if search.best is not None:
         best = normal_form(data, search.best)
         start = start_values(data, program, best.stage, best.group)
-    left = stop.remaining_s()
-    limits = SolverLimits(time_s=None if left is None else max(LEAST_S, left), seed=seed % 2**31)
-    result = solve_guarded(backend, program, limits, start=start, stop=stop)
+    kept = KEPT_S + time.monotonic() - began
+
+    def solved(options: dict[str, int]) -> LpResult:
+        left = stop.remaining_s()
+        limits = SolverLimits(time_s=None if left is None else max(LEAST_S, left - kept), seed=seed % 2**31)
+        return solve_guarded(backend, program, limits, options, start, stop=stop, grace_s=kept + GRACE_S)
+
+    result = solved({})
     if result.stopped_by is StopReason.ERROR and backend == "cp-sat":
         # seen with large coefficients: infeasible, although the start is feasible; not so without probing
-        result = solve_guarded(backend, program, limits, {"cp_model_probing_level": 0}, start, stop=stop)
+        result = solved({"cp_model_probing_level": 0})
     if result.status is Status.INFEASIBLE and search.best is None:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
     if result.x is not None:
