@@ -109,6 +109,11 @@ def _uncut(
     return replace(claim, status=status, stopped_by=stop, message=note, bound=bound)
 
 
+def _least(cost: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    """Least objective that the domains alone allow."""
+    return float(np.minimum(cost * low, cost * high).sum())
+
+
 def _solved(
     program: LpArrays,
     limits: SolverLimits,
@@ -149,7 +154,7 @@ def _solved(
     settings: Options = {"num_workers": limits.threads, "random_seed": limits.seed, "relative_gap_limit": 0.0}
     if limits.time_s is not None:
         # large models take seconds to build, which count for the one who waits
-        settings = {**settings, "max_time_in_seconds": max(0.01, limits.time_s - (time.monotonic() - began))}
+        settings = {**settings, "max_time_in_seconds": max(0.0, limits.time_s - (time.monotonic() - began))}
     for name, value in {**settings, **options}.items():
         try:
             setattr(solver.parameters, name, value)
@@ -166,6 +171,8 @@ def _solved(
     bound = None
     if status is not Status.INFEASIBLE and code.name != "MODEL_INVALID" and exact is not None:
         bound = float(solver.best_objective_bound) / scale
+        if code.name == "UNKNOWN" and bound == 0.0 and _least(program.cost, low, high) < 0.0:
+            bound = None  # what CP-SAT answers too when its time was over before it looked at the objective
     return Claim(
         status,
         stopped_by,
