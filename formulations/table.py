@@ -17,6 +17,7 @@ from formulations import (
     hop_lp,
     joint_topology_arrays,
     path_split,
+    placed_programs,
     stage_order_arrays,
 )
 from formulations.arrays import LpArrays
@@ -108,11 +109,40 @@ FORMULATIONS: Mapping[str, Formulation] = {
         joint_topology_arrays.from_topology,
         {"symmetry": Option("1: rules that break symmetry", 1, most=1)},
     ),
+    "link_packing": Formulation(
+        "rates of pairs of servers split over their physical links; of an instance: equal rates",
+        ("placement",),
+        placed_programs.packing_program,
+        {
+            "scale": Option(
+                "0: the largest part of the rates that fits; else fewest splits at that part",
+                0.0,
+                most=1.0,
+                whole=False,
+            )
+        },
+    ),
     "path_split": Formulation(
         "routing over the shortest paths of every demand (an upper bound)",
         ("routing",),
         path_split.from_routing,
         {"paths": Option("paths of each demand", 4, least=1, most=1000)},
+    ),
+    "placement_joint": Formulation(
+        "placement, all orders and static rates, least makespan (mixed-integer, tangents at an equal split)",
+        ("placement",),
+        placed_programs.joint_program,
+    ),
+    "placement_makespan": Formulation(
+        "placement and orders without contention, least makespan (mixed-integer)",
+        ("placement",),
+        placed_programs.makespan_program,
+        {"relax": Option("1: also where transfers contend, as a relaxation", 0, most=1)},
+    ),
+    "placement_rates": Formulation(
+        "static rates of a placement (equal parts of a topological order) with known orders",
+        ("placement",),
+        placed_programs.rates_program,
     ),
     "stage_order": Formulation(
         "operators to stages of a pipeline, least load of the busiest device (mixed-integer)",
