@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from solvers.placement import latency as work
 from solvers.placement.compaction import RULES, Compaction, compacted
 from solvers.placement.latency import LatencySearch
+from solvers.placement.latency_joint import possible_orders, solve_joint
+from solvers.placement.latency_rates import in_given_orders
 from solvers.placement.link_shares import pack_links
 from solvers.stop import Stop, stop_on_signals
-from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
 from topoopt.core.placement_solution import CompactResult, LinkShare
 from topoopt.core.solution import Bound
@@ -42,6 +44,9 @@ WORK = 40.0
 
 COMPACT_TO = 100
 """Blocks at which fusing ends."""
+
+JOINT_UP_TO, JOINT_AUTO = 400, 60
+"""Orders of two operators or transfers up to which the joint program is tried at all, and by `auto`."""
 
 Plan = Callable[[LatencySearch, PlacementEffort], CompactResult | None]
 
@@ -132,10 +137,38 @@ def compact_first(
     return CompactResult(len(fused.problem.operators), small.value, Bound(small.bound, small.proved_by))
 
 
+def jointly(search: LatencySearch, effort: PlacementEffort) -> None:
+    """Annealing, then placement, orders and rates together as one program, with a proven bound."""
+    problems = []
+    if not search.allocate:
+        text = "this method chooses static rates"
+        settings = search.problem.objective
+        given = f"{settings.sharing}, {settings.rates}" if isinstance(settings, Latency) else settings.name
+        problems.append(Problem(text, path="latency", value=given, allowed="sharing: static, rates: optimised"))
+    elif (orders := possible_orders(search)) > JOINT_UP_TO:
+        text = "too large for the joint program"
+        allowed = f"at most {JOINT_UP_TO} orders of two operators or transfers"
+        problems.append(Problem(text, path="search.method", value=f"{orders} orders", allowed=allowed))
+    if problems:
+        raise InputError(problems)
+    places = work.start(search)
+    moves = min(MOST_MOVES // 10, _moves(search, PlacementEffort(budget=effort.budget)))
+    work.improve(search, places, moves, _until(search, effort, 0.2))
+    work.finish(search, moves // 10, _until(search, effort, 0.1))
+    if not search.closed():
+        solve_joint(search)
+
+
+def chosen(search: LatencySearch) -> tuple[Plan, str]:
+    """What `auto` does: a proof while the graph is small, annealing alone beyond."""
+    if search.allocate and possible_orders(search) <= JOINT_AUTO:
+        return jointly, "joint"
+    return (proven, "exact") if _small(search) else (annealed, "anneal")
+
+
 def auto(search: LatencySearch, effort: PlacementEffort) -> None:
-    """CP-SAT on the whole graph while it is small, annealing alone beyond."""
-    plan = proven if _small(search) else annealed
-    plan(search, effort)
+    """The method that fits the size of the graph."""
+    chosen(search)[0](search, effort)
 
 
 @cache
@@ -166,7 +199,7 @@ def _solve(problem: PlacementProblem, effort: PlacementEffort, plan: Plan, metho
         exact = compacted(problem, rules=())
         search = work.open_search(exact.problem, latency_floor(problem), effort.seed, stop)
         if plan is auto:
-            plan, method = (proven, "exact") if _small(search) else (annealed, "anneal")
+            plan, method = chosen(search)
         compact = plan(search, effort)
         return _outcome(search, method, compact, exact)
 
@@ -196,7 +229,9 @@ def _outcome(search: LatencySearch, method: str, compact: CompactResult | None, 
         if (rates_gbps * (1 + 1e-12) < best.rates / unit).any():
             if (rates_gbps * (1 + 1e-6) < best.rates / unit).any():
                 notes = ("the physical links cannot carry the chosen rates; all were scaled down",)
+            kept = in_given_orders(a, best, rates_gbps * unit)
             best = simulated(a, best.device, rates_gbps * unit, best.start_ms)
+            best = kept if kept is not None and kept.makespan_ms < best.makespan_ms else best
     best = expanded(best, exact)
     bound = Bound(min(search.bound, best.makespan_ms), search.proved_by)
     return PlacementOutcome(
@@ -219,10 +254,11 @@ def _method(summary: str, plan: Plan, name: str) -> PlacementMethod:
 
 
 LATENCY_METHODS: Mapping[str, PlacementMethod] = {
-    "auto": _method("exact while the graph is small, anneal beyond", auto, "auto"),
+    "auto": _method("joint or exact while the graph is small, anneal beyond", auto, "auto"),
     "list": _method("single device, topological fill, earliest finish: the best of them", listed, "list"),
     "anneal": _method("annealing of connected bunches of operators", annealed, "anneal"),
     "exact": _method("annealing, then intervals by CP-SAT with a proven bound", proven, "exact"),
+    "joint": _method("placement, orders and static rates as one program, with a proven bound", jointly, "joint"),
     "compact": _method("fused operators placed first, then polish of all", compact_first, "compact"),
     "windows": _method("annealing, then CP-SAT on windows of time", windowed, "windows"),
 }
