@@ -43,6 +43,7 @@ class LatencySearch:
     Attributes:
         bound: best proven lower bound, ms, and `proved_by`.
         best: best schedule so far; `place`: its placement by groups.
+        stopped_by: why the last engine ended, if it says so.
     """
 
     problem: PlacementProblem
@@ -54,7 +55,7 @@ class LatencySearch:
     proved_by: str
     best: Schedule | None = None
     place: Placement | None = None
-    starts: int = 0
+    stopped_by: StopReason | None = None
 
     @property
     def allocate(self) -> bool:
@@ -294,4 +295,4 @@ def reason_of(search: LatencySearch) -> StopReason:
     """Why a search that ran its course ended."""
     if search.closed():
         return StopReason.CONVERGED
-    return search.stop.reason() or StopReason.BUDGET
+    return search.stop.reason() or search.stopped_by or StopReason.BUDGET

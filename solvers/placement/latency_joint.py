@@ -17,14 +17,15 @@ from formulations.placement_joint_arrays import build_arrays
 from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.latency import LatencySearch
 from solvers.placement.latency_rates import at_best_rates
+from solvers.stop import first_part
 from topoopt.core.placement_solution import Transfer
 from topoopt.core.status import Status, StopReason
 from topoopt.simulate.placement_arrays import PlacementArrays
 from topoopt.simulate.placement_schedule import Schedule
 
 ROUNDS = 40
-CLOSE = 3e-8
-"""Relative gap at which tangents are tight enough."""
+CLOSE = 9e-8
+"""Relative gap at which tangents are tight enough, just below what is called optimal."""
 
 FINE = 1e-9
 """Tolerance of HiGHS: rows hold with big M only as far as binaries are whole."""
@@ -47,16 +48,21 @@ def possible_orders(search: LatencySearch) -> int:
     return len(data.queues()) + len(data.unordered())
 
 
-def solve_joint(search: LatencySearch) -> StopReason:
-    """Rounds until the value meets the bound, or the time is over; why it ended. There must be a schedule already."""
+def solve_joint(search: LatencySearch, time_s: float | None = None) -> StopReason:
+    """Rounds until the value meets the bound, or the time is over; why it ended. There must be a schedule already.
+
+    Args:
+        time_s: wall-clock limit besides that of the search.
+    """
+    stop = search.stop if time_s is None else first_part(search.stop, 1.0, time_s)
     problem = search.problem
     unit = float(search.a.network.max())
     largest = max((tensor.size_bytes for tensor in problem.tensors), default=0)
     split = equal_split(problem, unit)
     points: dict[Pair, list[float]] = {pair: [factor * r for factor in FACTORS] for pair, r in split.items()}
     for _ in range(ROUNDS):
-        left = search.stop.remaining_s()
-        if (why := search.stop.reason()) is not None:
+        left = stop.remaining_s()
+        if (why := stop.reason()) is not None:
             return why
         tangents = {pair: tuple(sorted(at)) for pair, at in points.items()}
         data = joint_data(problem, search.value * (1 + 1e-6), tangents, least=LEAST * largest)
@@ -66,20 +72,20 @@ def solve_joint(search: LatencySearch) -> StopReason:
             "primal_feasibility_tolerance": FINE,
         }
         limits = SolverLimits(time_s=left, seed=search.seed % 2**31)
-        result = solve_guarded("highs", program, limits, options, stop=search.stop)
+        result = solve_guarded("highs", program, limits, options, stop=stop)
         if result.bound is not None and np.isfinite(result.bound):
             search.raise_bound(float(result.bound), PROOF)
         if result.x is None:
-            return search.stop.reason() or result.stopped_by
+            return stop.reason() or result.stopped_by
         at = dict(zip(program.column_names or (), result.x.tolist(), strict=True))
         before = {pair: len(rows) for pair, rows in points.items()}
-        best = at_best_rates(search.a, _schedule(search.a, data, at), search.stop)
+        best = at_best_rates(search.a, _schedule(search.a, data, at), stop)
         if best is not None:
             search.offer(best, _place(search, best))
         if search.value <= search.bound * (1 + CLOSE):
             return StopReason.CONVERGED
         if result.status is not Status.OPTIMAL:
-            return search.stop.reason() or result.stopped_by
+            return stop.reason() or result.stopped_by
         for s, u in points:
             if at[f"used_{s}_{u}"] > 0.5:
                 _add(points[s, u], at[f"slow_{s}_{u}"])

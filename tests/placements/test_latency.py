@@ -170,7 +170,8 @@ def test_refusals_name_what_does_not_fit():
 @pytest.mark.parametrize("method", [name for name in LATENCY_METHODS if name != "auto"])
 def test_every_method_obeys_a_time_limit_of_nothing(method):
     """With no time at all there is still a placement, checked, and its bound."""
-    instance = problem([1, 2, 3], [(0, [1, 2], 1)], [1, 1])
+    sharing = "static" if method == "joint" else "fair"
+    instance = problem([1, 2, 3], [(0, [1, 2], 1)], [1, 1], sharing=sharing)
     solution = solve_placement(instance, method=method, time_limit_s=0.0)
     assert solution.check.ok
     assert solution.method == method

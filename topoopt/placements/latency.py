@@ -45,8 +45,11 @@ WORK = 40.0
 COMPACT_TO = 100
 """Blocks at which fusing ends."""
 
-JOINT_UP_TO, JOINT_AUTO = 400, 60
+JOINT_UP_TO, JOINT_AUTO = 400, 160
 """Orders of two operators or transfers up to which the joint program is tried at all, and by `auto`."""
+
+JOINT_S = 60.0
+"""Seconds for the joint program where no time limit is given; graphs for `auto` took a few."""
 
 Plan = Callable[[LatencySearch, PlacementEffort], CompactResult | None]
 
@@ -156,7 +159,8 @@ def jointly(search: LatencySearch, effort: PlacementEffort) -> None:
     work.improve(search, places, moves, _until(search, effort, 0.2))
     work.finish(search, moves // 10, _until(search, effort, 0.1))
     if not search.closed():
-        solve_joint(search)
+        limit = None if effort.time_limit_s is not None else JOINT_S
+        search.stopped_by = solve_joint(search, limit)
 
 
 def chosen(search: LatencySearch) -> tuple[Plan, str]:
