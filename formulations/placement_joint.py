@@ -3,8 +3,8 @@
 `formulations.placement_makespan` says where operators run and when, `formulations.placement_rates` how servers split
 their links for known orders; this is both at once, for graphs of a dozen operators. With the inverse rate as a variable
 the time of a transfer is linear; the capacity rows are convex, and here a pair of servers that sends nothing needs no
-rate: rate >= used^2 / slow, the perspective of 1 / slow, of which row (10) has tangents at (1, r). Tangents are an outer
-approximation, so with any of them the optimum is a lower bound; with more at each solution it tends to the global one.
+rate: rate >= used^2 / slow, the perspective of 1 / slow, of which row (10) has tangents at (1, r). Tangents lie
+outside, so with any of them the optimum is a lower bound; with more at each solution it tends to the global one.
 
 Sets: OPERATORS i, j; GROUPS g of co-located operators (g(i)); DEVICES d, e; SERVERS s, u (s(d)); TENSORS t with
     producer i and consumers j, WAYS (t, e) of tensors with bytes to devices that another group of consumers can use.

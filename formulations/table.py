@@ -14,6 +14,7 @@ from formulations import (
     circulant_flow,
     concurrent_flow,
     concurrent_flow_hops,
+    favourite_children,
     hop_lp,
     joint_topology_arrays,
     path_split,
@@ -96,6 +97,11 @@ FORMULATIONS: Mapping[str, Formulation] = {
         ("routing",),
         concurrent_flow_hops.from_routing,
         {"max_hops": Option("longest path; 0: as the instance says, or any", 0)},
+    ),
+    "favourite_children": Formulation(
+        "which consumer runs right behind its producer on unlimited devices, relaxed (for list scheduling)",
+        ("placement",),
+        favourite_children.from_placement,
     ),
     "hop_lp": Formulation(
         "what any topology can carry at most, one and two hops spelled out (a bound on lambda)",

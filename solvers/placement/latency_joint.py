@@ -1,7 +1,7 @@
 """Placement, orders and static rates together, proven: the joint program with tangents added until they are tight.
 
-Each round solves the mixed-integer program with the tangents so far, whose optimum is a lower bound; takes placement and
-orders from it; finds the best rates for those by the linear program; and adds tangents at both.
+Each round solves the mixed-integer program with the tangents so far, whose optimum is a lower bound; takes placement
+and orders from it; finds the best rates for those by the linear program; and adds tangents at both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FINE = 1e-9
 """Tolerance of HiGHS: rows hold with big M only as far as binaries are whole."""
 
 LEAST = 1e-4
-"""Tensors smaller than this part of the largest count as empty in the program, whose big M would grow with the ratio."""
+"""Tensors smaller than this part of the largest count as empty in the program: its big M grows with the ratio."""
 
 PROOF = "joint program of placement, orders and rates, HiGHS"
 
@@ -86,11 +86,11 @@ def solve_joint(search: LatencySearch, time_s: float | None = None) -> StopReaso
             return StopReason.CONVERGED
         if result.status is not Status.OPTIMAL:
             return stop.reason() or result.stopped_by
-        for s, u in points:
+        for (s, u), rows in points.items():
             if at[f"used_{s}_{u}"] > 0.5:
-                _add(points[s, u], at[f"slow_{s}_{u}"])
+                _add(rows, at[f"slow_{s}_{u}"])
             if best is not None and best.rates[s, u] > 0:
-                _add(points[s, u], unit / float(best.rates[s, u]))
+                _add(rows, unit / float(best.rates[s, u]))
         if all(len(points[pair]) == count for pair, count in before.items()):
             return StopReason.GAP  # the tangents are as tight as the tolerance of the solver
     return StopReason.BUDGET

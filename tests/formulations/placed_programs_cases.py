@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from formulations import (
+    favourite_children,
     link_packing,
     placement_joint_arrays,
     placement_joint_pyomo,
@@ -16,6 +17,7 @@ from formulations import (
     placement_rates,
 )
 from formulations.arrays import LpArrays
+from formulations.favourite_children import FavouriteChildren
 from formulations.placement_joint import JointPlacement, JointTensor
 from formulations.placement_rates import RateProblem
 from topoopt.core.placement import Device, GraphOperator, Latency, PlacementProblem, Server, Tensor
@@ -74,12 +76,19 @@ def joined(server: tuple[int, int], volume: float) -> JointPlacement:
     )
 
 
+FAMILY = FavouriteChildren(np.array([1.0, 2.0, 6.0]), {(0, 1): 3.0, (0, 2): 5.0, (1, 2): 4.0})
+"""The first of three operators feeds both others, the second the third."""
+
 Build = tuple[Callable[[], LpArrays], Callable[[], Any]]
 
 PLACED: dict[str, Build] = {
     "placement_makespan": (
         lambda: placement_makespan.build_arrays(THREE, 10.0, three_ms),
         lambda: placement_makespan_pyomo.build_pyomo(THREE, 10.0, three_ms),
+    ),
+    "favourite_children": (
+        lambda: favourite_children.build_arrays(FAMILY),
+        lambda: favourite_children.build_pyomo(FAMILY),
     ),
     "placement_rates": (
         lambda: placement_rates.build_arrays(TWO_SENT, POINT),

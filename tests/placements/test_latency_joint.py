@@ -140,9 +140,7 @@ def test_the_joint_program_is_the_best_of_all_placements_orders_and_rates(seed):
 
 def test_rates_and_placement_together_beat_uniform_rates():
     """A fork of 4 and 1 ms of bytes out of one server: square roots or proportions, 5 ms instead of 8."""
-    instance = problem(
-        [0, 20, 20], [(0, [1], 4), (0, [2], 1)], [1, 1, 1], sharing="static", memory=[9, 9, 9], room=10
-    )
+    instance = problem([0, 20, 20], [(0, [1], 4), (0, [2], 1)], [1, 1, 1], sharing="static", memory=[9, 9, 9], room=10)
     solution = solve_placement(instance)
     assert solution.method == "joint"
     assert solution.status is Status.OPTIMAL
