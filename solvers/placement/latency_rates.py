@@ -104,10 +104,12 @@ def in_given_orders(a: PlacementArrays, schedule: Schedule, rates: NDArray[np.fl
     producer = np.repeat(np.arange(n), np.diff(a.tensor_ptr))
     ways = []
     for way in schedule.transfers:
-        u = number.get((way.tensor, way.target))
+        activity = number.get((way.tensor, way.target))
         i = int(producer[way.tensor])
         lag = _inside(a, float(a.tensor_size[way.tensor]), int(schedule.device[i]), way.target)
-        times = (float(end[i]), float(end[i] + lag)) if u is None else (float(start[u]), float(end[u]))
+        times = float(end[i]), float(end[i] + lag)
+        if activity is not None:
+            times = float(start[activity]), float(end[activity])
         ways.append(Transfer(way.tensor, way.target, *times))
     ways.sort(key=lambda way: (way.start_ms, way.tensor, way.target))
     return Schedule(schedule.device, start[:n], end[:n], tuple(ways), rates, float(end[:n].max()))

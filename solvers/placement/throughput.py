@@ -151,7 +151,6 @@ def slice_orders(search: Search, seed: int, stop: Stop, most: int | None = None)
     if free:
         contiguous = replace(settings, stages=StageShape.CONTIGUOUS)
         graph = stage_graph(replace(search.problem, objective=contiguous))
-    fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
     tables = graph.devices * (THRESHOLDS if settings.schedule is Schedule.GPIPE else 1)
     count = int(np.clip(ORDER_WORK / max(min(graph.size, COARSE) ** 2 * tables, 1), 3, MOST_ORDERS))
     if most is not None:
@@ -161,13 +160,20 @@ def slice_orders(search: Search, seed: int, stop: Stop, most: int | None = None)
         order = random_order(graph, None if trial == 0 else rng)
         if trial % 2:
             order = late_sources(graph, order)
-        found = slice_order(graph, settings, order, fixed)
-        if found is not None:
-            stage = _onto(search.graph, graph, found.stage) if free else found.stage
-            search.offer(Positions(stage, found.group))
+        offer_order(search, graph, order)
         if stop.reason() is not None:
             return trial + 1
     return count
+
+
+def offer_order(search: Search, graph: StageGraph, order: list[int]) -> None:
+    """Offer the best slices of one topological order of the graph, which for free sets is the contiguous one."""
+    settings = search.settings
+    fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
+    found = slice_order(graph, settings, order, fixed)
+    if found is not None:
+        stage = found.stage if graph is search.graph else _onto(search.graph, graph, found.stage)
+        search.offer(Positions(stage, found.group))
 
 
 def _onto(graph: StageGraph, other: StageGraph, stage: Int) -> Int:

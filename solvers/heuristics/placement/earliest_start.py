@@ -84,8 +84,8 @@ def _listed(a: PlacementArrays, g: GroupGraph, children: Mapping[int, int]) -> I
         start = np.where(allowed, np.maximum(free[None, :], arrives[some]), np.inf)
         if not np.isfinite(start).any():
             return
-        row, d = np.unravel_index(int(np.argmin(start)), start.shape)
-        i, d = int(some[row]), int(d)
+        row, d = divmod(int(np.argmin(start)), k)
+        i = int(some[row])
         ready.remove((-float(rank[i]), i))
         if place[a.group[i]] < 0:
             place[a.group[i]] = d
