@@ -15,8 +15,8 @@ from formulations.placed_programs import FACTORS, equal_split, joint_data
 from formulations.placement_joint import JointPlacement, Pair
 from formulations.placement_joint_arrays import build_arrays
 from solvers.backends import SolverLimits, solve_guarded
-from solvers.placement.latency import LatencySearch
 from solvers.placement.latency_rates import at_best_rates
+from solvers.placement.latency_search import LatencySearch
 from solvers.stop import first_part
 from topoopt.core.placement_solution import Transfer
 from topoopt.core.status import Status, StopReason

@@ -11,11 +11,11 @@ from solvers.placement.throughput import (
     Search,
     polish,
     program_columns,
-    prove,
     settings_of,
     slice_orders,
     work_bound,
 )
+from solvers.placement.throughput_proof import prove
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import PlacementProblem, StageShape
