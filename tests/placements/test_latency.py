@@ -190,6 +190,19 @@ def test_same_seed_same_solution(sharing):
     assert one.objective == other.objective
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_alone_reach_the_optimum_of_a_small_graph(seed):
+    """Without a move of annealing, CP-SAT on windows gets from the first placement to what is proven best."""
+    rng = np.random.default_rng(seed)
+    tensors = [(i, sorted({i + 1, int(rng.integers(i + 1, 8))}), float(rng.integers(0, 3))) for i in range(7)]
+    instance = problem([float(t) for t in rng.integers(1, 6, 8)], tensors, [1, 1, 1], sharing="none")
+    best = solve_placement(instance, method="exact")
+    assert best.status is Status.OPTIMAL
+    found = solve_placement(instance, method="windows", budget=0)
+    assert found.check.ok
+    assert found.objective.value == pytest.approx(best.objective.value)
+
+
 def test_static_rates_are_chosen_no_worse_than_uniform():
     """Unequal tensors out of one server: uniform rates take 8 ms for the large one, the best split 5."""
     labels = ["a", "b", "c", "d"]
