@@ -17,6 +17,8 @@ Size: at most 2 |PAIRS| |LINKS| + 1 columns. If the links of all servers have th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,3 +68,38 @@ def build_arrays(rate: NDArray[np.float64], capacity: NDArray[np.float64], scale
     if scale is None:
         return rows.program({("scale",): -1.0})
     return rows.program({("used", *share): 1.0 for share in table})
+
+
+def build_pyomo(rate: NDArray[np.float64], capacity: NDArray[np.float64], scale: float | None = None) -> Any:
+    """The same as a Pyomo ConcreteModel, to be read."""
+    import pyomo.environ as pyo
+
+    model = pyo.ConcreteModel("link_packing")
+    table = shares(rate, capacity)
+    pairs = [(int(s), int(t)) for s, t in np.argwhere(rate > 0)]
+    model.share = pyo.Var(table, bounds=(0.0, None))
+    model.scale = pyo.Var(bounds=(scale or 0.0, 1.0 if scale is None else scale))
+
+    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
+    def carry(m: Any, s: int, t: int) -> Any:
+        return sum(m.share[way] for way in table if way[:2] == (s, t)) - float(rate[s, t]) * m.scale == 0.0
+
+    for name, end in (("out", 0), ("into", 1)):
+        ports = sorted({(way[end], way[2]) for way in table})
+
+        def port(m: Any, s: int, link: int, end: int = end) -> Any:
+            return sum(m.share[way] for way in table if (way[end], way[2]) == (s, link)) <= float(capacity[s, link])
+
+        model.add_component(name, pyo.Constraint(ports, rule=port))
+    if scale is None:
+        model.objective = pyo.Objective(expr=-model.scale)
+        return model
+    model.used = pyo.Var(table, domain=pyo.Binary)
+
+    @model.Constraint(table)  # type: ignore[untyped-decorator]
+    def switch(m: Any, s: int, t: int, link: int) -> Any:
+        most = float(min(capacity[s, link], capacity[t, link], rate[s, t]))
+        return m.share[s, t, link] - most * m.used[s, t, link] <= 0.0
+
+    model.objective = pyo.Objective(expr=sum(model.used[way] for way in table))
+    return model

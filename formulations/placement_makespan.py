@@ -6,14 +6,15 @@ Sets: OPERATORS i, j; GROUPS g of co-located operators (g(i)); DEVICES d, e; TEN
 Parameters: time[i,d] ms; memory[g], room[d] bytes; send[t,d,e] ms, alone at full rate; upper, a makespan that is known
     to be possible, which serves as big M: all starts and ends lie in [0, upper].
 Variables: at[g,d] in {0,1}; start[i] ms; span; before[i,j] in {0,1} for i < j that no path orders.
+run[i] is short for sum_d time[i,d] at[g(i),d]: where the operator is, so that start[i] + run[i] <= upper.
 minimise span
 1. place[g]:         sum_d at[g,d] = 1; at[g,d] = 0 where a member cannot run
 2. fit[d]:           sum_g memory[g] at[g,d] <= room[d]
-3. end[i]:           span >= start[i] + sum_d time[i,d] at[g(i),d]
-4. follow[t,j]:      start[j] >= start[i] + sum_d time[i,d] at[g(i),d]
-5. send[t,j,d,e]:    start[j] >= start[i] + time[i,d] + send[t,d,e] - upper (2 - at[g(i),d] - at[g(j),e])
-6. first[i,j,d]:     start[j] >= start[i] + time[i,d] - upper (3 - before[i,j] - at[g(i),d] - at[g(j),d])
-   second[i,j,d]:    start[i] >= start[j] + time[j,d] - upper (2 + before[i,j] - at[g(i),d] - at[g(j),d])
+3. end[i]:           span >= start[i] + run[i]
+4. follow[t,j]:      start[j] >= start[i] + run[i]
+5. send[t,j,d,e]:    start[j] >= start[i] + run[i] + send[t,d,e] - (upper + send[t,d,e]) (2 - at[g(i),d] - at[g(j),e])
+6. first[i,j,d]:     start[j] >= start[i] + run[i] - upper (3 - before[i,j] - at[g(i),d] - at[g(j),d])
+   second[i,j,d]:    start[i] >= start[j] + run[j] - upper (2 + before[i,j] - at[g(i),d] - at[g(j),d])
 7. work[d]:          span >= sum_i time[i,d] at[g(i),d]     (redundant, and essential for the relaxation)
 
 Size: O(n^2 k + consumers k^2) rows. Reference: big-M disjunctive scheduling (Manne, 1960).
@@ -77,25 +78,28 @@ def build_arrays(problem: PlacementProblem, upper_ms: float, send_ms: Callable[[
             for d in devices:
                 for e in devices:
                     if d != e and group_of[i] != group_of[j]:
-                        both = [(rows.at("at", group_of[x], y), -upper_ms) for x, y in ((i, d), (j, e))]
-                        side = time(i, d) + send_ms(t, d, e) - 2 * upper_ms
-                        rows.row(f"send_{t}_{j}_{d}_{e}", side, np.inf, [*apart, *both])
-    for i, j in _unordered(problem):
+                        sends = send_ms(t, d, e)
+                        big = upper_ms + sends
+                        both = [(rows.at("at", group_of[x], y), -big) for x, y in ((i, d), (j, e))]
+                        rows.row(f"send_{t}_{j}_{d}_{e}", sends - 2 * big, np.inf, [*apart, *runs(i), *both])
+    for i, j in unordered(problem):
         rows.column("before", i, j, upper=1.0, integer=True)
         for d in devices:
             both = [(rows.at("at", group_of[x], d), -upper_ms) for x in (i, j)]
             order = rows.at("before", i, j)
             apart = [(rows.at("start", j), 1.0), (rows.at("start", i), -1.0)]
-            rows.row(f"first_{i}_{j}_{d}", time(i, d) - 3 * upper_ms, np.inf, [*apart, *both, (order, -upper_ms)])
+            first = [*apart, *runs(i), *both, (order, -upper_ms)]
+            rows.row(f"first_{i}_{j}_{d}", -3 * upper_ms, np.inf, first)
             back = [(column, -value) for column, value in apart]
-            rows.row(f"second_{i}_{j}_{d}", time(j, d) - 2 * upper_ms, np.inf, [*back, *both, (order, upper_ms)])
+            second = [*back, *runs(j), *both, (order, upper_ms)]
+            rows.row(f"second_{i}_{j}_{d}", -2 * upper_ms, np.inf, second)
     for d in devices:
         work = [(rows.at("at", group_of[i], d), -time(i, d)) for i in range(n)]
         rows.row(f"work_{d}", 0.0, np.inf, [(rows.at("span"), 1.0), *work])
     return rows.program({("span",): 1.0})
 
 
-def _unordered(problem: PlacementProblem) -> list[tuple[int, int]]:
+def unordered(problem: PlacementProblem) -> list[tuple[int, int]]:
     """Pairs of operators that take time and that no path orders."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(len(problem.operators)))

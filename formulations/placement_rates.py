@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,3 +93,42 @@ def build_arrays(problem: RateProblem, points: Sequence[Mapping[Pair, float]]) -
             terms = [(rows.at("slow", *pair), value) for pair, value in coefficients.items()]
             rows.row(f"{port[0]}_{port[1]}_{number}", side, np.inf, terms)
     return rows.program({("span",): 1.0})
+
+
+def build_pyomo(problem: RateProblem, points: Sequence[Mapping[Pair, float]]) -> Any:
+    """The same as a Pyomo ConcreteModel, to be read."""
+    import pyomo.environ as pyo
+
+    model = pyo.ConcreteModel("placement_rates")
+    activities, pairs, ports = range(len(problem.fixed_ms)), list(problem.pairs), problem.ports()
+    model.start = pyo.Var(activities, bounds=(0.0, None))
+    model.slow = pyo.Var(
+        pairs, bounds=lambda _, s, t: (1.0 / float(min(problem.capacity[s], problem.capacity[t])), None)
+    )
+    model.makespan = pyo.Var(bounds=(0.0, None))  # span is the name of rows (2)
+    model.objective = pyo.Objective(expr=model.makespan)
+
+    def end(u: int) -> Any:
+        pair = problem.pair[u]
+        sends = 0.0 if pair is None else float(problem.volume[u]) * model.slow[pair]
+        return model.start[u] + float(problem.fixed_ms[u]) + sends
+
+    lag = {(u, v): lag for u, v, lag in problem.arcs}
+
+    @model.Constraint(list(lag))  # type: ignore[untyped-decorator]
+    def follow(m: Any, u: int, v: int) -> Any:
+        return m.start[v] >= end(u) + lag[u, v]
+
+    @model.Constraint(activities)  # type: ignore[untyped-decorator]
+    def span(m: Any, u: int) -> Any:
+        return m.makespan >= end(u)
+
+    for name in ("out", "into"):
+        rows = pyo.Constraint(pyo.Any)
+        model.add_component(name, rows)
+        for number, point in enumerate(points):
+            for (way, s), members in ports.items():
+                if way == name:
+                    rates = sum(2.0 / point[pair] - model.slow[pair] / point[pair] ** 2 for pair in members)
+                    rows[s, number] = rates <= float(problem.capacity[s])
+    return model

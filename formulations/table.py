@@ -14,9 +14,11 @@ from formulations import (
     circulant_flow,
     concurrent_flow,
     concurrent_flow_hops,
+    favourite_children,
     hop_lp,
     joint_topology_arrays,
     path_split,
+    placed_programs,
     stage_order_arrays,
 )
 from formulations.arrays import LpArrays
@@ -96,6 +98,11 @@ FORMULATIONS: Mapping[str, Formulation] = {
         concurrent_flow_hops.from_routing,
         {"max_hops": Option("longest path; 0: as the instance says, or any", 0)},
     ),
+    "favourite_children": Formulation(
+        "which consumer runs right behind its producer on unlimited devices, relaxed (for list scheduling)",
+        ("placement",),
+        favourite_children.from_placement,
+    ),
     "hop_lp": Formulation(
         "what any topology can carry at most, one and two hops spelled out (a bound on lambda)",
         ("topology",),
@@ -108,11 +115,40 @@ FORMULATIONS: Mapping[str, Formulation] = {
         joint_topology_arrays.from_topology,
         {"symmetry": Option("1: rules that break symmetry", 1, most=1)},
     ),
+    "link_packing": Formulation(
+        "rates of pairs of servers split over their physical links; of an instance: equal rates",
+        ("placement",),
+        placed_programs.packing_program,
+        {
+            "scale": Option(
+                "0: the largest part of the rates that fits; else fewest splits at that part",
+                0.0,
+                most=1.0,
+                whole=False,
+            )
+        },
+    ),
     "path_split": Formulation(
         "routing over the shortest paths of every demand (an upper bound)",
         ("routing",),
         path_split.from_routing,
         {"paths": Option("paths of each demand", 4, least=1, most=1000)},
+    ),
+    "placement_joint": Formulation(
+        "placement, all orders and static rates, least makespan (mixed-integer, tangents at an equal split)",
+        ("placement",),
+        placed_programs.joint_program,
+    ),
+    "placement_makespan": Formulation(
+        "placement and orders without contention, least makespan (mixed-integer)",
+        ("placement",),
+        placed_programs.makespan_program,
+        {"relax": Option("1: also where transfers contend, as a relaxation", 0, most=1)},
+    ),
+    "placement_rates": Formulation(
+        "static rates of a placement (equal parts of a topological order) with known orders",
+        ("placement",),
+        placed_programs.rates_program,
     ),
     "stage_order": Formulation(
         "operators to stages of a pipeline, least load of the busiest device (mixed-integer)",

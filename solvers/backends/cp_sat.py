@@ -74,7 +74,7 @@ def run_cp_sat(
     low = np.where(kept[0], lower, np.clip(lower, -_CUT, _CUT))
     high = np.where(kept[1], upper, np.clip(upper, -_CUT, _CUT))
     low, high = np.minimum(low, high), np.maximum(low, high)
-    claim = _solved(program, limits, options, start, on_incumbent, low, high)
+    claim = _solved(program, limits, options, start, on_incumbent, low, high, began)
     if kept[0].all() and kept[1].all():
         return claim
     return _uncut(claim, program, limits, low, high, began)
@@ -109,6 +109,11 @@ def _uncut(
     return replace(claim, status=status, stopped_by=stop, message=note, bound=bound)
 
 
+def _least(cost: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    """Least objective that the domains alone allow."""
+    return float(np.minimum(cost * low, cost * high).sum())
+
+
 def _solved(
     program: LpArrays,
     limits: SolverLimits,
@@ -117,6 +122,7 @@ def _solved(
     on_incumbent: OnIncumbent | None,
     low: NDArray[np.float64],
     high: NDArray[np.float64],
+    began: float,
 ) -> Claim:
     rows, impossible = whole_rows(program)
     reach = np.maximum(np.abs(low), np.abs(high))
@@ -147,13 +153,13 @@ def _solved(
     solver = cp_model.CpSolver()
     settings: Options = {"num_workers": limits.threads, "random_seed": limits.seed, "relative_gap_limit": 0.0}
     if limits.time_s is not None:
-        settings = {**settings, "max_time_in_seconds": float(limits.time_s)}
+        # large models take seconds to build, which count for the one who waits
+        settings = {**settings, "max_time_in_seconds": max(0.0, limits.time_s - (time.monotonic() - began))}
     for name, value in {**settings, **options}.items():
         try:
             setattr(solver.parameters, name, value)
         except (TypeError, ValueError, AttributeError) as error:
             raise bad_option("CP-SAT", name, value) from error
-    began = time.monotonic()
     code = solver.solve(model, _Report(variables, on_incumbent)) if on_incumbent is not None else solver.solve(model)
     status, stopped_by = STATUS_MAP[code.name]
     if stopped_by is StopReason.BUDGET and limits.time_s is not None:
@@ -165,6 +171,8 @@ def _solved(
     bound = None
     if status is not Status.INFEASIBLE and code.name != "MODEL_INVALID" and exact is not None:
         bound = float(solver.best_objective_bound) / scale
+        if code.name == "UNKNOWN" and bound == 0.0 and _least(program.cost, low, high) < 0.0:
+            bound = None  # what CP-SAT answers too when its time was over before it looked at the objective
     return Claim(
         status,
         stopped_by,

@@ -10,10 +10,12 @@ from itertools import pairwise
 
 import highspy
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.placement_rates import Pair, RateProblem, build_arrays, tangent
 from solvers.routing.highs_model import highs_model
 from solvers.stop import Stop
+from topoopt.core.placement_solution import Transfer
 from topoopt.simulate.placement_arrays import PlacementArrays
 from topoopt.simulate.placement_rates import rates_by_volume, volumes, within_links
 from topoopt.simulate.placement_schedule import Schedule, simulated
@@ -23,15 +25,24 @@ TOLERANCE = 1e-7
 """Part of a server's links by which rates may pass them before they are scaled back."""
 
 
+Way = tuple[int, int]
+
+
 def rate_problem(a: PlacementArrays, schedule: Schedule) -> tuple[RateProblem, float]:
     """The orders of a schedule as a problem, and the unit of rates in bytes/ms."""
+    problem, unit, _ = _ordered_problem(a, schedule)
+    return problem, unit
+
+
+def _ordered_problem(a: PlacementArrays, schedule: Schedule) -> tuple[RateProblem, float, dict[Way, int]]:
+    """The same, with the activity of each transfer between servers."""
     unit = float(a.network.max())
     n, device = len(schedule.device), schedule.device
     fixed = [float(a.time[i, device[i]]) for i in range(n)]
     volume, pair = [0.0] * n, [None] * n
     pairs: list[Pair | None] = list(pair)
     arcs: list[tuple[int, int, float]] = []
-    number = {}
+    number: dict[Way, int] = {}
     producer = np.repeat(np.arange(n), np.diff(a.tensor_ptr))
     queues: dict[Pair, list[int]] = defaultdict(list)
     for transfer in schedule.transfers:
@@ -60,7 +71,54 @@ def rate_problem(a: PlacementArrays, schedule: Schedule) -> tuple[RateProblem, f
     for line in (*lanes.values(), *queues.values()):
         arcs += [(before, after, 0.0) for before, after in pairwise(line)]
     problem = RateProblem(np.array(fixed), np.array(volume), tuple(pairs), tuple(dict.fromkeys(arcs)), a.network / unit)
-    return problem, unit
+    return problem, unit, number
+
+
+def in_given_orders(a: PlacementArrays, schedule: Schedule, rates: NDArray[np.float64]) -> Schedule | None:
+    """The earliest schedule that keeps all orders of another one, even where a device or queue then waits; at given
+    rates in bytes/ms. None if the orders contradict each other, or a pair that sends has no rate.
+    """
+    problem, unit, number = _ordered_problem(a, schedule)
+    n, count = len(schedule.device), len(problem.fixed_ms)
+    if any(rates[pair] <= 0 for pair in problem.pairs):
+        return None
+    took = problem.fixed_ms.copy()
+    for u, pair in enumerate(problem.pair):
+        if pair is not None:
+            took[u] += problem.volume[u] * unit / rates[pair]
+    start, waiting = np.zeros(count), np.zeros(count, dtype=np.int64)
+    after: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for u, v, lag in problem.arcs:
+        after[u].append((v, lag))
+        waiting[v] += 1
+    ready = [u for u in range(count) if not waiting[u]]
+    for u in ready:  # grows while it is read
+        for v, lag in after[u]:
+            start[v] = max(start[v], start[u] + took[u] + lag)
+            waiting[v] -= 1
+            if not waiting[v]:
+                ready.append(v)
+    if len(ready) < count:
+        return None
+    end = start + took
+    producer = np.repeat(np.arange(n), np.diff(a.tensor_ptr))
+    ways = []
+    for way in schedule.transfers:
+        activity = number.get((way.tensor, way.target))
+        i = int(producer[way.tensor])
+        lag = _inside(a, float(a.tensor_size[way.tensor]), int(schedule.device[i]), way.target)
+        times = float(end[i]), float(end[i] + lag)
+        if activity is not None:
+            times = float(start[activity]), float(end[activity])
+        ways.append(Transfer(way.tensor, way.target, *times))
+    ways.sort(key=lambda way: (way.start_ms, way.tensor, way.target))
+    return Schedule(schedule.device, start[:n], end[:n], tuple(ways), rates, float(end[:n].max()))
+
+
+def at_best_rates(a: PlacementArrays, schedule: Schedule, stop: Stop) -> Schedule | None:
+    """The orders of a schedule at their best rates, None if HiGHS fails or the orders contradict each other."""
+    rates = _best_rates(a, schedule, stop)
+    return None if rates is None else in_given_orders(a, schedule, rates)
 
 
 def _inside(a: PlacementArrays, size: float, d: int, e: int) -> float:
@@ -116,17 +174,25 @@ def optimal_rates(problem: RateProblem, begin: dict[Pair, float], stop: Stop) ->
 
 def allocated(a: PlacementArrays, schedule: Schedule, stop: Stop) -> Schedule:
     """The schedule at the best rates for its orders, or itself if that is no better."""
+    rates = _best_rates(a, schedule, stop)
+    if rates is None:
+        return schedule
+    tries = [simulated(a, schedule.device, rates), simulated(a, schedule.device, rates, schedule.start_ms)]
+    kept = in_given_orders(a, schedule, rates)
+    best = min([*tries, kept] if kept is not None else tries, key=lambda one: one.makespan_ms)
+    return best if best.makespan_ms < schedule.makespan_ms else schedule
+
+
+def _best_rates(a: PlacementArrays, schedule: Schedule, stop: Stop) -> NDArray[np.float64] | None:
+    """float64[S, S] bytes/ms within the links, best for the orders of a schedule."""
     problem, unit = rate_problem(a, schedule)
     if not problem.pairs:
-        return schedule
+        return np.zeros_like(schedule.rates)
     closed = rates_by_volume(a, volumes(a, schedule.device), 0.5)
     found = optimal_rates(problem, {pair: float(closed[pair]) / unit for pair in problem.pairs}, stop)
     if found is None:
-        return schedule
+        return None
     rates = np.zeros_like(schedule.rates)
     for pair, rate in found[0].items():
         rates[pair] = rate * unit
-    rates = within_links(a, rates)
-    tries = (simulated(a, schedule.device, rates), simulated(a, schedule.device, rates, schedule.start_ms))
-    best = min(tries, key=lambda one: one.makespan_ms)
-    return best if best.makespan_ms < schedule.makespan_ms else schedule
+    return np.asarray(within_links(a, rates))

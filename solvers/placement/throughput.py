@@ -1,39 +1,25 @@
-"""Pipelines of least load: order slicing, then the stage-order program by an exact solver, with a proven bound."""
+"""Pipelines of least load: the state of one search, order slicing, and local search."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formulations.stage_graph import StageGraph, device_slots, stage_graph
-from formulations.stage_order import StageOrder, data_of, first_slots, rounded_down
-from formulations.stage_order_arrays import build_arrays, positions_of, start_values
-from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.local_search import improved
 from solvers.placement.order_slices import COARSE, THRESHOLDS, late_sources, random_order, slice_order
 from solvers.placement.reduce import reduced
 from solvers.stop import Stop
-from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.errors import LimitError
 from topoopt.core.placement import PlacementProblem, Schedule, StageShape, Throughput
-from topoopt.core.status import Status, StopReason
 from topoopt.simulate.stage_loads import device_loads, max_load_ms
 
 Int = NDArray[np.int64]
 
-ROUNDINGS = (1e-6, 1e-8)
-"""Parts of the objective that rounding times down to whole units may lose in all (what it does lose is far less).
-
-Much finer units make coefficients beyond 10^12, with which CP-SAT 9.15 was seen to call feasible programs infeasible.
-"""
-
 CLOSED = 1e-7
 """Relative gap at which nothing is left to prove."""
-
-LEAST_S = 0.2
-"""Time below which a solver is not started."""
 
 ORDER_WORK = 4e8
 """Table entries that the orders tried may take together: about a second."""
@@ -76,12 +62,6 @@ def work_bound(graph: StageGraph, settings: Throughput) -> float:
         fastest = graph.time_ms[phase].sum(axis=0).min(axis=1)
         total += max(float(fastest.sum()) / graph.devices, float(fastest.max(initial=0.0)))
     return total
-
-
-def everything(graph: StageGraph) -> float:
-    """What no objective exceeds: all work on the slowest class and all nets, for both phases."""
-    work = np.where(np.isfinite(graph.time_ms), graph.time_ms, 0.0).sum(axis=0).max(axis=1).sum()
-    return float(work) + sum(net.cost_ms for net in graph.nets) + 1.0
 
 
 def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> tuple[NDArray[np.int32], Int]:
@@ -134,27 +114,39 @@ class Search:
         return device, stage.astype(np.int32)
 
 
-def slice_orders(search: Search, seed: int, stop: Stop) -> None:
-    """Offer the best slices of several topological orders; free sets start from contiguous ones."""
+def slice_orders(search: Search, seed: int, stop: Stop, most: int | None = None) -> int:
+    """Offer the best slices of several topological orders, at most so many; free sets start from contiguous ones.
+
+    Returns the number of orders, which is one at least.
+    """
     graph, settings = search.graph, search.settings
     free = settings.stages is StageShape.FREE
     if free:
         contiguous = replace(settings, stages=StageShape.CONTIGUOUS)
         graph = stage_graph(replace(search.problem, objective=contiguous))
-    fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
     tables = graph.devices * (THRESHOLDS if settings.schedule is Schedule.GPIPE else 1)
     count = int(np.clip(ORDER_WORK / max(min(graph.size, COARSE) ** 2 * tables, 1), 3, MOST_ORDERS))
+    if most is not None:
+        count = max(1, min(count, most))
     rng = np.random.default_rng(seed)
     for trial in range(count):
         order = random_order(graph, None if trial == 0 else rng)
         if trial % 2:
             order = late_sources(graph, order)
-        found = slice_order(graph, settings, order, fixed)
-        if found is not None:
-            stage = _onto(search.graph, graph, found.stage) if free else found.stage
-            search.offer(Positions(stage, found.group))
+        offer_order(search, graph, order)
         if stop.reason() is not None:
-            return
+            return trial + 1
+    return count
+
+
+def offer_order(search: Search, graph: StageGraph, order: list[int]) -> None:
+    """Offer the best slices of one topological order of the graph, which for free sets is the contiguous one."""
+    settings = search.settings
+    fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
+    found = slice_order(graph, settings, order, fixed)
+    if found is not None:
+        stage = found.stage if graph is search.graph else _onto(search.graph, graph, found.stage)
+        search.offer(Positions(stage, found.group))
 
 
 def _onto(graph: StageGraph, other: StageGraph, stage: Int) -> Int:
@@ -163,8 +155,8 @@ def _onto(graph: StageGraph, other: StageGraph, stage: Int) -> Int:
     return np.array([at[operators[0]] for operators in graph.blocks], dtype=np.int64)
 
 
-def polish(search: Search, seed: int, stop: Stop) -> None:
-    """Offer what local search makes of the best placement."""
+def polish(search: Search, seed: int, stop: Stop, moves: int | None = None) -> None:
+    """Offer what local search makes of the best placement; `moves`: limit on the moves tried."""
     if search.best is None:
         return
     graph, settings, k = search.graph, search.settings, search.graph.devices
@@ -173,75 +165,11 @@ def polish(search: Search, seed: int, stop: Stop) -> None:
     group = search.best.group if settings.stages is StageShape.CONTIGUOUS else np.array(device_slots(graph))
     steps = int(np.clip(500_000 // (graph.size + 10 * k), 1_000, 10_000))
     rng = np.random.default_rng(seed)
-    for _ in range(POLISHES):
+    left = POLISHES * steps if moves is None else min(moves, POLISHES * steps)
+    while left > 0:
         if stop.reason() is not None or search.closed():
             return
-        stage = improved(graph, settings, search.best.stage, slots, group.tolist(), rng, steps)
+        trials = min(steps, left)
+        left -= trials
+        stage = improved(graph, settings, search.best.stage, slots, group.tolist(), rng, trials)
         search.offer(Positions(stage, group))
-
-
-def rounding_unit(data: StageOrder, value: float, rounding: float) -> float:
-    """A power of two, so small that rounding down all terms of a load loses at most this part of the value."""
-    terms = 2 * (data.blocks + len(data.nets)) + 1
-    return float(2.0 ** math.floor(math.log2(max(value, 1e-9) * rounding / terms)))
-
-
-def normal_form(data: StageOrder, best: Positions) -> Positions:
-    """The same placement with like slots of free sets in order of their first blocks, as the program wants it."""
-    if data.slot_of_stage is not None or data.group_of_slot is None:
-        return best
-    new: dict[int, int] = {}
-    for slots in first_slots(data):
-        used = [s for s in dict.fromkeys(best.stage.tolist()) if s in slots]
-        rest = [s for s in slots if s not in used]
-        new.update(zip([*used, *rest], slots, strict=True))
-    return Positions(np.array([new[s] for s in best.stage.tolist()]), best.group)
-
-
-def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, str, StopReason]:
-    """Solve the stage-order program, offer what it finds; the bound it proves, by whom, and why it stopped.
-
-    For CP-SAT times are rounded down to whole units, so that the least load of the program is a lower bound in exact
-    arithmetic; if the gap that rounding leaves is too large, once more with smaller units.
-
-    Raises:
-        InfeasibleError: proven that nothing fits.
-    """
-    proved_by = f"stage-order program, {backend}"
-    best, stopped_by = 0.0, StopReason.CONVERGED
-    for rounding in ROUNDINGS if backend == "cp-sat" else (0.0,):
-        left = stop.remaining_s()
-        if stop.interrupted.is_set() or (left is not None and left < LEAST_S):
-            return best, proved_by, stop.reason() or StopReason.TIME
-        bound, stopped_by = _proven(search, backend, rounding, seed, stop)
-        best = max(best, bound)
-        if stopped_by is not StopReason.CONVERGED or search.value - best <= CLOSED * search.value:
-            break
-    return best, proved_by, stopped_by
-
-
-def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop) -> tuple[float, StopReason]:
-    """One solve: (bound, why it stopped); times in whole units unless `rounding` is 0."""
-    graph = search.graph
-    upper = search.value if math.isfinite(search.value) else everything(graph)
-    data = data_of(graph, search.settings, lower=work_bound(graph, search.settings), upper=upper)
-    unit = 1.0
-    if rounding:
-        unit = rounding_unit(data, upper, rounding)
-        data = rounded_down(data, unit)
-    program = build_arrays(data)
-    start = None
-    if search.best is not None:
-        best = normal_form(data, search.best)
-        start = start_values(data, program, best.stage, best.group)
-    left = stop.remaining_s()
-    limits = SolverLimits(time_s=None if left is None else max(LEAST_S, left), seed=seed % 2**31)
-    result = solve_guarded(backend, program, limits, start=start, stop=stop)
-    if result.stopped_by is StopReason.ERROR and backend == "cp-sat":
-        # seen with large coefficients: infeasible, although the start is feasible; not so without probing
-        result = solve_guarded(backend, program, limits, {"cp_model_probing_level": 0}, start, stop=stop)
-    if result.status is Status.INFEASIBLE and search.best is None:
-        raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
-    if result.x is not None:
-        search.offer(Positions(*positions_of(data, program, result.x)))
-    return (0.0 if result.bound is None else result.bound * unit), result.stopped_by

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from placed_programs_cases import PLACED
 
 from formulations import (
     allreduce_mix,
@@ -166,6 +167,7 @@ def _hop_lp() -> LpArrays:
 
 
 PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
+    **PLACED,
     "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
     "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),
     "path_split": (_split, lambda: path_split.build_pyomo(SPLIT)),

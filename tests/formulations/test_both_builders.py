@@ -39,9 +39,10 @@ HELPERS = {
     "hierarchical_pyomo",
     "hierarchical_start",
     "hierarchical_timeline",
-    "placement_rates",  # programs of placed graphs, whose data come from solvers: tests of their own
-    "placement_makespan",
-    "link_packing",
+    "placed_programs",  # from the problem to the data of programs of placed graphs
+    "placement_makespan_pyomo",
+    "placement_joint_arrays",
+    "placement_joint_pyomo",
     "strategy_choice",  # programs of jobs, whose data come from solvers and checker: tests of their own
     "joint_plan",
     "joint_plan_arrays",
@@ -53,7 +54,7 @@ HELPERS = {
     "stage_order_arrays",
     "stage_order_pyomo",
 }
-RENAMED = {"throughput": "lambda", "kept_link": "kept", "busiest": "load"}
+RENAMED = {"throughput": "lambda", "kept_link": "kept", "busiest": "load", "makespan": "span"}
 """Names that Pyomo or Python has taken."""
 
 Terms = dict[str, float]

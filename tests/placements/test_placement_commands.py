@@ -66,14 +66,42 @@ def test_no_time_at_all_still_gives_a_placement(tmp_path: Path) -> None:
     assert answer["check"]["ok"]
 
 
-def test_budget_and_unknown_methods_are_refused(tmp_path: Path) -> None:
+def test_unknown_methods_are_refused(tmp_path: Path) -> None:
     """Exit code 2, with what is allowed."""
-    common = ["solve", str(SMALL), "-o", str(tmp_path)]
-    budget = run.invoke(app, [*common, "--budget", "5"])
-    assert budget.exit_code == 2
-    method = run.invoke(app, [*common, "--method", "magic"])
+    method = run.invoke(app, ["solve", str(SMALL), "-o", str(tmp_path), "--method", "magic"])
     assert method.exit_code == 2
     assert "slices" in method.output
+
+
+@pytest.mark.parametrize("budget", ["0", "1", "500"])
+@pytest.mark.parametrize("objective", ["throughput", "latency"])
+def test_a_budget_limits_the_search_and_makes_it_repeat(tmp_path: Path, objective: str, budget: str) -> None:
+    """The same bytes twice without a time limit, and `budget` as the reason; none at all still gives a placement."""
+    text = SMALL.read_text().replace("objective: throughput", f"objective: {objective}")
+    file = tmp_path / "instance.yaml"
+    file.write_text(text)
+    method = "slices" if objective == "throughput" else "anneal"
+    written = []
+    for again in ("one", "two"):
+        out = tmp_path / again
+        options = ["-o", str(out), "--method", method, "--budget", budget, "--json"]
+        result = run.invoke(app, ["solve", str(file), *options])
+        assert result.exit_code == 0, result.output
+        answer = json.loads(result.stdout)
+        assert answer["check"]["ok"]
+        assert answer["stopped_by"] in {"budget", "converged"}
+        written.append((out / "solution.json").read_bytes())
+    assert written[0] == written[1]
+
+
+def test_a_budget_in_the_instance_counts(tmp_path: Path) -> None:
+    """`search.budget` of the file is what the command line does not say."""
+    file = tmp_path / "instance.yaml"
+    text = SMALL.read_text().replace("objective: throughput", "objective: latency")
+    file.write_text(text + "\nsearch: {method: anneal, budget: 3}\n")
+    result = run.invoke(app, ["solve", str(file), "-o", str(tmp_path / "out"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["stopped_by"] in {"budget", "converged"}
 
 
 def test_crowded_devices_are_infeasible(tmp_path: Path) -> None:

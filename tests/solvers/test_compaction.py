@@ -10,7 +10,7 @@ from placed_graphs import problem, random_problems
 
 from solvers.placement.block_graph import BlockGraph
 from solvers.placement.compaction import compacted
-from topoopt.placements.latency import expanded
+from topoopt.placements.latency_outcome import expanded
 from topoopt.simulate.placement_arrays import placement_arrays
 from topoopt.simulate.placement_rates import uniform_rates
 from topoopt.simulate.placement_schedule import simulated

@@ -39,7 +39,10 @@ def compare(
         float | None, typer.Option(min=0.0, help="Seconds of each run; default: 30, none for runs with --budget.")
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(min=0, max=10**12, help="Strategy proposals of each run, for kind co-optimisation.")
+        int | None,
+        typer.Option(
+            min=0, max=10**12, help="Proposals of the search of each run, for kinds co-optimisation and placement."
+        ),
     ] = None,
     prices: Annotated[
         Path | None, typer.Option(help="Price book, for kind co-optimisation; default: the shipped one.")

@@ -26,7 +26,9 @@ def solve_placement_command(problem: PlacementProblem, output: Output, out: Path
     from topoopt.placements.solve import solve_placement
     from topoopt.report.placement import render_placement
 
-    steps = Steps(solve_placement, write_placement_solution, render_placement, placement_summary, _show)
+    steps = Steps(
+        solve_placement, write_placement_solution, render_placement, placement_summary, _show, takes_budget=True
+    )
     return solve_and_write(problem, output, out, wishes, steps)
 
 
@@ -103,9 +105,11 @@ def _methods(problem: PlacementProblem) -> tuple[str, ...]:
 def _run(problem: PlacementProblem, wishes: Wishes) -> PlacementSolution:
     from topoopt.placements.solve import solve_placement
 
-    return solve_placement(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+    return solve_placement(
+        problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method, budget=wishes.budget
+    )
 
 
 COMMANDS = KindCommands(
-    solve_placement_command, check_placement_file, _report, _search_problems, Contest(_methods, _run)
+    solve_placement_command, check_placement_file, _report, _search_problems, Contest(_methods, _run, takes_budget=True)
 )

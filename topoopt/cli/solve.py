@@ -18,7 +18,10 @@ def solve(
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory for solution.json and report.html.")],
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Seed; default: of the instance.")] = None,
     time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds of search.")] = None,
-    budget: Annotated[int | None, typer.Option(min=0, max=10**12, help="Strategy proposals in all.")] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(min=0, max=10**12, help="Proposals of the search in all: strategies, or moves of a placement."),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(

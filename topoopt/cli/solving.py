@@ -59,6 +59,7 @@ class Steps:
         render: solution -> HTML.
         summary: (solution, seconds, directory) -> JSON object.
         show: (console, solution, seconds, directory), for people.
+        takes_budget: whether `solve` has a keyword `budget`.
     """
 
     solve: Callable[..., Any]
@@ -66,6 +67,7 @@ class Steps:
     render: Callable[[Any], str]
     summary: Callable[[Any, float, Path], dict[str, Any]]
     show: Callable[[Console, Any, float, Path], None]
+    takes_budget: bool = False
 
 
 def solve_and_write(problem: Any, output: Output, out: Path, wishes: Wishes, steps: Steps) -> int:
@@ -73,12 +75,15 @@ def solve_and_write(problem: Any, output: Output, out: Path, wishes: Wishes, ste
     from solvers.stop import stop_on_signals
     from topoopt.io.atomic import make_directory, write_text_atomically
 
-    if wishes.budget is not None:
+    if wishes.budget is not None and not steps.takes_budget:
         text, allowed = "no such limit for this kind", "--time-limit"
         raise InputError([Problem(text, path="--budget", value=str(wishes.budget), allowed=allowed)])
     began = time.monotonic()
+    limits: dict[str, Any] = {"budget": wishes.budget} if steps.takes_budget else {}
     try:
-        solution = steps.solve(problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method)
+        solution = steps.solve(
+            problem, seed=wishes.seed, time_limit_s=wishes.time_limit_s, method=wishes.method, **limits
+        )
     except (InfeasibleError, LimitError) as error:
         return output.fail(error, nothing_found(problem, wishes.seed, time.monotonic() - began))
     wall_s = time.monotonic() - began

@@ -11,19 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.placement import latency as work
-from solvers.placement.compaction import RULES, Compaction, compacted
-from solvers.placement.latency import LatencySearch
-from solvers.placement.link_shares import pack_links
+from solvers.placement.compaction import RULES, compacted
+from solvers.placement.latency_joint import possible_orders, solve_joint
+from solvers.placement.latency_search import LatencySearch, open_search, require_room
 from solvers.stop import Stop, stop_on_signals
-from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
-from topoopt.core.placement_solution import CompactResult, LinkShare
+from topoopt.core.placement_solution import CompactResult
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
-from topoopt.core.units import bytes_per_ms
+from topoopt.placements.latency_outcome import outcome_of
 from topoopt.placements.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
-from topoopt.simulate.placement_arrays import STATIC, placement_arrays
-from topoopt.simulate.placement_schedule import Schedule, ordered, simulated
+from topoopt.simulate.placement_arrays import placement_arrays
+from topoopt.simulate.placement_schedule import ordered
 from topoopt.verify.placement_latency_bounds import latency_floor
 
 OPERATOR_MOVES = 30_000_000
@@ -43,10 +42,19 @@ WORK = 40.0
 COMPACT_TO = 100
 """Blocks at which fusing ends."""
 
+JOINT_UP_TO, JOINT_AUTO = 400, 160
+"""Orders of two operators or transfers up to which the joint program is tried at all, and by `auto`."""
+
+JOINT_S = 60.0
+"""Seconds for the joint program where no time limit is given; graphs for `auto` took a few."""
+
 Plan = Callable[[LatencySearch, PlacementEffort], CompactResult | None]
 
 
 def _moves(search: LatencySearch, effort: PlacementEffort) -> int:
+    """Moves of the annealing; priorities take a tenth as many, once or twice, so that all stay within a budget."""
+    if effort.budget is not None:
+        return effort.budget - 2 * (effort.budget // 12)
     if effort.time_limit_s is not None:
         return 1 << 40
     return max(LEAST_MOVES, min(MOST_MOVES, OPERATOR_MOVES // len(search.a.needs)))
@@ -78,7 +86,8 @@ def annealed(search: LatencySearch, effort: PlacementEffort) -> None:
 def proven(search: LatencySearch, effort: PlacementEffort) -> None:
     """Annealing, then CP-SAT on the whole graph, with contention if the model of it is exact."""
     places = work.start(search)
-    moves = _moves(search, PlacementEffort())  # enough on small graphs; the rest of the time is for the proof
+    # enough on small graphs; the rest of the time is for the proof
+    moves = _moves(search, PlacementEffort(budget=effort.budget))
     work.improve(search, places, moves, _until(search, effort, 0.3))
     work.finish(search, moves // 10, _until(search, effort, 0.1))
     budget = None if effort.time_limit_s is not None else WORK
@@ -105,10 +114,11 @@ def compact_first(
     fused = compacted(search.problem, rules=rules, target=COMPACT_TO)
     began = time.monotonic()
     until = _until(search, effort, 0.5)
-    part = PlacementEffort(effort.seed, None if until is None else until - began)
+    half = None if effort.budget is None else effort.budget // 2
+    part = PlacementEffort(effort.seed, None if until is None else until - began, half)
     try:
         floor = latency_floor(fused.problem)
-        small = work.open_search(fused.problem, floor, effort.seed, Stop(until, search.stop.interrupted))
+        small = open_search(fused.problem, floor, effort.seed, Stop(until, search.stop.interrupted))
         (proven if _small(small) else annealed)(small, part)
     except (InfeasibleError, LimitError):  # fusing can make a tight problem infeasible
         annealed(search, effort)
@@ -120,15 +130,45 @@ def compact_first(
     inside[search.a.topo] = np.arange(len(device))
     start_ms = small.best.start_ms[fused.block_of] + inside * 1e-12 * small.value
     search.offer_place(place, start_ms)
-    work.improve(search, [place], _moves(search, effort), _until(search, effort, 0.9))
-    work.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
+    rest = replace(effort, budget=None if half is None or effort.budget is None else effort.budget - half)
+    work.improve(search, [place], _moves(search, rest), _until(search, effort, 0.9))
+    work.finish(search, _moves(search, rest) // 10, _until(search, effort, 1.0))
     return CompactResult(len(fused.problem.operators), small.value, Bound(small.bound, small.proved_by))
 
 
+def jointly(search: LatencySearch, effort: PlacementEffort) -> None:
+    """Annealing, then placement, orders and rates together as one program, with a proven bound."""
+    problems = []
+    if not search.allocate:
+        text = "this method chooses static rates"
+        settings = search.problem.objective
+        given = f"{settings.sharing}, {settings.rates}" if isinstance(settings, Latency) else settings.name
+        problems.append(Problem(text, path="latency", value=given, allowed="sharing: static, rates: optimised"))
+    elif (orders := possible_orders(search)) > JOINT_UP_TO:
+        text = "too large for the joint program"
+        allowed = f"at most {JOINT_UP_TO} orders of two operators or transfers"
+        problems.append(Problem(text, path="search.method", value=f"{orders} orders", allowed=allowed))
+    if problems:
+        raise InputError(problems)
+    places = work.start(search)
+    moves = min(MOST_MOVES // 10, _moves(search, PlacementEffort(budget=effort.budget)))
+    work.improve(search, places, moves, _until(search, effort, 0.2))
+    work.finish(search, moves // 10, _until(search, effort, 0.1))
+    if not search.closed():
+        limit = None if effort.time_limit_s is not None else JOINT_S
+        search.stopped_by = solve_joint(search, limit)
+
+
+def chosen(search: LatencySearch) -> tuple[Plan, str]:
+    """What `auto` does: a proof while the graph is small, annealing alone beyond."""
+    if search.allocate and possible_orders(search) <= JOINT_AUTO:
+        return jointly, "joint"
+    return (proven, "exact") if _small(search) else (annealed, "anneal")
+
+
 def auto(search: LatencySearch, effort: PlacementEffort) -> None:
-    """CP-SAT on the whole graph while it is small, annealing alone beyond."""
-    plan = proven if _small(search) else annealed
-    plan(search, effort)
+    """The method that fits the size of the graph."""
+    chosen(search)[0](search, effort)
 
 
 @cache
@@ -140,7 +180,7 @@ def warm_up() -> None:
     tensors = (Tensor(0, (1,), 1),)
     settings = Latency(Sharing.STATIC)
     tiny = PlacementProblem("warm-up", ("any",), operators, tensors, servers, devices, settings)
-    search = work.open_search(tiny, (0.0, ""), 0, Stop())
+    search = open_search(tiny, (0.0, ""), 0, Stop())
     work.improve(search, work.start(search), 50, None)
     work.finish(search, 10, None)
     ordered(placement_arrays(replace(tiny, objective=Latency(Sharing.NONE))), *last(search))
@@ -155,56 +195,13 @@ def last(search: LatencySearch) -> tuple[NDArray[np.int64], NDArray[np.float64],
 def _solve(problem: PlacementProblem, effort: PlacementEffort, plan: Plan, method: str) -> PlacementOutcome:
     warm_up()
     with stop_on_signals(effort.time_limit_s) as stop:
-        work.require_room(problem)
+        require_room(problem)
         exact = compacted(problem, rules=())
-        search = work.open_search(exact.problem, latency_floor(problem), effort.seed, stop)
+        search = open_search(exact.problem, latency_floor(problem), effort.seed, stop)
         if plan is auto:
-            plan, method = (proven, "exact") if _small(search) else (annealed, "anneal")
+            plan, method = chosen(search)
         compact = plan(search, effort)
-        return _outcome(search, method, compact, exact)
-
-
-def expanded(best: Schedule, exact: Compaction) -> Schedule:
-    """A schedule of the problem reduced by exact rules, for the original one: idle sources are ready at once."""
-    ways = (replace(way, tensor=int(exact.tensor_of[way.tensor])) for way in best.transfers)
-    return replace(
-        best,
-        device=best.device[exact.block_of],
-        start_ms=np.where(exact.idle, 0.0, best.start_ms[exact.block_of]),
-        end_ms=np.where(exact.idle, 0.0, best.end_ms[exact.block_of]),
-        transfers=tuple(sorted(ways, key=lambda way: (way.start_ms, way.tensor, way.target))),
-    )
-
-
-def _outcome(search: LatencySearch, method: str, compact: CompactResult | None, exact: Compaction) -> PlacementOutcome:
-    best, a = search.best, search.a
-    if best is None:
-        raise LimitError("no placement was found in time")
-    rates_gbps: NDArray[np.float64] | None = None
-    links: list[LinkShare] = []
-    notes: tuple[str, ...] = ()
-    if a.sharing == STATIC:
-        unit = bytes_per_ms(1.0)
-        rates_gbps, links = pack_links(search.problem.servers, best.rates / unit)
-        if (rates_gbps * (1 + 1e-12) < best.rates / unit).any():
-            if (rates_gbps * (1 + 1e-6) < best.rates / unit).any():
-                notes = ("the physical links cannot carry the chosen rates; all were scaled down",)
-            best = simulated(a, best.device, rates_gbps * unit, best.start_ms)
-    best = expanded(best, exact)
-    bound = Bound(min(search.bound, best.makespan_ms), search.proved_by)
-    return PlacementOutcome(
-        device=best.device.astype(np.int32),
-        bound=bound,
-        stopped_by=StopReason.CONVERGED if search.closed() else work.reason_of(search),
-        method=method,
-        start_ms=best.start_ms,
-        end_ms=best.end_ms,
-        transfers=best.transfers,
-        rates_gbps=rates_gbps,
-        link_shares=tuple(links),
-        compact=compact,
-        notes=notes,
-    )
+        return outcome_of(search, method, compact, exact)
 
 
 def _method(summary: str, plan: Plan, name: str) -> PlacementMethod:
@@ -212,10 +209,11 @@ def _method(summary: str, plan: Plan, name: str) -> PlacementMethod:
 
 
 LATENCY_METHODS: Mapping[str, PlacementMethod] = {
-    "auto": _method("exact while the graph is small, anneal beyond", auto, "auto"),
+    "auto": _method("joint or exact while the graph is small, anneal beyond", auto, "auto"),
     "list": _method("single device, topological fill, earliest finish: the best of them", listed, "list"),
     "anneal": _method("annealing of connected bunches of operators", annealed, "anneal"),
     "exact": _method("annealing, then intervals by CP-SAT with a proven bound", proven, "exact"),
+    "joint": _method("placement, orders and static rates as one program, with a proven bound", jointly, "joint"),
     "compact": _method("fused operators placed first, then polish of all", compact_first, "compact"),
     "windows": _method("annealing, then CP-SAT on windows of time", windowed, "windows"),
 }

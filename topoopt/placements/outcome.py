@@ -21,10 +21,12 @@ class PlacementEffort:
     Attributes:
         seed: of every random choice.
         time_limit_s: wall-clock seconds; None for the default of the method.
+        budget: proposals of the local search in all (moves tried, orders sliced); None: as the limit allows.
     """
 
     seed: int = 0
     time_limit_s: float | None = None
+    budget: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,6 +45,7 @@ def solve_placement(
     seed: int | None = None,
     time_limit_s: float | None = None,
     method: str | None = None,
+    budget: int | None = None,
 ) -> PlacementSolution:
     """Place the operators; evaluate, bound and check what comes out.
 
@@ -60,11 +61,13 @@ def solve_placement(
         seed=problem.search.seed if seed is None else seed,
         time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
         method=problem.search.method if method is None else method,
+        budget=problem.search.budget if budget is None else budget,
     )
     problems = search_problems(problem, search.method)
     if problems:
         raise InputError(problems)
-    outcome = methods_table(problem)[search.method].run(problem, PlacementEffort(search.seed, search.time_limit_s))
+    effort = PlacementEffort(search.seed, search.time_limit_s, search.budget)
+    outcome = methods_table(problem)[search.method].run(problem, effort)
     return assemble(problem, outcome, search)
 
 

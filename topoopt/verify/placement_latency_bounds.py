@@ -3,7 +3,8 @@
 * critical path: fastest times, and a transfer wherever two co-located groups fit no device together;
 * work: all operators at their fastest, over all devices;
 * group: the members of one group run one after another on one device, between the first head and the last tail;
-* memory: with at least r devices needed, r parts of the graph have to be joined by transfers: only on a chain.
+* memory: with at least r devices needed, r parts of the graph have to be joined by transfers: only on a chain;
+* egress, ingress: what one group must send or receive over its server's links, see `placement_ports`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from topoopt.core.placement import PlacementProblem
+from topoopt.verify.placement_ports import port_bounds
 
 
 def _fastest(problem: PlacementProblem) -> list[float]:
@@ -85,6 +87,7 @@ def latency_bounds(problem: PlacementProblem) -> dict[str, float]:
             work = sum(fast[i] for i in members)
             value = min(head[i] for i in members) + work + min(tail[i] - fast[i] for i in members)
             bounds["one co-located group"] = max(value, bounds.get("one co-located group", 0.0))
+    bounds |= port_bounds(problem, groups, memory, [at + time for at, time in zip(head, fast, strict=True)], tail)
     chain = _chain_cuts(problem, order, users, memory, rooms)
     if chain > 0:
         bounds["chain and cuts forced by memory"] = sum(fast) + chain

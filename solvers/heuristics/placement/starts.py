@@ -1,4 +1,4 @@
-"""First placements: single device, topological fill, earliest finish (HEFT), first fit by memory.
+"""First placements: single device, topological fill, earliest finish (HEFT) or start, favourite child, first fit.
 
 Earliest finish scatters chains over all devices and is poor where communication is dear; the others then win.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.heuristics.placement.earliest_start import earliest_start, favourite_child
 from solvers.heuristics.placement.groups import GroupGraph
 from topoopt.simulate.placement_arrays import STATIC, UNLIMITED, PlacementArrays
 from topoopt.simulate.placement_events import tails
@@ -133,6 +134,8 @@ STARTS: Mapping[str, Callable[[PlacementArrays, GroupGraph], Iterator[Placement]
     "single": single,
     "fill": fill,
     "earliest-finish": earliest_finish,
+    "earliest-start": earliest_start,
+    "favourite-child": favourite_child,
     "first-fit": first_fit,
 }
 """Each yields the placements it finds; none where memory runs out on its way."""

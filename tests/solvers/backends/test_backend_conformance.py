@@ -265,3 +265,11 @@ def test_time_limit_of_zero_stops_every_exact_backend() -> None:
         assert result.objective is not None
         assert result.objective <= 0.0
         assert result.bound is None or result.bound <= result.objective
+
+
+def test_cp_sat_without_any_time_proves_nothing() -> None:
+    """What CP-SAT answers before it has looked at the objective is not taken for a bound of zero."""
+    data = program([-1.0, -1.0], [0, 0], [3, 3], [-INF], [5.0], [[2.0, 1.0]], integer="ii")
+    result = SOLVERS["cp-sat"](data, SolverLimits(time_s=0.0), start=np.zeros(2))
+    assert result.bound is None or result.bound <= -4.0  # the optimum
+    assert result.status is not Status.OPTIMAL or result.objective == -4.0

@@ -1,0 +1,112 @@
+"""Tiny data of the formulations of placed graphs, for the golden rows and for the two builders of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from formulations import (
+    favourite_children,
+    link_packing,
+    placement_joint_arrays,
+    placement_joint_pyomo,
+    placement_makespan,
+    placement_makespan_pyomo,
+    placement_rates,
+)
+from formulations.arrays import LpArrays
+from formulations.favourite_children import FavouriteChildren
+from formulations.placement_joint import JointPlacement, JointTensor
+from formulations.placement_rates import RateProblem
+from topoopt.core.placement import Device, GraphOperator, Latency, PlacementProblem, Server, Tensor
+
+THREE = PlacementProblem(
+    "three",
+    ("any",),
+    tuple(GraphOperator(f"op{i}", (time,), 1) for i, time in enumerate((1.0, 2.0, 3.0))),
+    (Tensor(0, (1,), 1000),),
+    (Server("a", ()),),
+    tuple(Device(f"d{i}", 0, 0, 2) for i in range(2)),
+    Latency(),
+)
+"""Operators of 1, 2 and 3 ms, the first feeds the second; two devices that hold two each."""
+
+
+def three_ms(tensor: int, source: int, target: int) -> float:
+    """Every transfer takes 3 ms."""
+    return 3.0
+
+
+TWO_SENT = RateProblem(np.array([1.0, 0.0]), np.array([4.0, 1.0]), ((0, 1), (0, 2)), ((0, 1, 0.25),), np.ones(3))
+"""Server 0 sends 4 to server 1, and then, a quarter of a ms later, 1 to server 2."""
+POINT = [{(0, 1): 2.0, (0, 2): 4.0}]
+
+RATE, LINKS = np.array([[0.0, 3.0], [2.0, 0.0]]), np.array([[2.0, 2.0], [2.0, 1.0]])
+"""3 there and 2 back, over two planes, of which server 1 has a slow link to one."""
+
+MEET = JointPlacement(
+    time=np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]),
+    group=(0, 1, 2),
+    memory=(1.0, 1.0, 1.0),
+    room=(2.0, 2.0),
+    server=(0, 1),
+    tensors=(JointTensor(0, (2,), 4.0, (0.0, 0.0)), JointTensor(1, (2,), 2.0, (0.0, 0.0))),
+    alpha_ms=0.5,
+    capacity=np.ones(2),
+    upper_ms=20.0,
+    points={(0, 1): (2.0,), (1, 0): (1.0,)},
+)
+"""Two operators feed a third; a device on each of two servers holds two of them."""
+
+
+def joined(server: tuple[int, int], volume: float) -> JointPlacement:
+    """An operator of 1 ms feeds one of 2 ms; 3 ms within a server."""
+    return JointPlacement(
+        time=np.array([[1.0, 1.0], [2.0, 2.0]]),
+        group=(0, 1),
+        memory=(0.0, 0.0),
+        room=(np.inf, np.inf),
+        server=server,
+        tensors=(JointTensor(0, (1,), volume, (3.0, 3.0)),),
+        alpha_ms=0.5,
+        capacity=np.ones(2),
+        upper_ms=20.0,
+    )
+
+
+FAMILY = FavouriteChildren(np.array([1.0, 2.0, 6.0]), {(0, 1): 3.0, (0, 2): 5.0, (1, 2): 4.0})
+"""The first of three operators feeds both others, the second the third."""
+
+Build = tuple[Callable[[], LpArrays], Callable[[], Any]]
+
+PLACED: dict[str, Build] = {
+    "placement_makespan": (
+        lambda: placement_makespan.build_arrays(THREE, 10.0, three_ms),
+        lambda: placement_makespan_pyomo.build_pyomo(THREE, 10.0, three_ms),
+    ),
+    "favourite_children": (
+        lambda: favourite_children.build_arrays(FAMILY),
+        lambda: favourite_children.build_pyomo(FAMILY),
+    ),
+    "placement_rates": (
+        lambda: placement_rates.build_arrays(TWO_SENT, POINT),
+        lambda: placement_rates.build_pyomo(TWO_SENT, POINT),
+    ),
+    **{
+        f"link_packing{option}": (
+            lambda scale=scale: link_packing.build_arrays(RATE, LINKS, scale),
+            lambda scale=scale: link_packing.build_pyomo(RATE, LINKS, scale),
+        )
+        for option, scale in {"": None, "/splits": 0.5}.items()
+    },
+    **{
+        f"placement_joint{option}": (
+            lambda data=data: placement_joint_arrays.build_arrays(data),
+            lambda data=data: placement_joint_pyomo.build_pyomo(data),
+        )
+        for option, data in {"": MEET, "/inside": joined((0, 0), 4.0), "/signal": joined((0, 1), 0.0)}.items()
+    },
+}
+"""Array builder and Pyomo builder of the same data, by formulation and option."""
