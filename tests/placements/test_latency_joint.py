@@ -14,6 +14,7 @@ from solvers.placement.latency_rates import in_given_orders
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Sharing
 from topoopt.core.status import Status
+from topoopt.io.instance_file import read_instance
 from topoopt.placements.solve import solve_placement
 from topoopt.simulate.placement_arrays import placement_arrays
 from topoopt.simulate.placement_rates import uniform_rates
@@ -201,3 +202,15 @@ def test_orders_are_kept_even_where_a_device_waits():
     same = simulated(a, np.array([0, 0, 0]), rates)
     against = replace(same, start_ms=np.array([7.0, 0.0, 8.0]), end_ms=np.array([8.0, 5.0, 9.0]))
     assert in_given_orders(a, against, rates) is None
+
+
+def test_shipped_fork_meets_its_closed_form() -> None:
+    """Rate x for 5 MB and 10 - x for 1.25 MB, both consumers done at once: 5 + 40/x = 3 + 10/(10 - x)."""
+    shipped = read_instance("instances/placement/shared-fork-3.yaml")
+    low, high = 5.0, 9.999
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 5 + 40 / middle > 3 + 10 / (10 - middle) else (low, middle)
+    found = solve_placement(shipped)
+    assert found.status is Status.OPTIMAL
+    assert found.objective.value == pytest.approx(5 + 40 / low, rel=1e-6)

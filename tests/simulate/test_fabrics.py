@@ -173,6 +173,12 @@ def test_random_graph_is_regular_and_connected(servers: int, degree: int, seed: 
     assert nx.is_connected(nx.from_numpy_array(links > 0))
 
 
+@pytest.mark.parametrize(("servers", "degree", "seed"), [(17, 15, 65), (9, 7, 3), (5, 3, 1), (15, 13, 40)])
+def test_dense_random_graphs_leave_one_interface_dark(servers: int, degree: int, seed: int) -> None:
+    """Where few pairs are left to join, drawing goes on until just one server has an interface dark."""
+    assert servers * degree - random_regular_links(servers, degree, seed).sum() == 1
+
+
 @given(seed=st.integers(0, 99))
 @settings(max_examples=15, deadline=None)
 def test_random_regular_paths_are_shortest_and_balanced(seed: int) -> None:

@@ -37,7 +37,8 @@ def random_regular_links(servers: int, degree: int, seed: int) -> NDArray[np.int
     for _ in range(ATTEMPTS):
         links = _random_simple_graph(servers, rest, draw) + everywhere
         np.fill_diagonal(links, 0)
-        if _connected(links):
+        dark = degree * servers - int(links.sum())
+        if _connected(links) and dark == servers * degree % 2:  # the last matching may find too few pairs to join
             return links
     raise InputError([Problem(f"no connected random graph in {ATTEMPTS} attempts", path="degree", value=str(degree))])
 
