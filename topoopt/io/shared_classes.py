@@ -81,7 +81,9 @@ def _planned(blank: JobClass, path: FilePath, cluster: SharedClusterSection) -> 
         _same_interfaces(instance.cluster, cluster, path)
         return replace(blank, servers=instance.cluster.servers, plan=instance)
     allowed = f"co-optimisation or {SOLUTION_KIND}"
-    raise InputError([Problem("no plan of a job", file=str(path), path="kind", value=value_text(kind), allowed=allowed)])
+    raise InputError(
+        [Problem("no plan of a job", file=str(path), path="kind", value=value_text(kind), allowed=allowed)]
+    )
 
 
 def _same_interfaces(plan: Cluster, cluster: SharedClusterSection, path: FilePath) -> None:

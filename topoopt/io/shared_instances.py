@@ -140,9 +140,7 @@ def _jobs(
     return DrawnJobs(file.count or 0, tuple(drawn), file.rate_per_s, file.load, file.spread or "fixed")
 
 
-def _identity(
-    document: dict[str, Any], classes: tuple[JobClass, ...], jobs: tuple[TracedJob, ...] | DrawnJobs
-) -> str:
+def _identity(document: dict[str, Any], classes: tuple[JobClass, ...], jobs: tuple[TracedJob, ...] | DrawnJobs) -> str:
     """Hash of the instance with defaults written out; files count by their content, not by their names."""
     for entry, one in zip(document["classes"], classes, strict=True):
         if one.plan is not None:

@@ -105,8 +105,8 @@ def _runs(
     first: dict[str, FabricRun] = {}
     if method == BEST:
         settings = {n: one.applied(problem.scheduling) for n, one in SCHEDULING_METHODS.items() if n != BEST}
-        for name, scheduling in settings.items():
-            first[name] = run_fabric(problem, 0, classes, jobs, scheduling, seed, stop)
+        for name, one in settings.items():
+            first[name] = run_fabric(problem, 0, classes, jobs, one, seed, stop)
             if stop.reason() is not None:
                 break
         method = _best(problem, jobs, first)

@@ -35,10 +35,10 @@ def _drawn(jobs: DrawnJobs, classes: Sequence[JobClass], servers: int, rng: np.r
     weight = weight / weight.sum()
     index = chosen[rng.choice(len(chosen), jobs.count, p=weight)]
     times = _iteration_ms(index, classes, rng)
-    iterations = _usual_iterations(index, times, classes)
+    usual = _usual_iterations(index, times, classes)
     if jobs.spread == "exponential":
-        iterations = iterations * rng.exponential(1.0, jobs.count)
-    iterations = np.maximum(1, np.rint(iterations)).astype(np.int64)
+        usual = usual * rng.exponential(1.0, jobs.count)
+    iterations = np.maximum(1, np.rint(usual)).astype(np.int64)
     names = tuple(f"job-{number}" for number in range(jobs.count))
     if jobs.rate_per_s is None and jobs.load is None:
         return JobTable(names, np.zeros(jobs.count), index, iterations, times)

@@ -1,8 +1,8 @@
 """Moving running jobs so that the first waiting one fits.
 
 Enough servers are free, but no group has enough. For each group the fewest servers' worth of jobs is moved to other
-groups. A moved job stops, saves its state for `checkpoint_s` on its old servers and goes on when the circuits of the new
-ones are set; the waiting job gets the servers after `checkpoint_s`. The move is made when the waiting job starts
+groups. A moved job stops, saves its state for `checkpoint_s` on its old servers and goes on when the circuits of the
+new ones are set; the waiting job gets the servers after `checkpoint_s`. The move is made when the waiting job starts
 earlier by more than the pauses of all moved jobs together.
 """
 

@@ -107,9 +107,7 @@ def advance(active: NDArray[np.int64], left: NDArray[np.float64], speed: NDArray
 
 
 @kernel
-def first_end(
-    active: NDArray[np.int64], left: NDArray[np.float64], speed: NDArray[np.float64]
-) -> tuple[float, int]:
+def first_end(active: NDArray[np.int64], left: NDArray[np.float64], speed: NDArray[np.float64]) -> tuple[float, int]:
     """Seconds until the first of the active jobs ends, and which; (infinity, -1) without any."""
     soonest = np.inf
     found = -1

@@ -190,9 +190,7 @@ class WorkShared:
             return
         self._stale = False
         active, rate = self._active, self._rate
-        fair_rates(
-            active, self._low, self._high, self._link, self._part, self._links.capacity_gbps, self._limit, rate
-        )
+        fair_rates(active, self._low, self._high, self._link, self._part, self._links.capacity_gbps, self._limit, rate)
         loaded = active[self._high[active] > self._low[active]]
         wire = self._wire[loaded] / rate[loaded]
         if self._interleaved:
