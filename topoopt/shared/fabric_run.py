@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,15 @@ import numpy as np
 from solvers.stop import Stop
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, JobTable, Scheduling, SharedCluster, server_groups
 from topoopt.core.shared_solution import FabricRun
+from topoopt.core.status import StopReason
 from topoopt.simulate.fabrics.prices import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.shared import metrics_of, simulate
 from topoopt.simulate.shared.engine import Cluster, Switching
 from topoopt.simulate.shared.loads import shared_links
 from topoopt.simulate.shared.placers import PLACERS
 from topoopt.simulate.shared.work import Work, WorkAlone, WorkShared
+
+Progress = Callable[[str], None]
 
 
 def rated(problem: SharedCluster, fabric: Fabric) -> Fabric:
@@ -32,6 +36,7 @@ def run_fabric(
     scheduling: Scheduling,
     seed: int,
     stop: Stop,
+    progress: Progress,
 ) -> FabricRun:
     """Simulate the jobs on one fabric of the problem; the seed draws servers and paths."""
     fabric = rated(problem, problem.fabrics[place])
@@ -50,7 +55,12 @@ def run_fabric(
     placer = PLACERS[fabric.placement](group, seed)
     free = np.ones(problem.servers, dtype=bool)
     cluster = Cluster(jobs, classes, free, placer, work, switching, scheduling)
-    outcome = simulate(cluster, stop.reason)
+
+    def ask() -> StopReason | None:
+        progress(f"{fabric.name}: {len(cluster.record.job):,} of {len(jobs):,} jobs started")
+        return stop.reason()
+
+    outcome = simulate(cluster, ask)
     return FabricRun(
         fabric=fabric,
         queue=scheduling.queue.value,

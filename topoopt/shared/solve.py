@@ -14,11 +14,15 @@ from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
-from topoopt.shared.fabric_run import run_fabric
+from topoopt.shared.fabric_run import Progress, run_fabric
 from topoopt.shared.methods import BEST, SCHEDULING_METHODS
 from topoopt.verify.shared_bounds import shared_bound
 from topoopt.verify.shared_cluster import OPTIMAL_RELATIVE, check_shared_cluster, objective_of
 from topoopt.workloads.job_arrivals import job_table
+
+
+def _quiet(text: str) -> None:
+    """No progress is shown."""
 
 
 def search_problems(problem: SharedCluster, method: str) -> list[Problem]:
@@ -34,10 +38,11 @@ def solve_shared_cluster(
     seed: int | None = None,
     time_limit_s: float | None = None,
     method: str | None = None,
+    progress: Progress | None = None,
 ) -> SharedClusterSolution:
     """Simulate the jobs on every fabric, sum up, bound and check; arguments left out are taken from the instance.
 
-    The time limit and Ctrl-C end the simulation; what was simulated until then is kept.
+    The time limit and Ctrl-C end the simulation; what was simulated until then is kept. `progress` is told in words.
 
     Raises:
         InputError: unknown method.
@@ -55,7 +60,7 @@ def solve_shared_cluster(
     with stop_on_signals(search.time_limit_s) as stop:
         classes, notes = planned_classes(problem, stop)
         jobs = job_table(problem.jobs, classes, problem.servers, search.seed)
-        name, runs = _runs(problem, classes, jobs, search.method, search.seed, stop)
+        name, runs = _runs(problem, classes, jobs, search.method, search.seed, stop, progress or _quiet)
         stopped_by = stop.reason() if not all(run.whole for run in runs) or len(runs) < len(problem.fabrics) else None
         if not runs or runs[0].metrics is None:
             raise LimitError("the limit came before any job had ended on the first fabric")
@@ -65,6 +70,7 @@ def solve_shared_cluster(
         notes += tuple(_cut_short(run) for run in runs if not run.whole)
         chosen = replace(problem, search=replace(search, method=name), classes=classes)
         solution = _assemble(chosen, jobs, runs, stopped_by or StopReason.CONVERGED, (*problem.notes, *notes))
+        (progress or _quiet)("checking")
         messages = tuple(str(violation) for violation in check_shared_cluster(problem, solution))
     if messages:
         return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
@@ -98,7 +104,13 @@ def _cut_short(run: FabricRun) -> str:
 
 
 def _runs(
-    problem: SharedCluster, classes: tuple[JobClass, ...], jobs: JobTable, method: str, seed: int, stop: Stop
+    problem: SharedCluster,
+    classes: tuple[JobClass, ...],
+    jobs: JobTable,
+    method: str,
+    seed: int,
+    stop: Stop,
+    progress: Progress,
 ) -> tuple[str, list[FabricRun]]:
     """The runs of all fabrics that were reached, under one way of scheduling; and its name."""
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
@@ -106,7 +118,7 @@ def _runs(
     if method == BEST:
         settings = {n: one.applied(problem.scheduling) for n, one in SCHEDULING_METHODS.items() if n != BEST}
         for name, one in settings.items():
-            first[name] = run_fabric(problem, 0, classes, jobs, one, seed, stop)
+            first[name] = run_fabric(problem, 0, classes, jobs, one, seed, stop, progress)
             if stop.reason() is not None:
                 break
         method = _best(problem, jobs, first)
@@ -115,7 +127,7 @@ def _runs(
     for place in range(len(runs), len(problem.fabrics)):
         if stop.reason() is not None and runs:
             break
-        runs.append(run_fabric(problem, place, classes, jobs, scheduling, seed, stop))
+        runs.append(run_fabric(problem, place, classes, jobs, scheduling, seed, stop, progress))
     return method, runs
 
 

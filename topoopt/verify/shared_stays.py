@@ -24,7 +24,7 @@ def check_stays(
     before = sum(findings.counts.values())
     if not _check_shapes(findings, problem, jobs, run):
         return False
-    _check_times(findings, jobs, run)
+    _check_times(findings, problem, jobs, run)
     _check_servers(findings, jobs, run, group)
     _check_progress(findings, jobs, run)
     if run.fabric.kind is FabricKind.PARTITIONED:
@@ -58,7 +58,7 @@ def _check_shapes(findings: Findings, problem: SharedCluster, jobs: JobTable, ru
     return not len(wrong)
 
 
-def _check_times(findings: Findings, jobs: JobTable, run: FabricRun) -> None:
+def _check_times(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
     stays = run.stays
     times = (stays.held_from_s, stays.work_from_s, stays.work_to_s, stays.held_to_s)
     ordered = np.all([a <= b for a, b in itertools.pairwise(times)], axis=0)
@@ -68,7 +68,10 @@ def _check_times(findings: Findings, jobs: JobTable, run: FabricRun) -> None:
     if run.queue == Queue.FIFO.value:
         first = np.full(len(jobs), np.inf)
         np.minimum.at(first, stays.job, stays.held_from_s)
-        late = np.flatnonzero(first[1:] < np.maximum.accumulate(first)[:-1]) + 1
+        # A job for which others are moved gets its servers that much after its turn.
+        slack = problem.scheduling.checkpoint_s if run.defragment else 0.0
+        slack += SECONDS * max(1.0, run.simulated_s) if slack else 0.0
+        late = np.flatnonzero(first[1:] < np.maximum.accumulate(first)[:-1] - slack) + 1
         late = late[np.isfinite(first[late])]
         findings.add_each("queue", late, lambda j: f"{run.fabric.name}: {jobs.names[j]} starts before an earlier job")
 
