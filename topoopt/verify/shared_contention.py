@@ -105,24 +105,40 @@ def _capacity(tree: _Tree, link: tuple[str, int, int, int]) -> float:
     return tree.server_gbps / ratio * (1 if tree.hashed else bundle)
 
 
-def _raised(
-    parts: NDArray[np.float64], capacity: NDArray[np.float64], limit: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Max-min rates of jobs; parts is [jobs, links]."""
-    rate = np.zeros(len(limit))
-    rising = np.ones(len(limit), dtype=bool)
-    tight = limit @ parts > capacity
+@dataclass(frozen=True, eq=False)
+class _Loads:
+    """Entries of a sparse table: job of row `row` sends `part` of its rate over link `link`."""
+
+    row: NDArray[np.int64]
+    link: NDArray[np.int64]
+    part: NDArray[np.float64]
+
+    def among(self, kept: NDArray[np.bool_]) -> _Loads:
+        """Some of the entries."""
+        return _Loads(self.row[kept], self.link[kept], self.part[kept])
+
+    def on_links(self, rate: NDArray[np.float64], links: int) -> NDArray[np.float64]:
+        """Load of every link when the rows have these rates."""
+        return np.bincount(self.link, self.part * rate[self.row], minlength=links)
+
+
+def _raised(loads: _Loads, capacity: NDArray[np.float64], limit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Max-min rates of the jobs with a limit above 0; the others have no entries that count."""
+    links = len(capacity)
+    tight = loads.on_links(limit, links) > capacity
     if not tight.any():
         return limit
-    parts, free = parts[:, tight], capacity[tight].copy()
+    loads = loads.among(tight[loads.link] & (limit[loads.row] > 0))
+    rate, free = np.zeros(len(limit)), capacity.copy()
+    rising = limit > 0
     while rising.any():
-        growth = rising.astype(np.float64) @ parts
+        growth = loads.on_links(rising.astype(np.float64), links)
         room = np.where(growth > LEAST_PART, free / np.maximum(growth, LEAST_PART), np.inf)
         step = max(0.0, min(float(room.min()), float((limit - rate)[rising].min())))
         rate[rising] += step
         free -= growth * step
-        full = (growth > LEAST_PART) & (free <= LEAST_PART * capacity[tight])
-        rising &= ~(parts[:, full] > 0).any(axis=1)
+        full = (growth > LEAST_PART) & (free <= LEAST_PART * capacity)
+        rising[loads.row[full[loads.link]]] = False
         rising &= rate < limit * (1 - LEAST_PART)
     return rate
 
@@ -159,10 +175,11 @@ class _Follower:
         return _even_parts(self.tree, servers, ring, pairs)
 
     def iteration_ms(
-        self, jobs: NDArray[np.int64], parts: NDArray[np.float64], capacity: NDArray[np.float64]
+        self, jobs: NDArray[np.int64], there: NDArray[np.bool_], loads: _Loads, capacity: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Time of each of the jobs that run together."""
-        rate = _raised(parts, capacity, self.limit[jobs])
+        """Time of each of the jobs, if those that are there run together; of the others it means nothing."""
+        limit = np.where(there, self.limit[jobs], 0.0)
+        rate = _raised(loads.among(there[loads.row]), capacity, limit)
         wire = np.divide(self.wire[jobs], rate, out=np.zeros(len(jobs)), where=rate > 0)
         if self.interleaved:
             longest: NDArray[np.float64] = np.maximum(self.alone[jobs], wire)
@@ -192,19 +209,18 @@ def _follow(findings: Findings, follower: _Follower, jobs: JobTable, times: NDAr
     touching = np.flatnonzero((stays.work_to_s > times[0]) & (stays.work_from_s < times[-1]))
     tables = [follower.parts(int(stay)) for stay in touching]
     number = {link: place for place, link in enumerate(dict.fromkeys(link for table in tables for link in table))}
-    parts = np.zeros((len(touching), len(number)))
-    for row, table in enumerate(tables):
-        for link, part in table.items():
-            parts[row, number[link]] = part
+    entries = [(row, number[link], part) for row, table in enumerate(tables) for link, part in table.items()]
+    rows, links, parts = zip(*entries, strict=True) if entries else ((), (), ())
+    loads = _Loads(np.array(rows, dtype=np.int64), np.array(links, dtype=np.int64), np.array(parts, dtype=np.float64))
     tree = follower.tree
     capacity = np.array([_capacity(tree, link) for link in number]) if tree is not None else np.zeros(0)
     done = np.zeros(len(touching))
     begin, end, owner = stays.work_from_s[touching], stays.work_to_s[touching], stays.job[touching]
     for moment, following in itertools.pairwise(times):
-        there = np.flatnonzero((begin <= moment) & (end >= following))
-        if len(there):
-            time_ms = follower.iteration_ms(owner[there], parts[there], capacity)
-            done[there] += (following - moment) * 1e3 / time_ms
+        there = (begin <= moment) & (end >= following)
+        if there.any():
+            time_ms = follower.iteration_ms(owner, there, loads, capacity)
+            done[there] += (following - moment) * 1e3 / time_ms[there]
     expected = jobs.iterations[owner]
     within = (begin >= times[0]) & (end <= times[-1])
     wrong = within & run.finished[owner] & ~(np.abs(done - expected) <= WORK_RELATIVE * expected)

@@ -62,6 +62,7 @@ def start_others(cluster: Cluster) -> None:
     start, aside = reserved(cluster) if reserve else (np.inf, np.zeros(0, dtype=bool))
     too_many = cluster.size[cluster.queue[0]]  # what does not fit is not tried again, nor is anything larger
     rest = int(np.count_nonzero(cluster.free))
+    others = int(np.count_nonzero(cluster.free & ~aside)) if reserve else rest  # free and not set aside
     place = 1
     while place < min(len(cluster.queue), cluster.scheduling.depth + 1) and rest:
         job = cluster.queue[place]
@@ -70,6 +71,9 @@ def start_others(cluster: Cluster) -> None:
             place += 1
             continue
         short = not reserve or cluster.now + cluster.switching.seconds + cluster.work.expected_seconds(job) <= start
+        if not short and size > others:
+            place += 1
+            continue
         servers = cluster.placer.place(cluster.free if short else cluster.free & ~aside, size)
         if servers is None:
             too_many = size if short else too_many
@@ -78,3 +82,4 @@ def start_others(cluster: Cluster) -> None:
         cluster.start(job, servers)
         del cluster.queue[place]
         rest -= size
+        others = int(np.count_nonzero(cluster.free & ~aside)) if reserve else rest
