@@ -13,8 +13,8 @@ from rich.table import Table
 from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_routing import routing_figures
-from tests.benchmarks.bench_shared import shared_figures
 from tests.benchmarks.bench_shards import shard_figures
+from tests.benchmarks.bench_shared import shared_figures
 from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_together import together_figures

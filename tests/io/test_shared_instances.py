@@ -169,6 +169,11 @@ A = {"name": "a", "servers": 4, "iteration_ms": 10.0, "iterations": 5}
         ({"fabrics": [{"kind": "partitioned", "server_gbps": 2.0}]}, "that of the interfaces"),
         ({"fabrics": [{"kind": "partitioned", "placement": "random"}]}, "no placement for partitioned"),
         ({"fabrics": [{"kind": "fat-tree"}, {"kind": "fat-tree"}]}, "a name more than once"),
+        ({"classes": [{**A, "interfaces": 5}]}, "more than a server has"),
+        (
+            {"fabrics": [{"kind": "partitioned", "placement": "spread"}], "scheduling": {"defragment": True}},
+            "not moved where the placement is spread",
+        ),
         ({"fabrics": [{"kind": "fat-tree", "oversubscription": 0.5}]}, "out of range"),
     ],
 )
@@ -176,6 +181,20 @@ def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None
     """What no cluster can be, said in words."""
     with pytest.raises(InputError, match=message):
         read(tmp_path, document(**changes))
+
+
+def test_what_fits_under_shifted_switches(tmp_path: Path) -> None:
+    """16 servers, switches of 8, four planes shifted by 2: 2 servers share all switches, 6 those of two planes."""
+    changes: dict[str, Any] = {
+        "optical": {"switch_ports": 8, "wiring": "staggered"},
+        "fabrics": [{"kind": "partitioned", "placement": "spread"}],
+        "classes": [{**A, "servers": 6, "interfaces": 2}],
+    }
+    assert read(tmp_path, document(**changes)).classes[0].interfaces == 2
+    with pytest.raises(InputError, match="allowed: 1 to 6, or more"):
+        read(tmp_path, document(**{**changes, "classes": [{**A, "servers": 7, "interfaces": 2}]}))
+    with pytest.raises(InputError, match="allowed: 1 to 2, or more"):
+        read(tmp_path, document(**{**changes, "classes": [A]}))
 
 
 def test_all_problems_at_once(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shared_cases import IDEAL, PARTITIONED, fat_tree, plain_class, shared_cluster
 
 from topoopt.core.errors import InputError, LimitError
+from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import Contention, DrawnJobs, Goal, JobClass, Queue, SharedCluster
 from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
 from topoopt.core.status import Status
@@ -165,6 +166,26 @@ def test_interleaved_jobs_fit_beside_each_other() -> None:
     run = interleaved_racks(100, Contention.INTERLEAVED)
     second = int(np.flatnonzero(run.stays.job == 17)[0])
     assert run.stays.held_to_s[second] - run.stays.held_from_s[second] == pytest.approx(10.0)
+
+
+def test_spread_shards_reach_over_borders() -> None:
+    """Jobs of two interfaces under switches shifted from plane to plane: six servers with two planes in common.
+
+    Servers 0 to 15, four planes of two switches of 8, each plane shifted by 2. Groups that share all switches are
+    pairs, so a job of 6 that used every interface had no place; with two interfaces one starts at once, and a second
+    one next to it.
+    """
+    classes = [replace(SIX, interfaces=2)]
+    fabrics = (replace(PARTITIONED, placement="spread"),)
+    problem = shared_cluster([(0.0, 0, 5), (0.0, 0, 5)], classes, servers=16, fabrics=fabrics)
+    problem = replace(problem, layer=staggered_layer(16, 4, 8, 0.0))
+    run = solved(problem).runs[0]
+    assert starts(run) == {0: 0.0, 1: 0.0}
+    for stay in range(2):
+        switches = problem.layer.switch_of[:, run.stays.servers_of(stay)]
+        assert sum(len(set(row.tolist())) == 1 for row in switches) >= 2
+    with pytest.raises(InputError, match="not moved"):
+        solve_shared_cluster(problem, method="fifo-defragment")
 
 
 @settings(derandomize=True, deadline=None, max_examples=25)

@@ -115,15 +115,17 @@ def _report(solution: Path) -> str:
 
 
 def _search_problems(problem: SharedCluster) -> list[Problem]:
+    if problem.search.method == "auto":  # the others are known only where the simulator is, which loads slowly
+        return []
     from topoopt.shared import search_problems
 
     return search_problems(problem, problem.search.method)
 
 
 def _methods(problem: SharedCluster) -> tuple[str, ...]:
-    from topoopt.shared import SCHEDULING_METHODS
+    from topoopt.shared import SCHEDULING_METHODS, search_problems
 
-    return tuple(SCHEDULING_METHODS)
+    return tuple(method for method in SCHEDULING_METHODS if not search_problems(problem, method))
 
 
 def _run(problem: SharedCluster, wishes: Wishes) -> SharedClusterSolution:

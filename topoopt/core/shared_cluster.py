@@ -63,8 +63,9 @@ class Fabric:
         oversubscription: downlink over uplink bandwidth, at least 1 (fat-tree).
         oversubscribed_at: `rack` or `aggregation`, the layer whose uplinks are thinned.
         paths: `even`: flows spread over all equal-cost paths; `hashed`: a flow takes one of them (ECMP).
-        placement: of partitions `best-fit` or `first-fit` over the groups of servers a shard can be cut from; of
-            shared fabrics `random` or `packed` (lowest numbers first).
+        placement: of partitions `best-fit` or `first-fit` over the groups of servers that share a switch in every
+            plane, or `spread` over all servers that share one in as many planes as the job has interfaces; of shared
+            fabrics `random` or `packed` (lowest numbers first).
     """
 
     name: str
@@ -91,6 +92,7 @@ class JobClass:
             `iteration_ms`.
         iterations: of a job.
         duration_s: time of a job on a shard of its own, instead of iterations.
+        interfaces: of a server that the job uses on a shard; None: all.
         plan: co-optimisation to solve for the times and bytes; they are 0 until then.
     """
 
@@ -103,6 +105,7 @@ class JobClass:
     fabric_ms: tuple[tuple[str, float], ...] = ()
     iterations: int | None = None
     duration_s: float | None = None
+    interfaces: int | None = None
     plan: CoOptimisation | None = field(default=None, compare=False)
 
     @property
@@ -222,10 +225,9 @@ class SharedCluster:
         """n."""
         return self.layer.servers
 
-    @property
-    def server_gbps(self) -> float:
-        """R of the direct connections: all interfaces of a server together."""
-        return self.degree * self.link_gbps
+    def direct_gbps(self, job_class: JobClass) -> float:
+        """R of the direct connections: all interfaces together that a server of the job uses."""
+        return (self.degree if job_class.interfaces is None else job_class.interfaces) * self.link_gbps
 
 
 def server_groups(layer: OpticalLayer) -> NDArray[np.int64]:

@@ -31,8 +31,18 @@ def job_class(
         findings.add([Fault(where, "one of iteration_ms and plan is needed", allowed="one of them, not both")])
         return JobClass(file.name, file.servers or 1, (1.0,), iterations=file.iterations, duration_s=file.duration_s)
     fabric_ms = tuple(sorted(file.fabric_ms.items()))
+    if file.interfaces is not None and file.interfaces > cluster.degree:
+        findings.add(
+            [Fault((*where, "interfaces"), "more than a server has", str(file.interfaces), f"1 to {cluster.degree}")]
+        )
     blank = JobClass(
-        file.name, file.servers or 0, (), fabric_ms=fabric_ms, iterations=file.iterations, duration_s=file.duration_s
+        name=file.name,
+        servers=file.servers or 0,
+        iteration_ms=(),
+        fabric_ms=fabric_ms,
+        iterations=file.iterations,
+        duration_s=file.duration_s,
+        interfaces=file.interfaces,
     )
     if file.plan is not None:
         for key in ("compute_ms", "allreduce_gbytes", "all_to_all_gbytes"):
@@ -57,7 +67,8 @@ def _given(
     samples = tuple(file.iteration_ms or ())
     ring, pairs = (file.allreduce_gbytes or 0.0) * 1e9, (file.all_to_all_gbytes or 0.0) * 1e9
     shortest = min((*samples, *file.fabric_ms.values()))
-    wire_ms = (ring + pairs) / (cluster.degree * cluster.link_gbps * BYTES_PER_MS_PER_GBPS)
+    used = cluster.degree if file.interfaces is None else file.interfaces
+    wire_ms = (ring + pairs) / (used * cluster.link_gbps * BYTES_PER_MS_PER_GBPS)
     compute = max(0.0, shortest - wire_ms) if file.compute_ms is None else file.compute_ms
     if compute > shortest * (1 + ROUNDING):
         text = "more compute than the shortest iteration is long"
@@ -74,11 +85,11 @@ def _planned(blank: JobClass, path: FilePath, cluster: SharedClusterSection) -> 
     kind = document.data.get("kind") if isinstance(document.data, dict) else None
     if kind == SOLUTION_KIND:
         solution = read_solution(path)
-        _same_interfaces(solution.cluster, cluster, path)
+        _same_interfaces(solution.cluster, blank, cluster, path)
         return class_of_plan(blank, solution)
     if kind == "co-optimisation":
         instance = read_co_optimisation(document)
-        _same_interfaces(instance.cluster, cluster, path)
+        _same_interfaces(instance.cluster, blank, cluster, path)
         return replace(blank, servers=instance.cluster.servers, plan=instance)
     allowed = f"co-optimisation or {SOLUTION_KIND}"
     raise InputError(
@@ -86,9 +97,10 @@ def _planned(blank: JobClass, path: FilePath, cluster: SharedClusterSection) -> 
     )
 
 
-def _same_interfaces(plan: Cluster, cluster: SharedClusterSection, path: FilePath) -> None:
-    if (plan.degree, plan.link_gbps) != (cluster.degree, cluster.link_gbps):
+def _same_interfaces(plan: Cluster, blank: JobClass, cluster: SharedClusterSection, path: FilePath) -> None:
+    used = cluster.degree if blank.interfaces is None else blank.interfaces
+    if (plan.degree, plan.link_gbps) != (used, cluster.link_gbps):
         text = "the plan is for servers with other interfaces"
         value = f"degree {plan.degree}, link_gbps {plan.link_gbps:g}"
-        allowed = f"degree {cluster.degree}, link_gbps {cluster.link_gbps:g}"
+        allowed = f"degree {used}, link_gbps {cluster.link_gbps:g}"
         raise InputError([Problem(text, file=str(path), path="cluster", value=value, allowed=allowed)])

@@ -15,7 +15,7 @@ DEFAULT = (
     FabricFile(kind="fat-tree", name="oversubscribed-fat-tree", oversubscription=2.0),
     FabricFile(kind="ideal-switch"),
 )
-PARTITION_PLACEMENTS = ("best-fit", "first-fit")
+PARTITION_PLACEMENTS = ("best-fit", "first-fit", "spread")
 SHARED_PLACEMENTS = ("random", "packed")
 
 
@@ -41,6 +41,9 @@ def fabrics_of(file: SharedClusterFile, findings: Findings) -> tuple[Fabric, ...
         if one.placement is not None and one.placement not in allowed:
             text = f"no placement for {one.kind}"
             findings.add([Fault((*where, "placement"), text, one.placement, " or ".join(allowed))])
+        if one.placement == "spread" and file.scheduling.defragment:
+            text = "running jobs are not moved where the placement is spread"
+            findings.add([Fault((*where, "placement"), text, one.placement, "best-fit, or no scheduling.defragment")])
         ratio = one.oversubscription or 1.0
         equal_cost = kind is FabricKind.FAT_TREE and ratio == 1.0
         rate = one.server_gbps if one.server_gbps is not None else None if equal_cost else whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -10,18 +11,18 @@ import numpy as np
 from pydantic import ValidationError
 
 from topoopt.core.instance import SearchSettings
-from topoopt.core.optical_layer import block_layer
+from topoopt.core.optical_layer import OpticalLayer, block_layer, staggered_layer
 from topoopt.core.shared_cluster import (
     Contention,
     DrawnJobs,
     Fabric,
+    FabricKind,
     Goal,
     JobClass,
     Queue,
     Scheduling,
     SharedCluster,
     TracedJob,
-    server_groups,
 )
 from topoopt.io.canonical import canonical_sha256
 from topoopt.io.documents import Document
@@ -50,9 +51,10 @@ def read_shared_cluster(document: Document) -> SharedCluster:
     folder = FilePath(document.file).parent
     cluster, optical = file.cluster, file.optical
     ports = cluster.servers if optical.switch_ports is None else optical.switch_ports
-    layer = block_layer(cluster.servers, cluster.degree, ports, optical.switching_time_s)
+    wired = staggered_layer if optical.wiring == "staggered" else block_layer
+    layer = wired(cluster.servers, cluster.degree, ports, optical.switching_time_s)
     fabrics = fabrics_of(file, findings)
-    classes = _classes(file, folder, fabrics, int(np.bincount(server_groups(layer)).max()), findings)
+    classes = _classes(file, folder, fabrics, layer, findings)
     jobs = _jobs(file.jobs, folder, classes, findings)
     findings.refuse(document)
     return SharedCluster(
@@ -78,12 +80,12 @@ def read_shared_cluster(document: Document) -> SharedCluster:
 
 
 def _classes(
-    file: SharedClusterFile, folder: FilePath, fabrics: tuple[Fabric, ...], largest: int, findings: Findings
+    file: SharedClusterFile, folder: FilePath, fabrics: tuple[Fabric, ...], layer: OpticalLayer, findings: Findings
 ) -> tuple[JobClass, ...]:
-    """All classes; `largest` is the size of the largest group a shard can be cut from."""
+    """All classes, none larger than any shard that can be cut."""
     names = Counter(one.name for one in file.classes)
     classes = []
-    partitioned = any(fabric.kind == "partitioned" for fabric in fabrics)
+    placements = {fabric.placement for fabric in fabrics if fabric.kind is FabricKind.PARTITIONED}
     for index, one in enumerate(file.classes):
         where = ("classes", index)
         if names[one.name] > 1:
@@ -96,12 +98,25 @@ def _classes(
         n = file.cluster.servers
         if made.servers > n:
             findings.add([Fault((*where, "servers"), "a job larger than the cluster", str(made.servers), f"1 to {n}")])
-        elif made.servers > largest and partitioned:
-            text = "no shard this large can be cut: its servers would not share an optical switch in every plane"
+            made = replace(made, servers=n)
+        largest = min((_largest_shard(layer, made, placement == "spread") for placement in placements), default=n)
+        if made.servers > largest:
+            text = "no shard this large can be cut: its servers would not share an optical switch in enough planes"
             allowed = f"1 to {largest}, or more optical.switch_ports"
             findings.add([Fault((*where, "servers"), text, str(made.servers), allowed)])
         classes.append(made)
     return tuple(classes)
+
+
+def _largest_shard(layer: OpticalLayer, job_class: JobClass, spread: bool) -> int:
+    """Most servers that share a switch in all planes, or in as many neighbouring ones as the job has interfaces.
+
+    The shift between planes grows with their distance, so neighbouring planes have most servers in common.
+    """
+    d = layer.planes
+    used = min(job_class.interfaces or d, d) if spread else d
+    windows = [layer.switch_of[first : first + used] for first in range(d - used + 1)]
+    return max(int(np.unique(rows, axis=1, return_counts=True)[1].max()) for rows in windows)
 
 
 def _jobs(

@@ -48,6 +48,10 @@ class OpticalSection(FileModel):
     switch_ports: int | None = Field(
         default=None, ge=1, le=100_000, description="ports of a switch, one an interface; default: enough for all"
     )
+    wiring: Literal["blocks", "staggered"] = Field(
+        default="blocks",
+        description="servers of a switch: the same in every plane, or each plane shifted against the one before",
+    )
     switching_time_s: Seconds = Field(default=0.0, description="time to set the circuits of a job")
     look_ahead: bool = Field(
         default=False, description="a second plane is set while a job waits (patch panels with 1x2 switches)"
@@ -73,9 +77,10 @@ class FabricFile(FileModel):
     paths: Literal["even", "hashed"] | None = Field(
         default=None, description="flows spread over all equal-cost paths, or take one each; default: even"
     )
-    placement: Literal["best-fit", "first-fit", "random", "packed"] | None = Field(
+    placement: Literal["best-fit", "first-fit", "spread", "random", "packed"] | None = Field(
         default=None,
-        description="servers of a job: best-fit (default) or first-fit of partitions, else random (default) or packed",
+        description="servers of a job: of partitions best-fit (default) or first-fit over groups that share a switch "
+        "in every plane, or spread: as many planes as the job has interfaces; else random (default) or packed",
     )
 
 
@@ -106,6 +111,9 @@ class JobClassFile(FileModel):
         default=None,
         description="co-optimisation instance, solved for times and bytes, or a solution file of one; relative to the "
         "folder of this file",
+    )
+    interfaces: int | None = Field(
+        default=None, ge=1, le=64, description="of a server that the job uses on a shard; default: all"
     )
     iterations: Iterations | None = Field(default=None, description="of a job; or duration_s")
     duration_s: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = Field(

@@ -84,6 +84,7 @@ def shared_solution_document(solution: SharedClusterSolution) -> dict[str, Any]:
                 "fabric_ms": dict(one.fabric_ms),
                 "iterations": one.iterations,
                 "duration_s": one.duration_s,
+                "interfaces": one.interfaces,
             }
             for one in solution.classes
         ],

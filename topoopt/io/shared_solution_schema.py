@@ -35,6 +35,7 @@ class ClassSolutionFile(FileModel):
     fabric_ms: dict[str, Positive]
     iterations: int | None = Field(ge=1)
     duration_s: Positive | None
+    interfaces: int | None = Field(ge=1, le=64)
 
 
 class FabricSolutionFile(FileModel):
@@ -46,7 +47,7 @@ class FabricSolutionFile(FileModel):
     oversubscription: float = Field(ge=1, le=1e6)
     oversubscribed_at: Literal["rack", "aggregation"]
     paths: Literal["even", "hashed"]
-    placement: Literal["best-fit", "first-fit", "random", "packed"]
+    placement: Literal["best-fit", "first-fit", "spread", "random", "packed"]
 
 
 class TailFile(FileModel):

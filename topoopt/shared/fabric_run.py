@@ -11,6 +11,7 @@ from solvers.stop import Stop
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, JobTable, Scheduling, SharedCluster, server_groups
 from topoopt.core.shared_solution import FabricRun
 from topoopt.core.status import StopReason
+from topoopt.shared.spread import SpreadPlacer
 from topoopt.simulate.fabrics.prices import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.shared import metrics_of, simulate
 from topoopt.simulate.shared.engine import Cluster, Switching
@@ -19,6 +20,9 @@ from topoopt.simulate.shared.placers import PLACERS
 from topoopt.simulate.shared.work import Work, WorkAlone, WorkShared
 
 Progress = Callable[[str], None]
+
+SPREAD = "spread"
+"""The placement of partitions that knows no groups; running jobs are not moved there."""
 
 
 def rated(problem: SharedCluster, fabric: Fabric) -> Fabric:
@@ -49,10 +53,12 @@ def run_fabric(
         work = WorkAlone(jobs)
     else:
         links = shared_links(problem.servers, fabric, fabric.server_gbps, seed)
-        work = WorkShared(jobs, classes, fabric, links, problem.server_gbps, problem.contention)
-    if not partitioned:
+        direct = [problem.direct_gbps(one) for one in classes]
+        work = WorkShared(jobs, classes, fabric, links, direct, problem.contention)
+    spread = fabric.placement == SPREAD
+    if not partitioned or spread:
         scheduling = replace(scheduling, defragment=False)
-    placer = PLACERS[fabric.placement](group, seed)
+    placer = SpreadPlacer(problem.layer, classes, seed) if spread else PLACERS[fabric.placement](group, seed)
     free = np.ones(problem.servers, dtype=bool)
     cluster = Cluster(jobs, classes, free, placer, work, switching, scheduling)
 

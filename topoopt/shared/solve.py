@@ -14,7 +14,7 @@ from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
-from topoopt.shared.fabric_run import Progress, run_fabric
+from topoopt.shared.fabric_run import SPREAD, Progress, run_fabric
 from topoopt.shared.methods import BEST, SCHEDULING_METHODS
 from topoopt.verify.shared_bounds import shared_bound
 from topoopt.verify.shared_cluster import OPTIMAL_RELATIVE, check_shared_cluster, objective_of
@@ -28,6 +28,12 @@ def _quiet(text: str) -> None:
 def search_problems(problem: SharedCluster, method: str) -> list[Problem]:
     """What is wrong with the name of a method."""
     if method in SCHEDULING_METHODS:
+        moved = SCHEDULING_METHODS[method].applied(problem.scheduling).defragment
+        spread = [fabric.name for fabric in problem.fabrics if fabric.placement == SPREAD]
+        if moved and spread:
+            text = f"running jobs are not moved on {spread[0]}, whose placement is spread"
+            allowed = "no defragmentation, or placement best-fit or first-fit"
+            return [Problem(text, path="search.method", value=repr(method), allowed=allowed)]
         return []
     return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(SCHEDULING_METHODS))]
 
@@ -116,7 +122,8 @@ def _runs(
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
     first: dict[str, FabricRun] = {}
     if method == BEST:
-        settings = {n: one.applied(problem.scheduling) for n, one in SCHEDULING_METHODS.items() if n != BEST}
+        names = [one for one in SCHEDULING_METHODS if one != BEST and not search_problems(problem, one)]
+        settings = {one: SCHEDULING_METHODS[one].applied(problem.scheduling) for one in names}
         for name, one in settings.items():
             first[name] = run_fabric(problem, 0, classes, jobs, one, seed, stop, progress)
             if stop.reason() is not None:

@@ -34,7 +34,7 @@ def alone_ms(problem: SharedCluster, fabric: Fabric, jobs: JobTable) -> NDArray[
         if measured is not None:
             times[j] = max(measured, one.compute_ms)
             continue
-        direct = one.sent_bytes / (problem.server_gbps * BYTES_PER_MS_PER_GBPS)
+        direct = one.sent_bytes / (problem.direct_gbps(one) * BYTES_PER_MS_PER_GBPS)
         here = one.sent_bytes / ((fabric.server_gbps or np.nan) * BYTES_PER_MS_PER_GBPS)
         hidden = one.compute_ms + direct - float(jobs.iteration_ms[j])
         times[j] = one.compute_ms + max(0.0, here - hidden)

@@ -72,8 +72,8 @@ def _check_identity(findings: Findings, problem: SharedCluster, solution: Shared
             if given != one:
                 findings.add("classes", f"class {given.name!r} is not that of the instance")
             continue
-        same = (given.name, given.servers, given.iterations, given.duration_s, given.fabric_ms)
-        if same != (one.name, one.servers, one.iterations, one.duration_s, one.fabric_ms):
+        same = (given.name, given.servers, given.iterations, given.duration_s, given.fabric_ms, given.interfaces)
+        if same != (one.name, one.servers, one.iterations, one.duration_s, one.fabric_ms, one.interfaces):
             findings.add("classes", f"class {given.name!r} is not that of the instance")
         if len(one.iteration_ms) != 1 or not 0 <= one.compute_ms <= one.iteration_ms[0] * (1 + 1e-9):
             findings.add("classes", f"class {given.name!r} computes longer than its iteration lasts")
@@ -142,7 +142,7 @@ def _check_run(
         return
     partitioned = run.fabric.kind is FabricKind.PARTITIONED
     group = _groups(problem) if partitioned else np.zeros(problem.servers, dtype=np.int64)
-    if not check_stays(findings, problem, solution.jobs, run, group):
+    if not check_stays(findings, problem, solution.jobs, run):
         return
     if not partitioned:
         check_contention(findings, problem, solution.jobs, run, solution.seed)

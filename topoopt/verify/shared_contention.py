@@ -119,7 +119,7 @@ class _Loads:
 
     def on_links(self, rate: NDArray[np.float64], links: int) -> NDArray[np.float64]:
         """Load of every link when the rows have these rates."""
-        return np.bincount(self.link, self.part * rate[self.row], minlength=links)
+        return np.bincount(self.link, self.part * rate[self.row], minlength=links).astype(np.float64)
 
 
 def _raised(loads: _Loads, capacity: NDArray[np.float64], limit: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -156,7 +156,8 @@ class _Follower:
         self.wire = np.array([one.sent_bytes / BYTES_PER_MS_PER_GBPS for one in self.classes])
         self.compute = np.array([one.compute_ms for one in self.classes])
         measured = [dict(one.fabric_ms).get(run.fabric.name) for one in self.classes]
-        there = np.array([gbps if each is not None else problem.server_gbps for each in measured])
+        direct = [problem.direct_gbps(one) for one in self.classes]
+        there = np.array([own if each is None else gbps for each, own in zip(measured, direct, strict=True)])
         known = np.array(
             [each if each is not None else own for each, own in zip(measured, jobs.iteration_ms, strict=True)]
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import FabricKind, JobTable, Queue, SharedCluster
 from topoopt.core.shared_solution import FabricRun
@@ -17,17 +16,16 @@ SECONDS = 1e-6
 WORK_RELATIVE = 1e-9
 
 
-def check_stays(
-    findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun, group: NDArray[np.int64]
-) -> bool:
-    """Whether the stays can be trusted for what is computed from them; `group` is int64[n]."""
+def check_stays(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> bool:
+    """Whether the stays can be trusted for what is computed from them."""
     before = sum(findings.counts.values())
     if not _check_shapes(findings, problem, jobs, run):
         return False
     _check_times(findings, problem, jobs, run)
-    _check_servers(findings, jobs, run, group)
+    _check_servers(findings, jobs, run)
     _check_progress(findings, jobs, run)
     if run.fabric.kind is FabricKind.PARTITIONED:
+        _check_shards(findings, problem, jobs, run)
         _check_partition(findings, problem, jobs, run)
     return sum(findings.counts.values()) == before
 
@@ -76,8 +74,8 @@ def _check_times(findings: Findings, problem: SharedCluster, jobs: JobTable, run
         findings.add_each("queue", late, lambda j: f"{run.fabric.name}: {jobs.names[j]} starts before an earlier job")
 
 
-def _check_servers(findings: Findings, jobs: JobTable, run: FabricRun, group: NDArray[np.int64]) -> None:
-    """No server in two stays at once (which also keeps one out of a stay twice), every stay within one group."""
+def _check_servers(findings: Findings, jobs: JobTable, run: FabricRun) -> None:
+    """No server in two stays at once, and none twice in one."""
     stays = run.stays
     owner = np.repeat(np.arange(len(stays)), np.diff(stays.low))
     doubled = np.unique(np.column_stack((owner, stays.servers)), axis=0)
@@ -96,11 +94,25 @@ def _check_servers(findings: Findings, jobs: JobTable, run: FabricRun, group: ND
             f"{server[at]} at {stays.held_from_s[stay[at + 1]]:.6g} s"
         ),
     )
-    if len(stays) and len(owner):
-        apart = np.unique(owner[group[stays.servers] != group[stays.servers[stays.low[:-1]]][owner]])
-        findings.add_each(
-            "shard", apart, lambda s: f"{_name(jobs, run, s)} has servers that share no switch in some plane"
-        )
+
+
+def _check_shards(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
+    """Servers of a stay share a switch in as many planes as the job has interfaces, so that any shape can be set."""
+    stays = run.stays
+    owner = np.repeat(np.arange(len(stays)), np.diff(stays.low))
+    planes = np.zeros(len(stays), dtype=np.int64)
+    for switch in problem.layer.switch_of:
+        apart = switch[stays.servers] != switch[stays.servers[stays.low[:-1]]][owner]
+        planes += np.bincount(owner, apart, minlength=len(stays)) == 0
+    used = [problem.degree if one.interfaces is None else one.interfaces for one in problem.classes]
+    needed = np.array(used)[jobs.class_index[stays.job]]
+    findings.add_each(
+        "shard",
+        np.flatnonzero(planes < needed),
+        lambda s: (
+            f"{_name(jobs, run, s)} uses {needed[s]} interfaces, its servers share a switch in {planes[s]} planes"
+        ),
+    )
 
 
 def _check_progress(findings: Findings, jobs: JobTable, run: FabricRun) -> None:

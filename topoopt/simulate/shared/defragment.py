@@ -99,7 +99,7 @@ def make_room(cluster: Cluster) -> bool:
     checkpoint = cluster.scheduling.checkpoint_s
     ready = cluster.now + checkpoint
     pause = checkpoint + cluster.switching.seconds
-    expected, _ = expected_start(cluster, servers)
+    expected, _ = expected_start(cluster, job)
     if expected - ready <= pause * len(moves.jobs):
         return False
     for moved, new in moves.jobs:

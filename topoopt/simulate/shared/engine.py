@@ -72,6 +72,7 @@ class Cluster:
         self.jobs, self.placer, self.work = jobs, placer, work
         self.switching, self.scheduling = switching, scheduling
         self.size = np.array([one.servers for one in classes], dtype=np.int64)[jobs.class_index].tolist()
+        self.kind = jobs.class_index.tolist()
         self.arrival = jobs.arrival_s.tolist()
         self.now = 0.0
         self.free = free
@@ -110,7 +111,7 @@ class Cluster:
         """Start every waiting job that may."""
         while self.queue:
             job = self.queue[0]
-            servers = self.placer.place(self.free, self.size[job])
+            servers = self.placer.place(self.free, self.size[job], self.kind[job])
             if servers is None:
                 break
             self.start(job, servers)

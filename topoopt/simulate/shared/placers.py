@@ -12,17 +12,25 @@ Free = NDArray[np.bool_]
 
 
 class Placer(Protocol):
-    """A way to choose servers; `free` is bool[n]."""
+    """A way to choose servers for a job of a class (by index); `free` is bool[n].
 
-    def fits(self, free: Free, servers: int) -> bool:
+    Attributes:
+        by_size: where a job finds no place, none of any class that is larger does.
+    """
+
+    by_size: bool
+
+    def fits(self, free: Free, servers: int, job_class: int) -> bool:
         """Whether `place` would find that many."""
 
-    def place(self, free: Free, servers: int) -> NDArray[np.int64] | None:
+    def place(self, free: Free, servers: int, job_class: int) -> NDArray[np.int64] | None:
         """int64[servers], ascending; None when there are none."""
 
 
 class GroupPlacer:
     """Servers of one group, lowest numbers first; `best` takes the group with the fewest that are enough."""
+
+    by_size = True
 
     def __init__(self, group: NDArray[np.int64], best: bool) -> None:
         self.group = group
@@ -33,11 +41,11 @@ class GroupPlacer:
         """int64[groups], free servers of each."""
         return np.bincount(self.group[free], minlength=self.groups)
 
-    def fits(self, free: Free, servers: int) -> bool:
+    def fits(self, free: Free, servers: int, job_class: int = 0) -> bool:
         """Whether a group has that many."""
         return int(self.counts(free).max()) >= servers
 
-    def place(self, free: Free, servers: int) -> NDArray[np.int64] | None:
+    def place(self, free: Free, servers: int, job_class: int = 0) -> NDArray[np.int64] | None:
         """Servers of the chosen group."""
         counts = self.counts(free)
         enough = np.flatnonzero(counts >= servers)
@@ -50,14 +58,16 @@ class GroupPlacer:
 class AnyPlacer:
     """Any servers: random ones, or the lowest numbers when `rng` is None."""
 
+    by_size = True
+
     def __init__(self, rng: np.random.Generator | None) -> None:
         self.rng = rng
 
-    def fits(self, free: Free, servers: int) -> bool:
+    def fits(self, free: Free, servers: int, job_class: int = 0) -> bool:
         """Whether that many are free."""
         return int(np.count_nonzero(free)) >= servers
 
-    def place(self, free: Free, servers: int) -> NDArray[np.int64] | None:
+    def place(self, free: Free, servers: int, job_class: int = 0) -> NDArray[np.int64] | None:
         """The lowest or random ones."""
         found = np.flatnonzero(free)
         if len(found) < servers:
@@ -73,4 +83,7 @@ PLACERS: Mapping[str, Callable[[NDArray[np.int64], int], Placer]] = {
     "random": lambda _, seed: AnyPlacer(np.random.default_rng(seed)),
     "packed": lambda _, seed: AnyPlacer(None),
 }
-"""(groups of the servers, seed) -> placer; the first two are for partitions, the others for shared fabrics."""
+"""(groups of the servers, seed) -> placer; the first two are for partitions, the others for shared fabrics.
+
+`spread`, which searches shards over several groups, is in `topoopt.shared.spread`.
+"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -88,15 +89,17 @@ class WorkAlone:
         return float(self.seconds[job])
 
 
-def hidden_ms(jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, direct_gbps: float) -> NDArray[np.float64]:
-    """float64[J], h of the time model on a fabric whose `server_gbps` is known."""
+def hidden_ms(
+    jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, direct_gbps: Sequence[float]
+) -> NDArray[np.float64]:
+    """float64[J], h of the time model on a fabric whose `server_gbps` is known; `direct_gbps` is R of each class."""
     assert fabric.server_gbps is not None
     hidden = np.empty(len(jobs))
     for c, one in enumerate(classes):
         own = jobs.class_index == c
         given = dict(one.fabric_ms).get(fabric.name)
         if given is None:
-            wire = one.sent_bytes / (direct_gbps * BYTES_PER_MS_PER_GBPS)
+            wire = one.sent_bytes / (direct_gbps[c] * BYTES_PER_MS_PER_GBPS)
             hidden[own] = one.compute_ms + wire - jobs.iteration_ms[own]
         else:
             wire = one.sent_bytes / (fabric.server_gbps * BYTES_PER_MS_PER_GBPS)
@@ -113,7 +116,7 @@ class WorkShared:
         classes: tuple[JobClass, ...],
         fabric: Fabric,
         links: SharedLinks,
-        direct_gbps: float,
+        direct_gbps: Sequence[float],
         contention: Contention,
     ) -> None:
         assert fabric.server_gbps is not None
