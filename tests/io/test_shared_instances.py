@@ -147,6 +147,8 @@ A = {"name": "a", "servers": 4, "iteration_ms": 10.0, "iterations": 5}
         ({"classes": [{**A, "servers": 8}], "optical": {"switch_ports": 4}}, "no shard this large can be cut"),
         ({"classes": [A, dict(A)]}, "a name more than once"),
         ({"classes": [{**A, "compute_ms": 11.0}]}, "more compute than the shortest iteration is long"),
+        ({"classes": [{**A, "allreduce_gbytes": 0.6, "compute_ms": 1.0}]}, "shorter than sending the bytes"),
+        ({"classes": [{**A, "allreduce_gbytes": 0.5, "fabric_ms": {"ideal-switch": 9.0}}]}, "shorter than sending"),
         ({"classes": [{**A, "servers": 1, "allreduce_gbytes": 1.0}]}, "one server sends nothing"),
         ({"classes": [{**A, "duration_s": 5.0}]}, "both iterations and duration_s"),
         ({"classes": [{**A, "plan": "plan.yaml"}]}, "one of iteration_ms and plan"),

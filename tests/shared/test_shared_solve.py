@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from shared_cases import IDEAL, PARTITIONED, fat_tree, plain_class, shared_cluster
 
 from topoopt.core.errors import InputError, LimitError
+from topoopt.core.instance import CoOptimisation
 from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import Contention, DrawnJobs, Goal, JobClass, Queue, SharedCluster
 from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
 from topoopt.core.status import Status
 from topoopt.io.instance_file import read_instance
+from topoopt.pipeline import solve
 from topoopt.shared import SCHEDULING_METHODS, solve_shared_cluster
 
 SHIPPED = Path(__file__).parents[2] / "instances" / "shared"
@@ -197,7 +199,7 @@ def test_random_clusters_pass_the_check(seed: int, queue: Queue, defragment: boo
         JobClass(
             f"c{k}",
             k,
-            tuple(rng.uniform(20, 200, 2)),
+            tuple(rng.uniform(40, 200, 2)),
             10.0,
             *((0.0, 0.0) if k == 1 else rng.uniform(0, 1e9, 2).tolist()),
         )
@@ -222,9 +224,39 @@ def test_random_clusters_pass_the_check(seed: int, queue: Queue, defragment: boo
         queue=queue,
         defragment=defragment,
     )
+    problem = replace(problem, contention=list(Contention)[int(rng.integers(2))])
     solution = solved(problem)
     assert solution.objective.value >= solution.bound.value * (1 - 1e-9)
     assert all(run.whole for run in solution.runs)
+
+
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(st.integers(0, 2**31), st.sampled_from(list(Contention)), st.sampled_from(["even", "hashed"]))
+def test_an_ideal_switch_is_never_slower(seed: int, contention: Contention, paths: str) -> None:
+    """Jobs that all run at once end no later on it than on a fat-tree of the same rate."""
+    rng = np.random.default_rng(seed)
+    classes = [JobClass(f"c{k}", k, (100.0,), 40.0, *rng.uniform(0, 2.5e9, 2).tolist()) for k in (2, 3, 5, 6)]
+    fabrics = [IDEAL, fat_tree(ratio=float(rng.uniform(1, 6)), paths=paths, placement="random")]
+    jobs = [(0.0, c, int(rng.integers(1, 40))) for c in range(4)]
+    problem = replace(shared_cluster(jobs, classes, servers=16, fabrics=fabrics), contention=contention)
+    ideal, tree = solved(problem, seed=seed).runs
+    assert (
+        ideal.stays.held_to_s[np.argsort(ideal.stays.job)] <= tree.stays.held_to_s[np.argsort(tree.stays.job)] + 1e-9
+    ).all()
+
+
+def test_a_class_is_planned_first() -> None:
+    """Its co-optimisation is solved, and the jobs take the time of the plan."""
+    plan = read_instance(SHIPPED.parent / "tiny-4.yaml")
+    assert isinstance(plan, CoOptimisation)
+    blank = JobClass("tiny", 4, (1.0,), iterations=10, plan=plan)
+    problem = replace(
+        shared_cluster([(0.0, 0, 10)], [blank]), degree=plan.cluster.degree, link_gbps=plan.cluster.link_gbps
+    )
+    problem = replace(problem, layer=staggered_layer(8, plan.cluster.degree, 8, 0.0), goal=Goal.ITERATION_TIME)
+    solution = solved(problem)
+    assert solution.objective.value == pytest.approx(solve(plan, baselines=False).objective.value)
+    assert solution.classes[0].compute_ms <= solution.classes[0].iteration_ms[0]
 
 
 def test_infinite_rates_make_fabrics_equal() -> None:
@@ -301,6 +333,17 @@ def test_no_time_no_solution() -> None:
         solve_shared_cluster(problem, time_limit_s=0.0)
     with pytest.raises(InputError, match="unknown method"):
         solve_shared_cluster(problem, method="lottery")
+
+
+def test_times_in_which_nothing_can_be_sent() -> None:
+    """5 GB at 400 Gbit/s take 100 ms; 99 ms are refused, also on a fabric whose rate is found by its cost."""
+    one = JobClass("fast", 4, (99.0,), 40.0, allreduce_bytes=5e9)
+    with pytest.raises(InputError, match=r"iteration_ms.*at least 100"):
+        solve_shared_cluster(shared_cluster([(0.0, 0, 1)], [one]))
+    tree = replace(fat_tree(), server_gbps=None)
+    slow = replace(one, iteration_ms=(100.0,), fabric_ms=(("tree", 100.0),))
+    with pytest.raises(InputError, match=r"fabric_ms.tree"):
+        solve_shared_cluster(shared_cluster([(0.0, 0, 1)], [slow], fabrics=(PARTITIONED, tree)))
 
 
 def test_an_uncontended_mean_is_proven_optimal() -> None:

@@ -7,11 +7,12 @@ rate R its iteration takes `iteration_ms`; at rate r it takes
 
 with c the compute time. h > 0 is communication hidden behind compute; h < 0 is time lost beyond compute and wire
 (latency, forwarding, waiting for transfers), which no rate changes. T(R) is `iteration_ms`. A job whose V is 0 takes
-`iteration_ms` anywhere.
+`iteration_ms` anywhere. No iteration is shorter than V / R, so that V / r bounds T(r) from below too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -20,6 +21,10 @@ from numpy.typing import NDArray
 
 from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.optical_layer import OpticalLayer
+from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+
+ROUNDING = 1e-9
+"""Part of a time that is none."""
 
 
 class FabricKind(StrEnum):
@@ -228,6 +233,18 @@ class SharedCluster:
     def direct_gbps(self, job_class: JobClass) -> float:
         """R of the direct connections: all interfaces together that a server of the job uses."""
         return (self.degree if job_class.interfaces is None else job_class.interfaces) * self.link_gbps
+
+
+def too_short(job_class: JobClass, direct_gbps: float, fabrics: Sequence[Fabric]) -> list[tuple[str, float, float]]:
+    """Iteration times in which a server cannot send its bytes: (field, ms, ms that sending takes at least).
+
+    Fabrics whose rate is not known yet are passed over.
+    """
+    rates = {fabric.name: fabric.server_gbps for fabric in fabrics}
+    rows = [("iteration_ms", min(job_class.iteration_ms), direct_gbps)]
+    rows += [(f"fabric_ms.{name}", time, rates.get(name) or np.inf) for name, time in job_class.fabric_ms]
+    wire = [(key, time, job_class.sent_bytes / (rate * BYTES_PER_MS_PER_GBPS)) for key, time, rate in rows]
+    return [(key, time, least) for key, time, least in wire if time < least * (1 - ROUNDING)]
 
 
 def server_groups(layer: OpticalLayer) -> NDArray[np.int64]:

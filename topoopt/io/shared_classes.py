@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.shared_cluster import JobClass
+from topoopt.core.shared_cluster import Fabric, JobClass, too_short
 from topoopt.core.shared_plan import class_of_plan
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.io.co_optimisation import read_co_optimisation
@@ -22,7 +23,12 @@ ROUNDING = 1e-9
 
 
 def job_class(
-    file: JobClassFile, cluster: SharedClusterSection, folder: FilePath, where: Path, findings: Findings
+    file: JobClassFile,
+    cluster: SharedClusterSection,
+    fabrics: Sequence[Fabric],
+    folder: FilePath,
+    where: Path,
+    findings: Findings,
 ) -> JobClass:
     """One class; what is wrong with it is added to the findings."""
     if file.iterations is not None and file.duration_s is not None:
@@ -57,11 +63,16 @@ def job_class(
         return made
     if file.servers is None:
         findings.add([Fault((*where, "servers"), "missing", allowed=f"1 to {cluster.servers}")])
-    return _given(file, replace(blank, servers=file.servers or 1), cluster, where, findings)
+    return _given(file, replace(blank, servers=file.servers or 1), cluster, fabrics, where, findings)
 
 
 def _given(
-    file: JobClassFile, blank: JobClass, cluster: SharedClusterSection, where: Path, findings: Findings
+    file: JobClassFile,
+    blank: JobClass,
+    cluster: SharedClusterSection,
+    fabrics: Sequence[Fabric],
+    where: Path,
+    findings: Findings,
 ) -> JobClass:
     """A class whose times stand in the file."""
     samples = tuple(file.iteration_ms or ())
@@ -76,7 +87,12 @@ def _given(
     if blank.servers == 1 and ring + pairs > 0:
         key = "allreduce_gbytes" if ring > 0 else "all_to_all_gbytes"
         findings.add([Fault((*where, key), "a job of one server sends nothing", allowed="0, or more servers")])
-    return replace(blank, iteration_ms=samples, compute_ms=compute, allreduce_bytes=ring, all_to_all_bytes=pairs)
+    made = replace(blank, iteration_ms=samples, compute_ms=compute, allreduce_bytes=ring, all_to_all_bytes=pairs)
+    text = "shorter than sending the bytes of an iteration takes"
+    for key, time, least in too_short(made, used * cluster.link_gbps, fabrics):
+        place = (*where, *key.split(".", 1))
+        findings.add([Fault(place, text, f"{time:g}", f"at least {least:g}")])
+    return made
 
 
 def _planned(blank: JobClass, path: FilePath, cluster: SharedClusterSection) -> JobClass:

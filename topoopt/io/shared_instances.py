@@ -94,7 +94,7 @@ def _classes(
             if name not in {fabric.name for fabric in fabrics}:
                 allowed = nearest_text(name, [fabric.name for fabric in fabrics])
                 findings.add([Fault((*where, "fabric_ms", name), "no such fabric", name, allowed)])
-        made = job_class(one, file.cluster, folder, where, findings)
+        made = job_class(one, file.cluster, fabrics, folder, where, findings)
         n = file.cluster.servers
         if made.servers > n:
             findings.add([Fault((*where, "servers"), "a job larger than the cluster", str(made.servers), f"1 to {n}")])

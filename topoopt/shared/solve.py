@@ -8,17 +8,27 @@ import numpy as np
 
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.shared_cluster import FabricKind, JobClass, JobTable, Scheduling, SharedCluster, server_groups
+from topoopt.core.shared_cluster import (
+    FabricKind,
+    JobClass,
+    JobTable,
+    Scheduling,
+    SharedCluster,
+    server_groups,
+    too_short,
+)
 from topoopt.core.shared_plan import class_of_plan
 from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
-from topoopt.shared.fabric_run import SPREAD, Progress, run_fabric
+from topoopt.shared.fabric_run import SPREAD, Progress, rated, run_fabric
 from topoopt.shared.methods import BEST, SCHEDULING_METHODS
 from topoopt.verify.shared_bounds import shared_bound
 from topoopt.verify.shared_cluster import OPTIMAL_RELATIVE, check_shared_cluster, objective_of
 from topoopt.workloads.job_arrivals import job_table
+
+TOO_SHORT = "shorter than sending the bytes of an iteration takes"
 
 
 def _quiet(text: str) -> None:
@@ -51,7 +61,7 @@ def solve_shared_cluster(
     The time limit and Ctrl-C end the simulation; what was simulated until then is kept. `progress` is told in words.
 
     Raises:
-        InputError: unknown method.
+        InputError: unknown method, or iteration times in which the bytes cannot be sent.
         LimitError: the limit came before any job had ended on the first fabric.
     """
     search = replace(
@@ -65,6 +75,9 @@ def solve_shared_cluster(
         raise InputError(problems)
     with stop_on_signals(search.time_limit_s) as stop:
         classes, notes = planned_classes(problem, stop)
+        problems = _rate_problems(problem, classes)
+        if problems:
+            raise InputError(problems)
         jobs = job_table(problem.jobs, classes, problem.servers, search.seed)
         name, runs = _runs(problem, classes, jobs, search.method, search.seed, stop, progress or _quiet)
         stopped_by = stop.reason() if not all(run.whole for run in runs) or len(runs) < len(problem.fabrics) else None
@@ -100,6 +113,16 @@ def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass,
         classes.append(made)
         notes.append(f"class {one.name}: {made.iteration_ms[0]:.6g} ms an iteration, planned from {one.plan.name}")
     return tuple(classes), tuple(notes)
+
+
+def _rate_problems(problem: SharedCluster, classes: tuple[JobClass, ...]) -> list[Problem]:
+    """Times in which the bytes cannot be sent at the rates of the fabrics, now that all are known."""
+    fabrics = [rated(problem, fabric) for fabric in problem.fabrics]
+    return [
+        Problem(TOO_SHORT, path=f"classes[{index}].{key}", value=f"{time:g}", allowed=f"at least {least:g}")
+        for index, one in enumerate(classes)
+        for key, time, least in too_short(one, problem.direct_gbps(one), fabrics)
+    ]
 
 
 def _cut_short(run: FabricRun) -> str:
