@@ -11,8 +11,8 @@ from solvers.stop import Stop
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, JobTable, Scheduling, SharedCluster, server_groups
 from topoopt.core.shared_solution import FabricRun
 from topoopt.core.status import StopReason
+from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.shared.spread import SpreadPlacer
-from topoopt.simulate.fabrics.prices import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.shared import metrics_of, simulate
 from topoopt.simulate.shared.engine import Cluster, Switching
 from topoopt.simulate.shared.loads import shared_links

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass
-from topoopt.simulate.fabrics.fat_tree import fat_tree_arity
 from topoopt.simulate.jit import kernel
 
 
