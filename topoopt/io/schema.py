@@ -15,8 +15,8 @@ from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
-from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.core.shared_cluster import SharedCluster
+from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.io.allocation_instances import read_allocation
 from topoopt.io.allocation_schema import AllocationFile
 from topoopt.io.co_optimisation import read_co_optimisation
@@ -30,9 +30,9 @@ from topoopt.io.network_schema import RoutingFile, TopologyFile
 from topoopt.io.placement_instances import read_placement
 from topoopt.io.placement_schema import PlacementFile
 from topoopt.io.price_book_schema import PriceBookFile
+from topoopt.io.shared_instances import read_shared_cluster
 from topoopt.io.shared_load_instances import read_shared_load
 from topoopt.io.shared_load_schema import SharedLoadFile
-from topoopt.io.shared_instances import read_shared_cluster
 from topoopt.io.shared_schema import SharedClusterFile
 
 Instance = (
