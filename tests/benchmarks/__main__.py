@@ -14,6 +14,7 @@ from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_shards import shard_figures
+from tests.benchmarks.bench_shared import shared_figures
 from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_together import together_figures
@@ -31,6 +32,7 @@ def main(arguments: list[str]) -> int:
         "studies": study_figures,
         "topology-search": topology_search_figures,
         "hierarchical": hierarchical_figures,
+        "shared": shared_figures,
         "shards": shard_figures,
         "together": together_figures,
     }

@@ -111,6 +111,7 @@ KINDS: dict[str, str] = {
     "allocation": "topoopt.cli.kind_allocation",
     "placement": "topoopt.cli.kind_placement",
     "shared-load": "topoopt.cli.kind_shared_load",
+    "shared-cluster": "topoopt.cli.kind_shared_cluster",
 }
 """Module of each kind."""
 

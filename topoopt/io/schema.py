@@ -15,6 +15,7 @@ from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
+from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.io.allocation_instances import read_allocation
 from topoopt.io.allocation_schema import AllocationFile
@@ -29,8 +30,10 @@ from topoopt.io.network_schema import RoutingFile, TopologyFile
 from topoopt.io.placement_instances import read_placement
 from topoopt.io.placement_schema import PlacementFile
 from topoopt.io.price_book_schema import PriceBookFile
+from topoopt.io.shared_instances import read_shared_cluster
 from topoopt.io.shared_load_instances import read_shared_load
 from topoopt.io.shared_load_schema import SharedLoadFile
+from topoopt.io.shared_schema import SharedClusterFile
 
 Instance = (
     CoOptimisation
@@ -40,6 +43,7 @@ Instance = (
     | AllocationProblem
     | PlacementProblem
     | SharedLoadProblem
+    | SharedCluster
 )
 """Union of the domain objects of all kinds."""
 
@@ -62,6 +66,7 @@ KINDS: dict[str, Kind] = {
     "allocation": Kind(AllocationFile, read_allocation),
     "placement": Kind(PlacementFile, read_placement),
     "shared-load": Kind(SharedLoadFile, read_shared_load),
+    "shared-cluster": Kind(SharedClusterFile, read_shared_cluster),
 }
 
 

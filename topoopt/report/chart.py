@@ -30,11 +30,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name; `line` joins them in order."""
+    """Points of one name; `line` joins them in order, `dots` marks each."""
 
     name: str
     points: tuple[Point, ...]
     line: bool = False
+    dots: bool = True
 
 
 def colour(place: int) -> str:
@@ -68,7 +69,8 @@ def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
             shapes.append(element("svg", line, viewBox=box, preserveAspectRatio="none", width="100%", height=HEIGHT))
     radius = _radius(series)
     for place, one in enumerate(series):
-        shapes += [_dot(point, x, y, colour(place), radius) for point in one.points]
+        if one.dots:
+            shapes += [_dot(point, x, y, colour(place), radius) for point in one.points]
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
 
 

@@ -12,7 +12,7 @@ from topoopt.core.versions import versions
 from topoopt.io.canonical import canonical_sha256
 
 PACKAGES = ("topoopt", "formulations", "solvers")
-REFERENCES = ("file", "profile")
+REFERENCES = ("file", "profile", "trace", "plan")
 """Keys of an instance whose values may name another file."""
 
 

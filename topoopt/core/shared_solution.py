@@ -1,0 +1,172 @@
+"""What became of the jobs of a shared cluster on each fabric.
+
+Wall-clock times are kept out, so that the same seed gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.shared_cluster import Fabric, JobClass, JobTable
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+
+
+@dataclass(frozen=True, eq=False)
+class Stays:
+    """Which servers each job held and when; a job that was moved has several stays. All times in seconds.
+
+    Attributes:
+        job: int64[S], ordered by `held_from_s`, then job.
+        held_from_s, held_to_s: float64[S], the servers are the job's.
+        work_from_s, work_to_s: float64[S], within it iterations are done.
+        low: int64[S + 1], the servers of stay s are servers[low[s]:low[s + 1]].
+        servers: int64, ascending within a stay.
+    """
+
+    job: NDArray[np.int64]
+    held_from_s: NDArray[np.float64]
+    work_from_s: NDArray[np.float64]
+    work_to_s: NDArray[np.float64]
+    held_to_s: NDArray[np.float64]
+    low: NDArray[np.int64]
+    servers: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+    def servers_of(self, stay: int) -> NDArray[np.int64]:
+        """Servers of a stay."""
+        return self.servers[self.low[stay] : self.low[stay + 1]]
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Mean and tail of a list of figures; p of q percent is element floor(q N / 100) of the sorted list."""
+
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Figures of the finished jobs of a fabric, and of the servers over the time simulated.
+
+    Attributes:
+        finished: jobs.
+        iteration_ms: time at work over iterations, of the finished jobs.
+        waiting_s: from arrival until the servers are the job's.
+        completion_s: from arrival to the end.
+        slowdown: completion time over that on a shard of its own that is ready at once.
+        makespan_s: first arrival to the last end.
+        utilisation: held server-seconds over all, within the makespan.
+        goodput: server-seconds at work over all, within the makespan.
+        queue_length: waiting jobs, averaged over the makespan.
+        waiting_free: free servers while a job waits, averaged over the makespan.
+        stranded: free servers while the first waiting job asks for no more than are free.
+        largest_share: largest group of free servers a shard can be cut from over all free servers, averaged over the
+            time in which there are any; 1: no fragmentation.
+        reconfigurations: circuits set for a job.
+        moves: of running jobs.
+        dark_s: time in which jobs held servers and did no work, all together.
+    """
+
+    finished: int
+    iteration_ms: Tail
+    waiting_s: Tail
+    completion_s: Tail
+    slowdown: Tail
+    makespan_s: float
+    utilisation: float
+    goodput: float
+    queue_length: float
+    waiting_free: float
+    stranded: float
+    largest_share: float
+    reconfigurations: int
+    moves: int
+    dark_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class FabricRun:
+    """The jobs on one fabric.
+
+    Attributes:
+        fabric: with its server rate filled in.
+        queue, defragment: how jobs were scheduled.
+        simulated_s: time until which it was simulated; jobs that run then end there unfinished.
+        whole: every job has ended.
+        finished: bool[J].
+        stays: of the jobs that started.
+        metrics: None when no job ended.
+    """
+
+    fabric: Fabric
+    queue: str
+    defragment: bool
+    simulated_s: float
+    whole: bool
+    finished: NDArray[np.bool_]
+    stays: Stays
+    metrics: Metrics | None
+
+
+@dataclass(frozen=True, eq=False)
+class SharedClusterSolution:
+    """Result of `topoopt solve` on an instance of kind `shared-cluster`.
+
+    Attributes:
+        name: of the instance.
+        status, stopped_by: what is known, and why it stopped.
+        objective: mean over the finished jobs, on the first fabric.
+        bound: smallest value any schedule of these jobs can have.
+        check: verdict of the independent checker.
+        seed, method: of the run.
+        servers, degree, link_gbps, look_ahead, switching_time_s, checkpoint_s: of the instance.
+        contention: of the instance.
+        classes: with times and bytes filled in.
+        jobs: as they arrived.
+        groups: int64[n], group of each server; a shard within a group is always realisable.
+        runs: one a fabric, in the order of the instance; fabrics not reached are left out.
+        instance_sha256: of the canonical instance.
+        versions: of topoopt, python and the libraries that matter.
+        notes: for people.
+    """
+
+    name: str
+    status: Status
+    stopped_by: StopReason
+    objective: Objective
+    bound: Bound
+    check: CheckResult
+    seed: int
+    method: str
+    servers: int
+    degree: int
+    link_gbps: float
+    look_ahead: bool
+    switching_time_s: float
+    checkpoint_s: float
+    contention: str
+    classes: tuple[JobClass, ...]
+    jobs: JobTable
+    groups: NDArray[np.int64]
+    runs: tuple[FabricRun, ...]
+    instance_sha256: str
+    versions: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+
+    kind = "shared-cluster"
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective, 0 for an objective of 0."""
+        return (self.objective.value - self.bound.value) / self.objective.value if self.objective.value > 0 else 0.0

@@ -1,0 +1,61 @@
+"""The fabrics of a shared cluster file."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from topoopt.core.shared_cluster import Fabric, FabricKind
+from topoopt.io.faults import Fault
+from topoopt.io.findings import Findings
+from topoopt.io.shared_schema import FabricFile, SharedClusterFile
+
+DEFAULT = (
+    FabricFile(kind="partitioned"),
+    FabricFile(kind="fat-tree"),
+    FabricFile(kind="fat-tree", name="oversubscribed-fat-tree", oversubscription=2.0),
+    FabricFile(kind="ideal-switch"),
+)
+PARTITION_PLACEMENTS = ("best-fit", "first-fit", "spread")
+SHARED_PLACEMENTS = ("random", "packed")
+
+
+def fabrics_of(file: SharedClusterFile, findings: Findings) -> tuple[Fabric, ...]:
+    """All of them, defaults filled in."""
+    given = DEFAULT if file.fabrics is None else tuple(file.fabrics)
+    names = Counter(one.name or one.kind for one in given)
+    whole = file.cluster.degree * file.cluster.link_gbps
+    fabrics = []
+    for index, one in enumerate(given):
+        where = ("fabrics", index)
+        if names[one.name or one.kind] > 1:
+            text = "a name more than once"
+            findings.add([Fault(where, text, one.name or one.kind, "a name of its own for each fabric")])
+        kind = FabricKind(one.kind)
+        for key in ("oversubscription", "oversubscribed_at", "paths"):
+            if getattr(one, key) is not None and kind is not FabricKind.FAT_TREE:
+                findings.add([Fault((*where, key), f"plays no part for {one.kind}", allowed="for fat-tree")])
+        if one.server_gbps is not None and kind is FabricKind.PARTITIONED:
+            text = "the rate of a partition is that of the interfaces"
+            findings.add([Fault((*where, "server_gbps"), text, allowed="cluster.link_gbps and cluster.degree")])
+        allowed = PARTITION_PLACEMENTS if kind is FabricKind.PARTITIONED else SHARED_PLACEMENTS
+        if one.placement is not None and one.placement not in allowed:
+            text = f"no placement for {one.kind}"
+            findings.add([Fault((*where, "placement"), text, one.placement, " or ".join(allowed))])
+        if one.placement == "spread" and file.scheduling.defragment:
+            text = "running jobs are not moved where the placement is spread"
+            findings.add([Fault((*where, "placement"), text, one.placement, "best-fit, or no scheduling.defragment")])
+        ratio = one.oversubscription or 1.0
+        equal_cost = kind is FabricKind.FAT_TREE and ratio == 1.0
+        rate = one.server_gbps if one.server_gbps is not None else None if equal_cost else whole
+        fabrics.append(
+            Fabric(
+                name=one.name or one.kind,
+                kind=kind,
+                server_gbps=rate,
+                oversubscription=ratio,
+                oversubscribed_at=one.oversubscribed_at or "rack",
+                paths=one.paths or "even",
+                placement=one.placement or allowed[0],
+            )
+        )
+    return tuple(fabrics)

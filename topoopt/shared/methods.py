@@ -1,0 +1,38 @@
+"""The methods of `topoopt solve` on shared clusters: ways of scheduling, in one literal table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from topoopt.core.shared_cluster import Queue, Scheduling
+
+
+@dataclass(frozen=True)
+class SchedulingMethod:
+    """A line of the table; a queue of None keeps what the instance says of queue and defragmentation."""
+
+    summary: str
+    queue: Queue | None = None
+    defragment: bool = False
+
+    def applied(self, scheduling: Scheduling) -> Scheduling:
+        """The settings of an instance under this method."""
+        if self.queue is None:
+            return scheduling
+        return replace(scheduling, queue=self.queue, defragment=self.defragment)
+
+
+BEST = "best"
+"""The method that tries all others."""
+
+SCHEDULING_METHODS: Mapping[str, SchedulingMethod] = {
+    "auto": SchedulingMethod("as the scheduling section of the instance says"),
+    "fifo": SchedulingMethod("only the first waiting job may start", Queue.FIFO),
+    "backfill": SchedulingMethod("any waiting job that fits may start", Queue.BACKFILL),
+    "reserve": SchedulingMethod("any that does not delay the first (EASY backfilling)", Queue.RESERVE),
+    "fifo-defragment": SchedulingMethod("fifo, running jobs are moved where that pays", Queue.FIFO, True),
+    "backfill-defragment": SchedulingMethod("backfill, running jobs are moved", Queue.BACKFILL, True),
+    "reserve-defragment": SchedulingMethod("reserve, running jobs are moved", Queue.RESERVE, True),
+    BEST: SchedulingMethod("all of them on the first fabric; the one with the least objective on all fabrics"),
+}

@@ -1,0 +1,106 @@
+"""Figures of what happened, from the stays of the jobs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.shared_cluster import JobClass, JobTable
+from topoopt.core.shared_solution import Metrics, Stays, Tail
+
+MS = 1e-3
+
+
+def tail_of(values: NDArray[np.float64]) -> Tail:
+    """Mean and tail of one or more values."""
+    ordered = np.sort(values)
+    count = len(ordered)
+
+    def at(percent: int) -> float:
+        return float(ordered[min(percent * count // 100, count - 1)])
+
+    return Tail(float(np.mean(values)), at(50), at(90), at(95), at(99), float(ordered[-1]))
+
+
+def metrics_of(
+    jobs: JobTable,
+    classes: tuple[JobClass, ...],
+    stays: Stays,
+    finished: NDArray[np.bool_],
+    group: NDArray[np.int64],
+    switching_s: float,
+) -> Metrics | None:
+    """None when no job has ended. `group` is int64[n], of the servers as far as shards are concerned."""
+    if not finished.any():
+        return None
+    count = len(jobs)
+    size = np.array([one.servers for one in classes], dtype=np.float64)[jobs.class_index]
+    start, end = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(start, stays.job, stays.held_from_s)
+    np.maximum.at(end, stays.job, stays.work_to_s)
+    worked = np.bincount(stays.job, stays.work_to_s - stays.work_from_s, minlength=count)
+    held = np.bincount(stays.job, stays.held_to_s - stays.held_from_s, minlength=count)
+    done = finished
+    completion = end[done] - jobs.arrival_s[done]
+    alone = jobs.iterations[done] * jobs.iteration_ms[done] * MS
+    first, last = float(jobs.arrival_s[0]), float(stays.held_to_s.max())
+    makespan = max(last - first, 0.0)
+    whole = len(group) * makespan
+    started = np.isfinite(start)
+    waited = np.where(started, start, last) - np.minimum(jobs.arrival_s, last)
+    free, stranded, share = _fragmentation(jobs, size, start, stays, group, last)
+    return Metrics(
+        finished=int(done.sum()),
+        iteration_ms=tail_of(worked[done] / jobs.iterations[done] / MS),
+        waiting_s=tail_of(start[done] - jobs.arrival_s[done]),
+        completion_s=tail_of(completion),
+        slowdown=tail_of(completion / alone),
+        makespan_s=makespan,
+        utilisation=float((held * size).sum() / whole) if whole else 0.0,
+        goodput=float((worked * size).sum() / whole) if whole else 0.0,
+        queue_length=float(waited.sum() / makespan) if makespan else 0.0,
+        waiting_free=free,
+        stranded=stranded,
+        largest_share=share,
+        reconfigurations=len(stays) if switching_s > 0 else 0,
+        moves=len(stays) - len(np.unique(stays.job)),
+        dark_s=float((held - worked).sum()),
+    )
+
+
+def _fragmentation(
+    jobs: JobTable,
+    size: NDArray[np.float64],
+    start: NDArray[np.float64],
+    stays: Stays,
+    group: NDArray[np.int64],
+    last: float,
+) -> tuple[float, float, float]:
+    """Free servers while a job waits, those of them while the first waiting job needs no more, largest over free."""
+    groups = int(group.max()) + 1
+    owner = np.repeat(np.arange(len(stays)), np.diff(stays.low))
+    cells = np.bincount(owner * groups + group[stays.servers], minlength=len(stays) * groups).reshape(-1, groups)
+    times = np.unique(np.concatenate((jobs.arrival_s[jobs.arrival_s <= last], stays.held_from_s, stays.held_to_s)))
+    change = np.zeros((len(times), groups), dtype=np.int64)
+    np.add.at(change, np.searchsorted(times, stays.held_from_s), -cells)
+    np.add.at(change, np.searchsorted(times, stays.held_to_s), cells)
+    free_of = np.bincount(group, minlength=groups) + np.cumsum(change, axis=0)
+    free, largest = free_of.sum(axis=1)[:-1], free_of.max(axis=1)[:-1]
+    seconds, moments = np.diff(times), times[:-1]
+    # The first waiting job: the first in order of arrival that starts later, if it has arrived.
+    latest = np.maximum.accumulate(start)
+    head = np.searchsorted(latest, moments, side="right")
+    known = np.minimum(head, len(jobs) - 1)
+    waiting = (head < len(jobs)) & (jobs.arrival_s[known] <= moments)
+    enough = waiting & (size[known] <= free)
+    total = seconds.sum()
+    if total <= 0:
+        return 0.0, 0.0, 1.0
+    some = free > 0
+    open_s = seconds[some].sum()
+    share = float((largest[some] / free[some] * seconds[some]).sum() / open_s) if open_s > 0 else 1.0
+    return (
+        float((free * seconds)[waiting].sum() / total),
+        float((free * seconds)[enough].sum() / total),
+        share,
+    )
