@@ -19,6 +19,7 @@ from topoopt.cli import (
     fabrics,
     files,
     imports,
+    reconfigure,
     replay,
     resilience,
     solve,
@@ -72,6 +73,7 @@ app.command("export")(export.export)
 app.command("fabrics")(fabrics.fabrics)
 app.command("replay")(replay.replay)
 app.command("resilience")(resilience.resilience)
+app.command("reconfigure")(reconfigure.reconfigure)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
 app.add_typer(study.app, name="study")

@@ -12,20 +12,9 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.circuits.assign import random_circuits, scheduled_circuits
-from topoopt.simulate.circuits.engine import (
-    ACTIVE,
-    BACKLOG,
-    CARRIED,
-    COUNT,
-    FINISHED,
-    NOW,
-    State,
-    advance,
-    begin,
-    darken,
-    light,
-)
+from topoopt.simulate.circuits.engine import advance, darken, light
 from topoopt.simulate.circuits.policy import CircuitPolicy, CircuitTiming
+from topoopt.simulate.circuits.state import ACTIVE, BACKLOG, CARRIED, COUNT, FINISHED, NOW, State, begin
 from topoopt.simulate.circuits.wires import Wires, lay_wires
 from topoopt.simulate.circuits.work import Work, make_work, pair_chunks
 from topoopt.simulate.flexnet import require_all_done
@@ -76,7 +65,7 @@ class _Setting:
     def wires(self, links: NDArray[np.int32]) -> Wires:
         source, target = np.divmod(self.pairs, self.cluster.servers)
         ends = source.astype(np.int32), target.astype(np.int32)
-        return lay_wires(links, self.cluster.link_bytes_per_ms, self.policy.forwarding, *ends)  # type: ignore[no-any-return]
+        return lay_wires(links, self.cluster.link_bytes_per_ms, self.policy.forwarding, *ends)
 
     def waiting(self, s: State) -> NDArray[np.float64]:
         """float64[n, n]: bytes not sent yet."""
@@ -130,7 +119,8 @@ def simulate_circuits(
     wires = setting.wires(_first_links(cluster, policy, dice))
     live, now = timing.live_ms(timing.delay_ms), 0.0
     tick = live
-    times, dark, changes, carried = [], 0.0, 0, 0.0
+    times: list[float] = []
+    dark, changes, carried = 0.0, 0, 0.0
     served = np.zeros(len(pairs))
     while len(times) < iterations:
         s: State = begin(work, len(pairs), now)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.circuits.engine import CARRIED, DARK, FINISHED, State, advance, begin, light
+from topoopt.simulate.circuits.engine import advance, light
+from topoopt.simulate.circuits.state import CARRIED, DARK, FINISHED, State, begin
 from topoopt.simulate.circuits.wires import Wires
 from topoopt.simulate.circuits.work import Chunks, make_work
 from topoopt.simulate.flexnet import require_all_done, require_paths

@@ -116,11 +116,11 @@ def route(x: Wires, q: int, amount: float) -> int:
     """
     if x.low[q] >= 0:
         return int(x.high[q] - x.low[q])
-    at, goal = np.int64(x.source[q]), np.int64(x.target[q])
+    at, goal = int(x.source[q]), int(x.target[q])
     filled = x.filled[0]
     x.low[q] = filled
     while at != goal:
-        best = np.int64(-1)
+        best = -1
         for arc in range(x.first[at], x.first[at + 1]):
             to = x.head[arc]
             if x.forwarding:
@@ -135,7 +135,7 @@ def route(x: Wires, q: int, amount: float) -> int:
         x.used[best] += amount
         x.store[filled] = best
         filled += 1
-        at = np.int64(x.head[best])
+        at = int(x.head[best])
     x.filled[0] = filled
     x.high[q] = filled
     return int(filled - x.low[q])
