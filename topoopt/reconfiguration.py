@@ -225,7 +225,7 @@ def _by_phases(job: _Job) -> At | None:
         for schedule in schedules(busy):
             job.step(PHASES, delay_ms)
             run = simulate_stages(job.graph, stages_of(schedule, networks), delay_ms)
-            text = schedule_text(schedule)
+            text = schedule_text(schedule) if run.reconfigurations else "one network for all"
             points.append(DelayPoint(delay_ms, run.iteration_time_ms, text, run.reconfigurations, run.dark_ms))
         return min(points, key=lambda point: point.iteration_time_ms)
 

@@ -22,6 +22,7 @@ from topoopt.cli import (
     reconfigure,
     replay,
     resilience,
+    robust,
     solve,
     study,
     topology,
@@ -74,6 +75,7 @@ app.command("fabrics")(fabrics.fabrics)
 app.command("replay")(replay.replay)
 app.command("resilience")(resilience.resilience)
 app.command("reconfigure")(reconfigure.reconfigure)
+app.command("robust")(robust.robust)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
 app.add_typer(study.app, name="study")
