@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from formulations.robust_routing import RobustRouting, build_arrays, prices_of, split_of
 from solvers.backends.guarded import solve_guarded
-from solvers.backends.result import SolverLimits
+from solvers.backends.result import Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, LimitError, Problem
@@ -41,7 +41,11 @@ _SIMPLEX = 4_000
 _GUARDED = 20_000
 """Columns from which on a program runs in a process that can be stopped; fewer take a second or so."""
 
-_TIGHT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "ipm_optimality_tolerance": 1e-9}
+_TIGHT: Options = {
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+    "ipm_optimality_tolerance": 1e-9,
+}
 
 
 def route_in_common(topology: Topology, demands: NDArray[np.float64], *, stop: Stop | None = None) -> CommonRouting:
@@ -121,7 +125,7 @@ class _Common:
         program = build_arrays(part)
         limits = SolverLimits(time_s=self.stop.remaining_s())
         name = "highs-simplex" if program.columns < _SIMPLEX else "highs-ipx"
-        options = _TIGHT if name == "highs-simplex" else {**_TIGHT, "run_crossover": "off"}
+        options: Options = _TIGHT if name == "highs-simplex" else {**_TIGHT, "run_crossover": "off"}
         if program.columns < _GUARDED:
             answer = solver_named(name)(program, limits, options)
         else:

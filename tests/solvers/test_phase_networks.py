@@ -16,8 +16,10 @@ from solvers.heuristics.phase_networks import (
 from solvers.heuristics.realise import realise
 from solvers.heuristics.strategy.starts import data_parallel
 from solvers.heuristics.topology import find_topology
+from solvers.methods import run_method
 from solvers.stop import Stop
 from topoopt.io.instance_file import read_instance
+from topoopt.reconfiguration import reconfiguration_sweep
 from topoopt.simulate.circuits import Phase, simulate_stages
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.evaluate import simulate
@@ -78,6 +80,27 @@ def test_a_network_of_its_own_is_never_worse_for_its_traffic() -> None:
     assert times == sorted(times), "a longer delay never helps a schedule of phases"
     # Three changes; all but what compute hides (no more than one iteration without any network) is paid in full.
     assert times[3] - times[0] == pytest.approx(300.0, abs=times[0])
+
+
+def test_shape_of_the_published_delay_sweep() -> None:
+    """DLRM on 16 servers (section l, Fig 17): one-shot is flat and fastest, circuits that follow demand come near it at
+    microseconds only, and without forwarding a millisecond already costs much more.
+    """
+    job = read_instance("instances/dlrm-16.yaml")
+    plan = run_method("data-parallel", job.cluster, job.workload, budget=0, seed=0, stop=Stop()).plan
+    delays = [1e-3, 0.2, 1.0, 10.0, 100.0]
+    fabrics = ("sip-ml", "ocs-reconfig")
+    sweep = reconfiguration_sweep(job, plan, delays_ms=delays, schemes=fabrics, proposals=50)
+    times = {scheme.name: [point.iteration_time_ms for point in scheme.points] for scheme in sweep.schemes}
+    one_shot = times["one-shot"][0]
+    assert times["one-shot"] == [one_shot] * len(delays)
+    for name in fabrics:
+        assert times[name] == sorted(times[name])
+        assert times[name][0] > one_shot
+        assert times[name][0] < 1.5 * one_shot < times[name][3]
+    assert all(
+        without > 2 * forwarded for without, forwarded in zip(*(times[name][2:] for name in fabrics), strict=True)
+    )
 
 
 def test_traffic_of_a_phase_is_ready_at_once() -> None:

@@ -104,7 +104,7 @@ def _document(problem: RobustProblem, found: RobustSolution, *, whole: bool = Fa
             ],
         }
     topology = found.topology
-    document = {
+    document: dict[str, Any] = {
         "kind": "robust-network",
         "name": found.name,
         "status": found.status.value,
