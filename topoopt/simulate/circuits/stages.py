@@ -131,7 +131,7 @@ def _union(
         np.concatenate(rate),
         np.empty(0, dtype=np.int64),
         nobody,
-        np.empty((0, 0), dtype=np.int32),
+        np.empty((0, 0), dtype=np.int64),
         np.empty(0),
         nobody,
         nobody,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.simulate.hop_kernel import hop_distances
 from topoopt.simulate.jit import kernel
 
 
@@ -18,7 +19,7 @@ class Wires(NamedTuple):
         shared: whether several queues may use a link.
         link_rate: float64[L], bytes per ms.
         first: int64[n+1], head: int32[L]; links of server i are first[i]..first[i+1]. Empty where all routes are given.
-        distance: int32[n, n], hops; -1: no way.
+        distance: int64[n, n], hops; -1: no way.
         used: float64[L], bytes of routes laid over each link so far.
         source, target: int32[Q], ends of each queue.
         low, high: int64[Q]; the route of queue q is store[low[q]:high[q]]; low -1: not looked for yet.
@@ -30,7 +31,7 @@ class Wires(NamedTuple):
     link_rate: NDArray[np.float64]
     first: NDArray[np.int64]
     head: NDArray[np.int32]
-    distance: NDArray[np.int32]
+    distance: NDArray[np.int64]
     used: NDArray[np.float64]
     source: NDArray[np.int32]
     target: NDArray[np.int32]
@@ -38,27 +39,6 @@ class Wires(NamedTuple):
     high: NDArray[np.int64]
     store: NDArray[np.int32]
     filled: NDArray[np.int64]
-
-
-@kernel
-def _distances(first: NDArray[np.int64], head: NDArray[np.int32], n: int) -> NDArray[np.int32]:
-    hops = np.full((n, n), -1, dtype=np.int32)
-    queue = np.empty(n, dtype=np.int64)
-    for source in range(n):
-        row = hops[source]
-        row[source] = 0
-        queue[0] = source
-        begin, end = 0, 1
-        while begin < end:
-            v = queue[begin]
-            begin += 1
-            for arc in range(first[v], first[v + 1]):
-                to = head[arc]
-                if row[to] < 0:
-                    row[to] = row[v] + 1
-                    queue[end] = to
-                    end += 1
-    return hops
 
 
 @kernel
@@ -87,9 +67,9 @@ def lay_wires(
                 rate[at] = links[i, j] * link_rate
                 at += 1
     longest = 1
-    distance = np.empty((0, 0), dtype=np.int32)
+    distance = np.empty((0, 0), dtype=np.int64)
     if forwarding:
-        distance = _distances(first, head, n)
+        distance = hop_distances(first, head, n)
         longest = max(1, int(distance.max()))
     return Wires(
         forwarding,

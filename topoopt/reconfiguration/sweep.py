@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from solvers.heuristics.phase_networks import Group, busy_phases, network_for, schedule_text, schedules, stages_of
-from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.heuristics.strategy.anneal_kernel import quick_bounds
-from solvers.heuristics.strategy.moves import graph_shape
-from solvers.heuristics.strategy.starts import data_parallel
 from solvers.methods import candidate_limit
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
@@ -18,9 +13,10 @@ from topoopt.core.instance import CoOptimisation
 from topoopt.core.plan import Plan
 from topoopt.core.reconfiguration import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, Verdict
 from topoopt.core.status import StopReason
-from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.versions import versions
+from topoopt.reconfiguration.break_even import At, break_even
+from topoopt.reconfiguration.job import OutOfTimeError, Progress, SweptJob, strategies_of
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitPolicy,
@@ -30,60 +26,11 @@ from topoopt.simulate.circuits import (
     simulate_circuits,
     simulate_stages,
 )
-from topoopt.simulate.events import network_arrays
-from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
-from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
 from topoopt.simulate.network import Network
 
 PHASES = "per-phase"
 SCHEMES = (PHASES, *DYNAMIC_FABRICS)
 """What may be compared with the one-shot network."""
-
-FASTER = 1e-9
-"""Relative difference that counts as faster."""
-
-BISECTION_RATIO = 1.02
-"""Break-even delays are known to this factor."""
-
-LEAST_DELAY_MS = 1e-6
-"""Below a nanosecond no break-even is looked for."""
-
-Progress = Callable[[str, float], None]
-"""Called with (scheme, delay) before each is simulated."""
-
-
-class _OutOfTimeError(Exception):
-    """The time is up; nothing more is simulated."""
-
-
-@dataclass
-class _Job:
-    """A job, its one-shot network, and everything simulated so far."""
-
-    instance: CoOptimisation
-    plan: Plan
-    seed: int
-    period_ms: float | None
-    iterations: int
-    stop: Stop
-    progress: Progress | None
-    graph: TaskGraph = field(init=False)
-    network: Network = field(init=False)
-
-    def __post_init__(self) -> None:
-        cluster, plan = self.instance.cluster, self.plan
-        self.graph = build_task_graph(cluster, self.instance.workload, plan.strategy)
-        self.network = direct_connect_network(cluster, plan.topology, plan.routes, plan.rings)
-
-    def step(self, scheme: str, delay_ms: float) -> None:
-        """Before anything is simulated."""
-        if self.stop.reason() is not None:
-            raise _OutOfTimeError
-        if self.progress is not None:
-            self.progress(scheme, delay_ms)
-
-
-At = Callable[[float], DelayPoint]
 
 
 def reconfiguration_sweep(
@@ -116,7 +63,7 @@ def reconfiguration_sweep(
     """
     _refuse(delays_ms, schemes, period_ms, iterations)
     stop = stop or Stop()
-    job = _Job(instance, plan, seed, period_ms, iterations, stop, progress)
+    job = SweptJob(instance, plan, seed, period_ms, iterations, stop, progress)
     delays = sorted(set(delays_ms))
     one_shot = simulate_stages(job.graph, [Stage(tuple(Phase), job.network)], 0.0)
     flat = tuple(DelayPoint(delay, one_shot.iteration_time_ms, plan.topology.origin, 0, 0.0) for delay in delays)
@@ -124,7 +71,7 @@ def reconfiguration_sweep(
     notes = ["flow-level model: max-min fair shares, bytes of a pair in order of arrival"]
     strategies: list[tuple[str, TaskGraph]] = []
     if any(name in DYNAMIC_FABRICS for name in schemes):
-        strategies = _strategies(job, proposals)
+        strategies = strategies_of(job, proposals)
     for name in schemes:
         at, description = _scheme(job, name, strategies, notes)
         if at is None:
@@ -164,30 +111,9 @@ def _refuse(delays_ms: Sequence[float], schemes: Sequence[str], period_ms: float
         raise InputError(problems)
 
 
-def _strategies(job: _Job, proposals: int) -> list[tuple[str, TaskGraph]]:
-    """Distinct strategies to try where circuits follow demand; those that do not fit in memory are left out."""
-    cluster, workload = job.instance.cluster, job.instance.workload
-    arrays, capacity = workload_arrays(cluster, workload), memory_capacity(cluster)
-    named: dict[Strategy, str] = {job.plan.strategy: "strategy of the plan"}
-    plain = data_parallel(cluster.servers, workload)
-    if quick_bounds(arrays, *strategy_arrays(plain), capacity)[1] == 0:
-        named.setdefault(plain, "data parallel")
-    switch = FABRICS["ideal-switch"](cluster, strided_groups(cluster.servers), FabricOptions(seed=job.seed))
-    result = anneal(
-        arrays,
-        network_arrays(switch),
-        graph_shape(workload),
-        job.plan.strategy,
-        AnnealSettings(proposals),
-        capacity=capacity,
-        seed=job.seed,
-        stop=job.stop,
-    )
-    named.setdefault(result.strategy, "searched on an ideal switch")
-    return [(name, build_task_graph(cluster, workload, strategy)) for strategy, name in named.items()]
-
-
-def _scheme(job: _Job, name: str, strategies: list[tuple[str, TaskGraph]], notes: list[str]) -> tuple[At | None, str]:
+def _scheme(
+    job: SweptJob, name: str, strategies: list[tuple[str, TaskGraph]], notes: list[str]
+) -> tuple[At | None, str]:
     if name == PHASES:
         at = _by_phases(job)
         if at is None:
@@ -200,7 +126,7 @@ def _scheme(job: _Job, name: str, strategies: list[tuple[str, TaskGraph]], notes
     return _by_demand(job, name, policy, strategies), policy.description
 
 
-def _by_phases(job: _Job) -> At | None:
+def _by_phases(job: SweptJob) -> At | None:
     busy = busy_phases(job.graph)
     networks: dict[Group, Network] = {}
     for schedule in schedules(busy):
@@ -232,7 +158,7 @@ def _by_phases(job: _Job) -> At | None:
     return at
 
 
-def _by_demand(job: _Job, name: str, policy: CircuitPolicy, strategies: list[tuple[str, TaskGraph]]) -> At:
+def _by_demand(job: SweptJob, name: str, policy: CircuitPolicy, strategies: list[tuple[str, TaskGraph]]) -> At:
     def at(delay_ms: float) -> DelayPoint:
         points = []
         timing = CircuitTiming(delay_ms, job.period_ms)
@@ -255,31 +181,5 @@ def _swept(name: str, description: str, at: At, delays: Sequence[float], one_sho
         for delay in delays:
             points.append(at(delay))
         return Scheme(name, description, tuple(points), break_even(at, points, one_shot_ms))
-    except _OutOfTimeError:
+    except OutOfTimeError:
         return Scheme(name, description, tuple(points), BreakEven(Verdict.OPEN))
-
-
-def break_even(at: At, points: Sequence[DelayPoint], one_shot_ms: float) -> BreakEven:
-    """The largest delay at which a scheme beats the one-shot network, between two simulated delays.
-
-    Of several crossings on the grid of `points` (ascending, at least one) the last is taken; where no point wins, the
-    scheme is also tried without delay.
-    """
-
-    def wins(point: DelayPoint) -> bool:
-        return point.iteration_time_ms < one_shot_ms * (1 - FASTER)
-
-    winning = [place for place, point in enumerate(points) if wins(point)]
-    if winning:
-        low = points[winning[-1]]
-        if winning[-1] + 1 == len(points):
-            return BreakEven(Verdict.ALWAYS, low)
-        high = points[winning[-1] + 1]
-    else:
-        low, high = at(0.0), points[0]
-        if not wins(low) or high.delay_ms == 0.0:
-            return BreakEven(Verdict.NEVER, None, low)
-    while high.delay_ms > max(low.delay_ms * BISECTION_RATIO, LEAST_DELAY_MS):
-        middle = at(math.sqrt(max(low.delay_ms, LEAST_DELAY_MS / 2) * high.delay_ms))
-        low, high = (middle, high) if wins(middle) else (low, middle)
-    return BreakEven(Verdict.UP_TO, low, high)
