@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from topoopt.cli.compare import require_targets
 from topoopt.cli.kinds import EXIT_OF_STOP
 from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.targets import require_targets
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text, parse_delay
 from topoopt.core.reconfiguration import ReconfigurationSweep
