@@ -19,6 +19,7 @@ from formulations import (
     joint_topology_arrays,
     path_split,
     placed_programs,
+    robust_routing,
     stage_order_arrays,
 )
 from formulations.arrays import LpArrays
@@ -149,6 +150,11 @@ FORMULATIONS: Mapping[str, Formulation] = {
         "static rates of a placement (equal parts of a topological order) with known orders",
         ("placement",),
         placed_programs.rates_program,
+    ),
+    "robust_routing": Formulation(
+        "routing by pair, common to a set of demand matrices (here of one), least largest link load",
+        ("routing",),
+        robust_routing.from_routing,
     ),
     "stage_order": Formulation(
         "operators to stages of a pipeline, least load of the busiest device (mixed-integer)",

@@ -20,10 +20,10 @@ from solvers.routing.network import Network, network_of
 from solvers.routing.proof import Proof
 from solvers.routing.result import RoutingResult
 from solvers.routing.rotation import by_rotation, rotates
-from solvers.routing.shortest import hop_distances
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
+from topoopt.simulate.hop_kernel import hop_distances
 
 Method = Callable[[Proof], int]
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from solvers.routing.shortest import hop_distances
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
+from topoopt.simulate.hop_kernel import hop_distances
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from formulations import (
     hop_lp_pyomo,
     joint_topology_pyomo,
     path_split,
+    robust_routing,
     stage_order_pyomo,
 )
 from formulations.allreduce_mix import AllReduceMix, RingGroup
@@ -33,6 +35,7 @@ from formulations.hop_lp import HopLp
 from formulations.joint_topology import JointTopology, Symmetry
 from formulations.joint_topology_arrays import build_arrays as joint_arrays
 from formulations.path_split import PathSplit
+from formulations.robust_routing import RobustRouting
 from formulations.stage_graph import Net
 from formulations.stage_order import StageOrder
 from formulations.stage_order_arrays import build_arrays as stage_arrays
@@ -50,6 +53,12 @@ RING = ConcurrentFlow(
     np.array([0, 1, 2]), np.array([1, 2, 0]), np.array([1.0, 2.0, 1.0]), matrix(3, {(0, 2): 3.0, (1, 0): 1.0})
 )
 """0 -> 1 => 2 -> 0, the middle arc of two links; 0 sends 3 to 2, and 1 sends 1 to 0."""
+
+TWO_MATRICES = RobustRouting(RING.tail, RING.head, RING.capacity, np.array([RING.demand, matrix(3, {(0, 2): 1.0})]))
+"""The ring; 0 sends 3 to 2 and 1 sends 1 to 0, or 0 sends 1 to 2 and nothing else."""
+
+CAPPED = replace(TWO_MATRICES, cap=4.0)
+"""The same with a theta of at most 4 for each matrix."""
 
 SPLIT = PathSplit(
     demand=np.array([0, 0, 1]),
@@ -171,6 +180,14 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
     "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),
     "path_split": (_split, lambda: path_split.build_pyomo(SPLIT)),
+    "robust_routing": (
+        lambda: with_names(robust_routing.build_arrays(TWO_MATRICES), *robust_routing.names_of(TWO_MATRICES)),
+        lambda: robust_routing.build_pyomo(TWO_MATRICES),
+    ),
+    "robust_routing/cap": (
+        lambda: with_names(robust_routing.build_arrays(CAPPED), *robust_routing.names_of(CAPPED)),
+        lambda: robust_routing.build_pyomo(CAPPED),
+    ),
     "bandwidth_allocation": (
         lambda: bandwidth_allocation.build_arrays(RATES),
         lambda: bandwidth_allocation.build_pyomo(RATES),

@@ -19,8 +19,10 @@ from topoopt.cli import (
     fabrics,
     files,
     imports,
+    reconfigure,
     replay,
     resilience,
+    robust,
     solve,
     study,
     topology,
@@ -72,6 +74,8 @@ app.command("export")(export.export)
 app.command("fabrics")(fabrics.fabrics)
 app.command("replay")(replay.replay)
 app.command("resilience")(resilience.resilience)
+app.command("reconfigure")(reconfigure.reconfigure)
+app.command("robust")(robust.robust)
 app.command("doctor")(doctor.doctor)
 app.add_typer(imports.app, name="import")
 app.add_typer(study.app, name="study")

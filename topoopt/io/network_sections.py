@@ -69,7 +69,12 @@ def _refuse(message: str, path: str | None, value: object = None, allowed: str |
     )
 
 
-def _existing(folder: FilePath, name: str) -> FilePath:
+def existing_file(folder: FilePath, name: str) -> FilePath:
+    """A regular file that an instance names.
+
+    Raises:
+        InputError: there is none.
+    """
     file = folder / name
     try:
         regular = file.is_file()
@@ -99,7 +104,7 @@ def topology_of(section: TopologySection, folder: FilePath) -> TopologyContent:
 
 
 def _from_file(section: FileTopology, folder: FilePath) -> TopologyContent:
-    graph = read_graph(_existing(folder, section.file))
+    graph = read_graph(existing_file(folder, section.file))
     if not graph.links:
         raise _refuse("no links in this file", "file", section.file)
     rows = np.array(graph.links, dtype=np.int64)
@@ -205,11 +210,11 @@ def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps:
             raise _refuse("no such family of demand", "family", section.family, allowed)
         demand = demand_matrix(section.family, servers, seed=section.seed) * section.scale
     elif isinstance(section, MatrixDemand):
-        demand = _rows(section.matrix, servers)
+        demand = matrix_rows(section.matrix, servers)
     else:
-        demand = read_demand(_existing(folder, section.file))
+        demand = read_demand(existing_file(folder, section.file))
     key = "matrix" if isinstance(section, MatrixDemand) else "file" if isinstance(section, FileDemand) else None
-    _check(demand, servers, key)
+    check_demand(demand, servers, key)
     if section.unit == "gbps":
         if link_gbps is None:
             raise _refuse("a demand in gbps needs the rate of a link", "unit", section.unit, "link_gbps beside demand")
@@ -219,7 +224,12 @@ def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps:
     return np.ascontiguousarray(demand)
 
 
-def _rows(matrix: list[list[float]], servers: int) -> NDArray[np.float64]:
+def matrix_rows(matrix: list[list[float]], servers: int) -> NDArray[np.float64]:
+    """float64[n, n] of the rows in a file.
+
+    Raises:
+        InputError: not n rows of n.
+    """
     bad = [k for k, row in enumerate(matrix) if len(row) != servers]
     if len(matrix) != servers or bad:
         shape = f"{len(matrix)} rows" if not bad else f"{len(matrix)} rows, row {bad[0]} of {len(matrix[bad[0]])}"
@@ -227,8 +237,8 @@ def _rows(matrix: list[list[float]], servers: int) -> NDArray[np.float64]:
     return np.array(matrix, dtype=np.float64)
 
 
-def _check(demand: NDArray[np.float64], servers: int, key: str | None) -> None:
-    """Everything that may be wrong with a matrix."""
+def check_demand(demand: NDArray[np.float64], servers: int, key: str | None) -> None:
+    """Raise InputError with everything that may be wrong with a matrix; `key`: where it stands in the section."""
     if demand.shape != (servers, servers):
         size = " x ".join(str(extent) for extent in demand.shape)
         raise _refuse("wrong size of the demand matrix", key, size, f"{servers} x {servers}")

@@ -1,0 +1,94 @@
+"""What reconfiguring circuits gains or costs at each delay: results of `topoopt reconfigure`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topoopt.core.status import StopReason
+
+
+@dataclass(frozen=True)
+class DelayPoint:
+    """A scheme at one reconfiguration delay.
+
+    Attributes:
+        delay_ms: of the optical switch.
+        iteration_time_ms: simulated.
+        choice: strategy or schedule that was best there.
+        reconfigurations: in an iteration.
+        dark_ms: time of an iteration in which circuits were being changed.
+    """
+
+    delay_ms: float
+    iteration_time_ms: float
+    choice: str
+    reconfigurations: int
+    dark_ms: float
+
+
+class Verdict(StrEnum):
+    """When a scheme beats the one-shot network."""
+
+    NEVER = "never"
+    UP_TO = "up to"
+    ALWAYS = "at every delay tried"
+    OPEN = "not decided in time"
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Largest delay at which a scheme beats the one-shot network.
+
+    Attributes:
+        verdict: `never`: not even without delay; `up to`: between the two points, both simulated.
+        wins: the largest delay found at which the scheme is faster; None: there is none.
+        loses: the next larger delay tried, at which it is not; None: there is none.
+    """
+
+    verdict: Verdict
+    wins: DelayPoint | None = None
+    loses: DelayPoint | None = None
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """One way to reconfigure.
+
+    Attributes:
+        name, description: for people; the first scheme of a sweep is `one-shot`.
+        points: by ascending delay.
+        break_even: against one-shot; None for one-shot itself.
+    """
+
+    name: str
+    description: str
+    points: tuple[DelayPoint, ...]
+    break_even: BreakEven | None = None
+
+
+@dataclass(frozen=True)
+class ReconfigurationSweep:
+    """Iteration time of a job over reconfiguration delays.
+
+    Attributes:
+        name: of the instance.
+        servers, degree, link_gbps: n, d, B.
+        schemes: one-shot first.
+        strategies: names of the strategies tried on the demand-driven fabrics.
+        stopped_by: whether everything was simulated.
+        seed, instance_sha256, versions: where the figures come from.
+        notes: what was assumed.
+    """
+
+    name: str
+    servers: int
+    degree: int
+    link_gbps: float
+    schemes: tuple[Scheme, ...]
+    strategies: tuple[str, ...]
+    stopped_by: StopReason
+    seed: int
+    instance_sha256: str
+    versions: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
