@@ -37,6 +37,8 @@ OPTIMA = {
     "concurrent_flow_hops": 10 / 3,
     "path_split": 10 / 3,
     "joint_topology": -1 / 2,
+    "placement_makespan": 5.0,  # both operators on one device, 3 ms and 2 ms
+    "placement_joint": 5.0,
     "bandwidth_allocation": -50.0,  # the long transfer shares each link of 100 Gbit/s with another one
 }
 
@@ -69,10 +71,21 @@ PLACEMENT: dict[str, Any] = {
 }
 """3 ms and 2 ms, and 1 ms to send between them."""
 
+LATENCY: dict[str, Any] = {**PLACEMENT, "objective": "latency"}
+OF_LATENCY = {
+    "favourite_children": "static",
+    "link_packing": "static",
+    "placement_joint": "static",
+    "placement_makespan": "none",
+    "placement_rates": "static",
+}
+"""How transfers share links, for the formulations of that objective."""
+
 
 def instance_for(name: str, folder: Path) -> Path:
     """An instance that the formulation takes."""
-    documents = {"routing": ROUTING, "topology": TOPOLOGY, "allocation": ALLOCATION, "placement": PLACEMENT}
+    placement = {**LATENCY, "latency": {"sharing": OF_LATENCY[name]}} if name in OF_LATENCY else PLACEMENT
+    documents = {"routing": ROUTING, "topology": TOPOLOGY, "allocation": ALLOCATION, "placement": placement}
     return write(folder, next(document for kind, document in documents.items() if kind in FORMULATIONS[name].kinds))
 
 
