@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from cli_cases import chain, job, refusals, run, write
 
-from solvers.heuristics import baselines
+from solvers.heuristics import fabric_strategy
 from topoopt.simulate.fabrics import FABRICS
 
 SEARCH = ("--budget", 40, "--seed", 3, "--json")
@@ -176,7 +176,7 @@ def test_no_time_at_all(tmp_path: Path) -> None:
 
 def test_interrupt_keeps_the_rows_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while the third fabric is searched: three rows are written, exit code 130."""
-    original, calls = baselines.anneal, []
+    original, calls = fabric_strategy.anneal, []
 
     def counted(*values: Any, **named: Any) -> Any:
         calls.append(0)
@@ -184,7 +184,7 @@ def test_interrupt_keeps_the_rows_made(tmp_path: Path, monkeypatch: pytest.Monke
             os.kill(os.getpid(), signal.SIGINT)
         return original(*values, **named)
 
-    monkeypatch.setattr(baselines, "anneal", counted)
+    monkeypatch.setattr(fabric_strategy, "anneal", counted)
     found = run("fabrics", write(tmp_path, case()), "--csv", tmp_path / "f.csv", "--budget", 500, "--json")
     assert (found.code, found.json["stopped_by"]) == (130, "interrupted")
     assert [row["name"] for row in found.json["rows"]] == list(FABRICS)[:3]

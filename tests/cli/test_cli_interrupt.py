@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
 
-from solvers.heuristics import baselines
+from solvers.heuristics import fabric_strategy
 from topoopt import pipeline
 from topoopt.report import html
 
@@ -63,13 +63,13 @@ def test_interrupt_after_the_search(tmp_path: Path, module: Any, step: str, monk
 def test_interrupt_cuts_the_baselines_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C each fabric is timed with the strategy found only, not with every start."""
     timed: list[object] = []
-    original = baselines.simulate
+    original = fabric_strategy.simulate
 
     def counted(*values: Any) -> Any:
         timed.append(values)
         return original(*values)
 
-    monkeypatch.setattr(baselines, "simulate", counted)
+    monkeypatch.setattr(fabric_strategy, "simulate", counted)
     result = run("solve", write(tmp_path, INSTANCE), "--out", tmp_path / "out", "--time-limit", 0, "--json")
     assert result.code == 4
     assert len(timed) == len(result.json["baselines_ms"])
