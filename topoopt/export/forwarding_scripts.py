@@ -10,7 +10,6 @@ from topoopt.export.host_routing import PROTOCOL, TABLE
 from topoopt.export.host_script import Command, script
 
 FORWARD_PRIORITY = str(TABLE + 1)
-MAX_PRIORITY = 65_535
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,14 @@ class HostPlan:
 
 def ip_script(plan: HostPlan) -> bytes:
     """Packets of others are forwarded by the kernel, each source with a routing table of its own."""
-    tables = _tables(plan)
+    forwarded: dict[str, list[Hop]] = defaultdict(list)
+    for hop in plan.hops:
+        if not hop.own:
+            forwarded[hop.source].append(hop)
+    tables = {source: TABLE + 1 + number for number, source in enumerate(forwarded)}
     commands = [["setting", "net.ipv4.ip_forward", "1"], *_common(plan)]
     for source, table in tables.items():
-        commands += [_route(hop, table) for hop in plan.hops if not hop.own and hop.source == source]
+        commands += [_route(hop, table) for hop in forwarded[source]]
         commands.append(["run", "ip", "rule", "add", "from", source, "lookup", str(table), *_mark(FORWARD_PRIORITY)])
     owned = (TABLE, *tables.values())
     return script("ip", plan.host.name, "Forwarding", "ip", owned, [], commands)
@@ -74,12 +77,6 @@ def flower_script(plan: HostPlan) -> bytes:
             commands.append(["run", *head, "1", *match, *rewrite, *send])
     checks = [["own_entry", entry] for entry in entries]
     return script("flower", plan.host.name, "Forwarding", "ip tc", [TABLE], checks, commands)
-
-
-def _tables(plan: HostPlan) -> dict[str, int]:
-    """Routing table for each address whose packets the server forwards."""
-    sources = dict.fromkeys(hop.source for hop in plan.hops if not hop.own)
-    return {source: TABLE + 1 + number for number, source in enumerate(sources)}
 
 
 def _mark(priority: str) -> list[str]:
