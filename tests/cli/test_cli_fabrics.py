@@ -13,7 +13,11 @@ import pytest
 from cli_cases import chain, job, refusals, run, write
 
 from solvers.heuristics import fabric_strategy
+from solvers.heuristics.strategy.starts import data_parallel
+from topoopt.io.instance_file import read_instance
+from topoopt.simulate.circuits import DYNAMIC_FABRICS, CircuitTiming, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS
+from topoopt.simulate.lower import build_task_graph
 
 SEARCH = ("--budget", 40, "--seed", 3, "--json")
 
@@ -190,3 +194,75 @@ def test_interrupt_keeps_the_rows_made(tmp_path: Path, monkeypatch: pytest.Monke
     assert [row["name"] for row in found.json["rows"]] == list(FABRICS)[:3]
     assert found.json["missing"] == len(FABRICS) - 3
     assert len((tmp_path / "f.csv").read_text(encoding="utf-8").splitlines()) == 4
+
+
+def test_circuits_that_follow_demand_beside_fabrics_that_stay(tmp_path: Path) -> None:
+    """Each in the given order, with its model; the best of the strategies counts, no worse than data parallelism.
+
+    The flow-level times of the others are there to compare with, and no network beats the switch that has every rate.
+    """
+    instance, table = write(tmp_path, case(8, 4)), tmp_path / "f.csv"
+    assert run("solve", instance, "--out", tmp_path / "out", "--json").code == 0
+    words = ("fabrics", instance, "--solution", tmp_path / "out" / "solution.json", "--csv", table, *SEARCH)
+    names = "ocs-reconfig,ideal-switch,sip-ml"
+    found = run(*words, "--fabrics", names, "--plot", tmp_path / "f.svg")
+    assert (found.code, found.json["reconfiguration_delay_ms"], found.json["missing"]) == (0, 10.0, 0)
+    rows = rows_of(found.json)
+    assert list(rows) == ["plan", *names.split(",")]
+    assert [row["time_model"] for row in rows.values()] == ["rounds", "flow-level", "rounds", "flow-level"]
+    assert all(row["flow_level_ms"] > 0 for row in rows.values())
+    assert "flow-level" in found.json["notes"][0]
+    read: Any = read_instance(instance)
+    graph = build_task_graph(read.cluster, read.workload, data_parallel(8, read.workload))
+    for name, policy in DYNAMIC_FABRICS.items():
+        row = rows[name]
+        assert row["iteration_time_ms"] == row["flow_level_ms"] >= rows["ideal-switch"]["flow_level_ms"]
+        alone = simulate_circuits(graph, read.cluster, policy, CircuitTiming(10.0), seed=3).iteration_time_ms
+        assert row["iteration_time_ms"] <= alone
+        assert f"{alone:.5g} ms" in row["description"]
+        assert "strategy of the plan" in row["description"]
+        assert "10 ms to reconfigure; flow-level model" in row["description"]
+        assert row["links_per_byte"] >= 1
+    texts = [node.text for node in ElementTree.parse(tmp_path / "f.svg").iter() if node.text]
+    assert {"ocs-reconfig", "sip-ml", "not split (flow-level model)"} <= set(texts)
+    with table.open(encoding="utf-8") as stream:
+        assert [line["time_model"] for line in csv.DictReader(stream)] == [row["time_model"] for row in rows.values()]
+    assert run(*words[:2], "--fabrics", "sip-ml", *SEARCH).json["rows"][0]["proposals"] == 40
+    faster = run(*words, "--fabrics", "sip-ml", "--reconfiguration-delay", "silicon-photonics").json
+    assert faster["reconfiguration_delay_ms"] == pytest.approx(900e-6)
+    assert rows_of(faster)["sip-ml"]["iteration_time_ms"] < rows["sip-ml"]["iteration_time_ms"]
+    plain = run("fabrics", instance, "--fabrics", "ideal-switch", *SEARCH).json
+    assert plain["rows"][0]["iteration_time_ms"] > 0
+    assert (plain["rows"][0]["flow_level_ms"], plain["notes"]) == (None, [])
+
+
+def test_where_circuits_cannot_be(tmp_path: Path) -> None:
+    """One interface a server cannot connect three; an instance's list, unknown delays, delays for nothing: refused."""
+    rows = rows_of(run("fabrics", write(tmp_path, case(3, 1)), "--fabrics", "ocs-reconfig,sip-ml", *SEARCH).json)
+    assert rows["ocs-reconfig"]["outcome"] == "left out"
+    assert "one interface per server" in rows["ocs-reconfig"]["description"]
+    assert rows["sip-ml"]["outcome"] == "found"
+    listed = write(tmp_path, case(baselines={"fabrics": ["sip-ml"]}), "listed.json")
+    for words in (("validate", listed), ("fabrics", listed, "--fabrics", "hypercube")):
+        found = run(*words, "--json")
+        assert found.code == 2
+        problem = (found.json["files"][0] if words[0] == "validate" else found.json)["problems"][0]
+        assert problem["path"] == "baselines.fabrics[0].fabric"
+        assert "topoopt fabrics --fabrics" in problem["message"]
+    instance = write(tmp_path, case())
+    unknown = run("fabrics", instance, "--fabrics", "ocs", "--json")
+    assert all(name in unknown.json["error"] for name in ("ocs-reconfig", "sip-ml", "ideal-switch"))
+    bad = run("fabrics", instance, "--fabrics", "sip-ml", "--reconfiguration-delay", "soon", "--json")
+    unused = run("fabrics", instance, "--fabrics", "torus-2d", "--reconfiguration-delay", "1ms", "--json")
+    for found in (bad, unused):
+        assert found.code == 2
+        assert [where for where, _, _ in refusals(found.json)] == ["--reconfiguration-delay"]
+
+
+def test_circuits_without_time(tmp_path: Path) -> None:
+    """With a limit of 0 s the first strategy alone is simulated, and the row says why."""
+    found = run("fabrics", write(tmp_path, case()), "--fabrics", "sip-ml", "--time-limit", 0, "--json")
+    assert (found.code, found.json["stopped_by"]) == (4, "time")
+    row = found.json["rows"][0]
+    assert (row["outcome"], row["proposals"]) == ("time", 0)
+    assert row["description"].count(" ms,") == 0

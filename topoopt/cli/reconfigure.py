@@ -17,7 +17,7 @@ from topoopt.cli.kinds import EXIT_OF_STOP
 from topoopt.cli.output import JsonOption, Output
 from topoopt.cli.targets import require_targets
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text, parse_delay
+from topoopt.core.optical_devices import delay_text, devices_text, parse_delay
 from topoopt.core.reconfiguration import ReconfigurationSweep
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from topoopt.core.plan import Plan
 
 DELAYS = "1us,10us,50us,200us,1ms,10ms,100ms,1s,60s"
-DEVICES = ", ".join(f"{name} {delay_text(device.delay_ms)}" for name, device in OPTICAL_DEVICES.items())
+DEVICES = devices_text()
 
 
 def reconfigure(

@@ -62,3 +62,8 @@ def delay_text(delay_ms: float) -> str:
         if delay_ms >= _UNITS_MS[unit] * (1 - 1e-12):
             return f"{delay_ms / _UNITS_MS[unit]:.4g} {unit}"
     return f"{delay_ms / _UNITS_MS['ns']:.4g} ns"
+
+
+def devices_text() -> str:
+    """All devices with their delays, for help texts."""
+    return ", ".join(f"{name} {delay_text(device.delay_ms)}" for name, device in OPTICAL_DEVICES.items())

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
-from topoopt.core.fabric_row import PLAN, FabricRow
+from topoopt.core.fabric_row import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.versions import versions
 from topoopt.report.format import milliseconds, number, quotient, ratio, shortened
 from topoopt.report.page import render_page
@@ -23,6 +23,8 @@ PARTS = (
     ("AllReduce", "allreduce_ms", "c-ar"),
     ("idle", "idle_ms", "c-idle"),
 )
+WHOLE = "quiet"
+"""Style of bars that are not split."""
 ROUNDING = 1e-9
 
 
@@ -42,7 +44,10 @@ def _drawing(title: str, rows: Sequence[FabricRow]) -> tuple[Markup, float]:
     base = HEAD + ROW * max(len(shown), 1)
     shapes = [element("text", shortened(title, 90), x=0, y=18, class_="title")]
     present = [part for part in PARTS if any((getattr(row, part[1]) or 0.0) > ROUNDING * longest for row in shown)]
-    for place, (name, _, css) in enumerate(present):
+    legend = [(name, css) for name, _, css in present]
+    if any(row.compute_ms is None for row in shown):
+        legend.append(("not split (flow-level model)", WHOLE))
+    for place, (name, css) in enumerate(legend):
         shapes.append(element("rect", x=170.0 * place, y=33.0, width=12.0, height=12.0, class_=css))
         shapes.append(element("text", name, x=170.0 * place + 18, y=44, class_="quiet"))
     values = ticks(0.0, longest, 6)
@@ -65,8 +70,10 @@ def _bar(row: FabricRow, top: float, scale: float) -> list[Markup]:
     style = "font-weight: 600" if row.name == PLAN else None
     shapes = [element("text", name, x=NAMES - 10, y=top + 14, text_anchor="end", style=style)]
     left = NAMES
-    for part, field, css in PARTS:
-        value = getattr(row, field) or 0.0
+    parts: list[tuple[str, float, str]] = [(part, getattr(row, field) or 0.0, css) for part, field, css in PARTS]
+    if row.compute_ms is None:
+        parts = [("whole iteration, not split", row.iteration_time_ms or 0.0, WHOLE)]
+    for part, value, css in parts:
         if value <= ROUNDING * (row.iteration_time_ms or 0.0):
             continue
         tip = element("title", f"{name}: {part} {milliseconds(value)}")
@@ -109,6 +116,7 @@ def fabrics_html(title: str, rows: Sequence[FabricRow]) -> str:
 HEADINGS = (
     "fabric",
     "iteration, ms",
+    "flow-level, ms",
     "to plan",
     "compute",
     "model-parallel",
@@ -120,11 +128,17 @@ HEADINGS = (
 
 
 def table_cells(row: FabricRow, rows: Sequence[FabricRow]) -> tuple[str, ...]:
-    """A row as texts under `HEADINGS`, and the description at the end; `to plan` is its time over that of the plan."""
-    plan = next((each.iteration_time_ms for each in rows if each.name == PLAN), None)
+    """A row as texts under `HEADINGS`, and the description at the end; `to plan` is its time over that of the plan,
+    both by the time model of the row.
+    """
+    plan = next((each for each in rows if each.name == PLAN), None)
     against = "–"
-    if plan is not None and row.iteration_time_ms is not None and row.name != PLAN:
-        against = ratio(quotient(row.iteration_time_ms, plan))
+    if plan is not None and row.name != PLAN:
+        mine, its = row.iteration_time_ms, plan.iteration_time_ms
+        if row.time_model == FLOW_LEVEL:
+            mine, its = row.flow_level_ms, plan.flow_level_ms
+        if mine is not None and its is not None:
+            against = ratio(quotient(mine, its))
     figures = (row.compute_ms, row.model_parallel_ms, row.allreduce_ms, row.links_per_byte, row.fullest_over_mean)
-    texts = ["–" if value is None else number(value) for value in (row.iteration_time_ms, *figures)]
-    return (row.name, texts[0], against, *texts[1:], row.outcome, row.description)
+    texts = ["–" if value is None else number(value) for value in (row.iteration_time_ms, row.flow_level_ms, *figures)]
+    return (row.name, *texts[:2], against, *texts[2:], row.outcome, row.description)

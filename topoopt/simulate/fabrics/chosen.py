@@ -9,6 +9,7 @@ from topoopt.core.errors import Problem
 from topoopt.core.instance import BaselineSettings, FabricChoice
 from topoopt.core.price_book import PriceBook
 from topoopt.costs.default_book import default_price_book
+from topoopt.simulate.circuits import DYNAMIC_FABRICS
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.options import FabricOptions
 
@@ -25,13 +26,18 @@ def settings_of(fabric: str) -> tuple[str, ...]:
 
 
 def choice_problems(choices: Sequence[FabricChoice]) -> list[tuple[tuple[int | str, ...], Problem]]:
-    """Unknown fabrics, settings that a fabric does not have, labels used twice; each with its place in the list."""
+    """Unknown fabrics, settings that a fabric does not have, labels used twice; each with its place in the list.
+
+    Demand-driven circuits are no network that stays, and have no place in such a list.
+    """
     problems: list[tuple[tuple[int | str, ...], Problem]] = []
     seen: dict[str, int] = {}
     for place, choice in enumerate(choices):
         if choice.fabric not in FABRICS:
-            allowed = ", ".join(FABRICS)
-            problems.append(((place, "fabric"), Problem("no such fabric", value=choice.fabric, allowed=allowed)))
+            text, allowed = "no such fabric", ", ".join(FABRICS)
+            if choice.fabric in DYNAMIC_FABRICS:
+                text = "demand-driven circuits run in topoopt fabrics --fabrics and topoopt reconfigure only"
+            problems.append(((place, "fabric"), Problem(text, value=choice.fabric, allowed=allowed)))
             continue
         known = settings_of(choice.fabric)
         for name in SETTINGS:
