@@ -248,16 +248,15 @@ def test_the_command_end_to_end(tmp_path: Path) -> None:
     assert isinstance(thetas, list)
     assert document["worst_theta"] == max(thetas)
     stored = json.loads((tmp_path / "out.json").read_text())
-    assert {key: stored[key] for key in ("theta", "bound", "gap", "instance_sha256")} == {
-        key: document[key] for key in ("theta", "bound", "gap", "instance_sha256")
+    assert {key: stored[key] for key in ("theta", "bound", "routing_bound", "instance_sha256")} == {
+        key: document[key] for key in ("theta", "bound", "routing_bound", "instance_sha256")
     }
-    arcs = np.array(stored["arcs"])
+    arcs = np.array(stored["topology"]["arcs"])
     demands = read_robust(path).demands
     loads = np.zeros((3, len(arcs)))
-    for row in stored["split"]:
-        s, t = row["pair"]
-        for a, part in row["parts"].items():
-            loads[:, int(a)] += demands[:, s, t] * part
+    for (s, t), (used, parts) in zip(stored["common"]["pairs"], stored["common"]["split"], strict=True):
+        for a, part in zip(used, parts, strict=True):
+            loads[:, a] += demands[:, s, t] * part
     assert (loads / arcs[:, 2]).max(axis=1) == pytest.approx(thetas, rel=1e-9)
     again = run(path, "--delays", "1us,3d-mems")[1]
     assert {**again, "wall_s": 0, "solution": 0} == {**document, "wall_s": 0, "solution": 0}

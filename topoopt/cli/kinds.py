@@ -112,6 +112,7 @@ KINDS: dict[str, str] = {
     "placement": "topoopt.cli.kind_placement",
     "shared-load": "topoopt.cli.kind_shared_load",
     "shared-cluster": "topoopt.cli.kind_shared_cluster",
+    "robust-network": "topoopt.cli.kind_robust",
 }
 """Module of each kind."""
 

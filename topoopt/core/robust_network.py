@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.instance import SearchSettings
 from topoopt.core.network_problem import LengthCertificate, SourceFlow
-from topoopt.core.solution import Bound, CheckResult
+from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 
@@ -52,6 +53,11 @@ class RobustProblem:
     notes: tuple[str, ...] = ()
 
     kind = "robust-network"
+
+    @property
+    def search(self) -> SearchSettings:
+        """Seed and limit, as other instances have them."""
+        return SearchSettings(seed=self.seed, time_limit_s=self.time_limit_s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +155,14 @@ class RobustSolution:
     instance_sha256: str
     versions: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+
+    kind = "robust-network"
+    method = "auto"
+
+    @property
+    def objective(self) -> Objective:
+        """Least worst theta."""
+        return Objective("worst-theta", self.worst, "")
 
     @property
     def worst(self) -> float:

@@ -58,8 +58,8 @@ def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
         "notes": list(solution.notes),
         "topology": topology_document(solution.topology),
         "lengths": solution.certificate.lengths.tolist(),
-        "flow": _rows(solution.flow.flow),
-        "hop_flow": None if solution.flow.by_hop is None else [_rows(part) for part in solution.flow.by_hop],
+        "flow": flow_rows(solution.flow.flow),
+        "hop_flow": None if solution.flow.by_hop is None else [flow_rows(part) for part in solution.flow.by_hop],
         "enumeration": _listed(solution.enumeration),
     }
 
@@ -105,7 +105,8 @@ def topology_document(topology: Topology) -> dict[str, Any]:
     }
 
 
-def _rows(flow: NDArray[np.float64]) -> list[list[list[Any]]]:
+def flow_rows(flow: NDArray[np.float64]) -> list[list[list[Any]]]:
+    """Of each row of a table over arcs: the arcs that are not 0, and their values."""
     return [_sparse(row) for row in flow]
 
 
@@ -160,9 +161,9 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
     parts = 1 + len(file.hop_flow or ())
     if n * m * parts > MAX_FLOW_CELLS or topology.degree * n > MAX_FLOW_CELLS:
         faults.append(Fault(("flow",), "too large", f"{n} sources, {m} arcs", f"at most {MAX_FLOW_CELLS} entries"))
-    faults += _flow_faults(("flow",), file.flow, n, m)
+    faults += flow_faults(("flow",), file.flow, n, m)
     for hop, rows in enumerate(file.hop_flow or ()):
-        faults += _flow_faults(("hop_flow", hop), rows, n, m)
+        faults += flow_faults(("hop_flow", hop), rows, n, m)
     d = topology.degree
     for index, network in enumerate(file.enumeration or ()):
         tables: tuple[list[Any], ...] = (network.heads, network.lengths)
@@ -171,7 +172,8 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
     return faults
 
 
-def _flow_faults(path: tuple[str | int, ...], rows: list[FlowRow], n: int, m: int) -> list[Fault]:
+def flow_faults(path: tuple[str | int, ...], rows: list[FlowRow], n: int, m: int) -> list[Fault]:
+    """What is wrong with rows that should fill a table of n x m."""
     faults = []
     if len(rows) != n:
         faults.append(Fault(path, "wrong number of sources", str(len(rows)), str(n)))
@@ -183,7 +185,8 @@ def _flow_faults(path: tuple[str | int, ...], rows: list[FlowRow], n: int, m: in
     return faults
 
 
-def _table(rows: list[FlowRow], n: int, m: int) -> NDArray[np.float64]:
+def flow_table(rows: list[FlowRow], n: int, m: int) -> NDArray[np.float64]:
+    """float64[n, m] of valid rows."""
     flow = np.zeros((n, m))
     for source, (arcs, amounts) in enumerate(rows):
         flow[source, arcs] = amounts
@@ -215,7 +218,7 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
     """
     file = read_checked(path, NetworkSolutionFile, _faults, LIMITS)
     n, m = file.topology.servers, len(file.topology.arcs)
-    by_hop = None if file.hop_flow is None else np.array([_table(rows, n, m) for rows in file.hop_flow])
+    by_hop = None if file.hop_flow is None else np.array([flow_table(rows, n, m) for rows in file.hop_flow])
     return NetworkSolution(
         name=file.name,
         kind=file.kind.removesuffix("-solution"),
@@ -228,7 +231,7 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
         seed=file.seed,
         method=file.method,
         topology=topology_of_file(file.topology),
-        flow=SourceFlow(_table(file.flow, n, m), by_hop),
+        flow=SourceFlow(flow_table(file.flow, n, m), by_hop),
         certificate=LengthCertificate(np.array(file.lengths, dtype=np.float64)),
         diameter=file.diameter,
         mean_hops=file.mean_hops,

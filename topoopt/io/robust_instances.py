@@ -43,7 +43,15 @@ def read_robust(path: str | os.PathLike[str]) -> RobustProblem:
     Raises:
         InputError: everything wrong with the file, so far as one fault does not hide another.
     """
-    document = parse_document(path)
+    return read_robust_network(parse_document(path))
+
+
+def read_robust_network(document: Document) -> RobustProblem:
+    """From document to domain object.
+
+    Raises:
+        InputError: as `read_robust`.
+    """
     raw = document.data if isinstance(document.data, dict) else {}
     folder = FilePath(document.file).parent
     findings = Findings()

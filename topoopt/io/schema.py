@@ -15,6 +15,7 @@ from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
+from topoopt.core.robust_network import RobustProblem
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.io.allocation_instances import read_allocation
@@ -30,6 +31,8 @@ from topoopt.io.network_schema import RoutingFile, TopologyFile
 from topoopt.io.placement_instances import read_placement
 from topoopt.io.placement_schema import PlacementFile
 from topoopt.io.price_book_schema import PriceBookFile
+from topoopt.io.robust_instances import read_robust_network
+from topoopt.io.robust_schema import RobustFile
 from topoopt.io.shared_instances import read_shared_cluster
 from topoopt.io.shared_load_instances import read_shared_load
 from topoopt.io.shared_load_schema import SharedLoadFile
@@ -44,6 +47,7 @@ Instance = (
     | PlacementProblem
     | SharedLoadProblem
     | SharedCluster
+    | RobustProblem
 )
 """Union of the domain objects of all kinds."""
 
@@ -67,6 +71,7 @@ KINDS: dict[str, Kind] = {
     "placement": Kind(PlacementFile, read_placement),
     "shared-load": Kind(SharedLoadFile, read_shared_load),
     "shared-cluster": Kind(SharedClusterFile, read_shared_cluster),
+    "robust-network": Kind(RobustFile, read_robust_network),
 }
 
 

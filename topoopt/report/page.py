@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.placement_solution import PlacementSolution
+from topoopt.core.robust_network import RobustSolution
 from topoopt.core.shared_load_solution import SharedLoadSolution
 from topoopt.core.solution import CheckResult, Solution
 from topoopt.report.format import counted
@@ -39,7 +40,12 @@ def check_card(check: CheckResult) -> Card:
 
 
 def run_rows(
-    solution: Solution | NetworkSolution | HierarchicalSolution | PlacementSolution | SharedLoadSolution,
+    solution: Solution
+    | NetworkSolution
+    | HierarchicalSolution
+    | PlacementSolution
+    | SharedLoadSolution
+    | RobustSolution,
 ) -> tuple[tuple[str, str], ...]:
     """Name and value pairs of the instance and the run."""
     return (

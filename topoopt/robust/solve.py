@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.heuristics.robust_topology import robust_topologies
 from solvers.routing import route
 from solvers.routing.common import route_in_common
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.robust_network import (
     AdaptedRouting,
     CommonRouting,
@@ -25,7 +25,9 @@ from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 from topoopt.core.versions import versions
 from topoopt.networks.bounds import quick_bound
+from topoopt.robust.check import single
 from topoopt.robust.steps import step_topologies
+from topoopt.verify.certificates import certified_theta_bound
 from topoopt.verify.robust_routing import adapted_bound, adapted_thetas, common_bound, common_thetas
 
 OPTIMAL_RELATIVE = 1e-6
@@ -57,7 +59,7 @@ def solve_robust(
         LimitError: the time was up before anything was found.
     """
     stop = stop or Stop()
-    formula = max((quick_bound(_single(problem, k)) for k in range(len(problem.demands))), key=lambda b: b.value)
+    formula = max((quick_bound(single(problem, k)) for k in range(len(problem.demands))), key=lambda b: b.value)
     topology, routing = _network(problem, formula.value, stop)
     adapted = _adapted(topology, problem)
     compared = None
@@ -104,10 +106,6 @@ def _unhurried(stop: Stop) -> Stop:
     return replace(stop, deadline=None)
 
 
-def _single(problem: RobustProblem, k: int) -> TopologyProblem:
-    return TopologyProblem(problem.name, problem.servers, problem.degree, problem.links, problem.demands[k])
-
-
 def _adapted(topology: Topology, problem: RobustProblem) -> AdaptedRouting:
     found = [route(topology, demand) for demand in problem.demands]
     return AdaptedRouting(tuple(each.flow for each in found), tuple(each.certificate for each in found))
@@ -131,7 +129,10 @@ def _assembled(
         violations += wrong
         try:
             by_prices = Bound(common_bound(topology, problem.demands, routing.prices), BY_PRICES)
-            routing_bound = max(routing_bound, by_prices, key=lambda bound: bound.value)
+            if by_prices.value >= routing_bound.value:
+                routing_bound = by_prices
+            else:
+                routing = replace(routing, prices=_worst_lengths(topology, problem, adapted))
         except (InputError, InfeasibleError) as error:
             violations.append(f"the prices prove nothing: {error}")
     else:
@@ -167,6 +168,17 @@ def _assembled(
         versions=versions(),
         notes=problem.notes,
     )
+
+
+def _worst_lengths(topology: Topology, problem: RobustProblem, adapted: AdaptedRouting) -> NDArray[np.float64]:
+    """The proof of the worst matrix as prices of all: 0 in every other one."""
+    proofs = [proof.lengths for proof in adapted.certificates]
+    pairs = zip(problem.demands, proofs, strict=True)
+    values = [certified_theta_bound(topology, demand, lengths).value for demand, lengths in pairs]
+    prices = np.zeros((len(proofs), len(topology.arcs)))
+    worst = int(np.argmax(values))
+    prices[worst] = proofs[worst]
+    return prices
 
 
 def _capped(bound: Bound, worst: float) -> Bound:
