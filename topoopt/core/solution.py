@@ -6,7 +6,9 @@ bytes. Wall-clock times and dates are kept out, so that the same seed gives the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +46,10 @@ class CheckResult:
     violations: tuple[str, ...]
 
 
+UNCHECKED = CheckResult(False, ("not checked yet",))
+"""Before the checker has seen it."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SolutionHead:
     """What solutions of all kinds have.
@@ -79,6 +85,14 @@ class SolutionHead:
         value = self.objective.value
         gap = (value - self.bound.value) / value if value > 0 else 0.0
         return 0.0 if gap < 0 else gap  # not max(), which would make 0 of NaN
+
+    def judged(self, violations: Iterable[object]) -> Self:
+        """The same with the verdict of the checker; one that is rejected is no plan."""
+        messages = tuple(map(str, violations))
+        if messages:
+            rejected = CheckResult(False, messages)
+            return replace(self, check=rejected, status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
+        return replace(self, check=CheckResult(True, ()))
 
 
 @dataclass(frozen=True)
