@@ -12,7 +12,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.instance import CoOptimisation, SearchSettings
 from topoopt.core.plan import Plan
 from topoopt.core.price_book import PriceBook
-from topoopt.core.solution import Baseline, Bound, CheckResult, Evaluation, Objective, OperatorChoice, Solution
+from topoopt.core.solution import UNCHECKED, Baseline, Bound, Evaluation, Objective, OperatorChoice, Solution
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
@@ -53,13 +53,7 @@ def solve(
         InputError: a setting of the search is out of range, or its method unknown.
         InfeasibleError: no plan satisfies the constraints.
     """
-    search = replace(
-        instance.search,
-        seed=instance.search.seed if seed is None else seed,
-        time_limit_s=instance.search.time_limit_s if time_limit_s is None else time_limit_s,
-        budget=instance.search.budget if budget is None else budget,
-        method=instance.search.method if method is None else method,
-    )
+    search = instance.search.but(seed=seed, time_limit_s=time_limit_s, budget=budget, method=method)
     problems = search_problems(search, instance.source if method is None else "")
     problems += fabric_problems(instance)
     if problems:
@@ -84,7 +78,7 @@ def solve(
         bounds = instance_bounds(instance.cluster, instance.workload)
         quick = stop.reason() is not None
         solution = _assemble(replace(instance, search=search), result, others, bounds, asked, book, quick=quick)
-        solution = _checked(instance, solution, bounds)
+        solution = solution.judged(check_solution(instance, solution, bounds))
     return replace(solution, stopped_by=StopReason.INTERRUPTED) if stop.interrupted.is_set() else solution
 
 
@@ -122,15 +116,6 @@ def _line_of(source: str, path: tuple[str, ...]) -> int | None:
         return None
 
 
-def _checked(instance: CoOptimisation, solution: Solution, bounds: tuple[Bound, ...]) -> Solution:
-    """The solution with the verdict of the checker; one that is rejected is no plan."""
-    violations = check_solution(instance, solution, bounds)
-    messages = tuple(f"{violation.code}: {violation.message}" for violation in violations)
-    if messages:
-        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-    return replace(solution, check=CheckResult(True, ()))
-
-
 def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -> Evaluation:
     """Simulate one iteration of a plan on its own direct-connect network."""
     graph = build_task_graph(instance.cluster, instance.workload, plan.strategy)
@@ -161,7 +146,7 @@ def _assemble(
         stopped_by=result.stopped_by,
         objective=objective,
         bound=bound,
-        check=CheckResult(False, ("not checked yet",)),
+        check=UNCHECKED,
         seed=instance.search.seed,
         method=instance.search.method,
         cluster=cluster,

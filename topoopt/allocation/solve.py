@@ -16,7 +16,7 @@ from topoopt.core.allocation_rules import problem_faults
 from topoopt.core.allocation_solution import AllocationSolution, TransferRate
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.instance import SearchSettings
-from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.verify.allocation import OPTIMAL_RELATIVE, check_allocation, objective_of
@@ -44,12 +44,7 @@ def solve_allocation(
         InfeasibleError: the guarantees do not fit; names the transfers and links that clash.
         LimitError: the limit came before any rates were found.
     """
-    search = replace(
-        problem.search,
-        seed=problem.search.seed if seed is None else seed,
-        time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
-        method=problem.search.method if method is None else method,
-    )
+    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
     problems = search_problems(problem, search.method)
     problems += [Problem(fault, path="problem") for fault in problem_faults(problem)]
     if problems:
@@ -77,7 +72,7 @@ def assemble(problem: AllocationProblem, result: AllocationResult, search: Searc
         surplus=problem.surplus.value,
         objective=Objective(name, value, unit),
         bound=bound,
-        check=CheckResult(False, ("not checked yet",)),
+        check=UNCHECKED,
         seed=search.seed,
         method=result.method,
         topology=problem.topology,
@@ -92,10 +87,7 @@ def assemble(problem: AllocationProblem, result: AllocationResult, search: Searc
     )
     if result.stopped_by is StopReason.CONVERGED and solution.gap <= OPTIMAL_RELATIVE:
         solution = replace(solution, status=Status.OPTIMAL)
-    messages = tuple(f"{violation.code}: {violation.message}" for violation in check_allocation(problem, solution))
-    if messages:
-        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-    return replace(solution, check=CheckResult(True, ()))
+    return solution.judged(check_allocation(problem, solution))
 
 
 def _transfer_rates(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> tuple[TransferRate, ...]:

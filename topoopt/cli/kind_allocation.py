@@ -12,7 +12,7 @@ from rich.table import Table
 
 from topoopt.cli.kinds import Contest, KindCommands, Wishes
 from topoopt.cli.output import Output
-from topoopt.cli.solving import Steps, solve_and_write, summary_of
+from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.errors import Problem
@@ -72,14 +72,8 @@ def show_allocation(console: Console, solution: AllocationSolution, wall_s: floa
         ("rates, least to largest", f"{rates.min():.6g} to {rates.max():.6g} Gbit/s, {rates.sum():.6g} in all"),
         ("completion time", "no sizes given" if time_s is None else f"{time_s:.6g} s"),
         ("full links", f"{len(full)} of {len(solution.capacity_gbps)}"),
-        ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}"),
-        ("check", "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"),
     )
-    title = f"{escape(solution.name)}: {solution.goal}, {solution.status}"
-    table = Table(title=title, show_header=False, title_justify="left")
-    for name, value in rows:
-        table.add_row(name, escape(value))
-    console.print(table)
+    show_figures(console, solution, wall_s, rows, title=f"{solution.goal}, {solution.status}")
     listed = sorted(solution.transfers, key=lambda row: row.rate_gbps)[:SHOWN]
     rest = len(solution.transfers) - len(listed)
     title = f"the {SHOWN} slowest of {len(solution.transfers)} transfers" if rest else "transfers, slowest first"
@@ -90,10 +84,7 @@ def show_allocation(console: Console, solution: AllocationSolution, wall_s: floa
         limits = escape(", ".join(row.limited_by[:3]) + more)
         table.add_row(escape(row.name), str(row.source), str(row.destination), f"{row.rate_gbps:.6g}", ends, limits)
     console.print(table)
-    for note in solution.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
-    text = f"written: {out / 'solution.json'}, {out / 'report.html'}"
-    console.print(f"[dim]{escape(text)}[/]", soft_wrap=True, highlight=False)
+    show_end(console, solution, out)
 
 
 def check_allocation_file(problem: AllocationProblem, solution: Path) -> tuple[Violation, ...]:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from topoopt.cli.kinds import KindCommands, Wishes
 from topoopt.cli.output import Output
-from topoopt.cli.solving import Steps, solve_and_write, summary_of
+from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.core.errors import Problem
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
@@ -71,28 +71,16 @@ def _show(console: Console, solution: HierarchicalSolution, wall_s: float, out: 
         ("over the equal split", f"{times(solution.speedup_over_equal)} as fast"),
         ("lower bound", f"{solution.bound.value:.9g} {solution.objective.unit} ({solution.bound.proved_by})"),
         ("gap", f"{100 * solution.gap:.2g} %"),
-        ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}"),
-        ("check", "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"),
     ]
     if gain is not None:
         rows[2] = (rows[2][0], f"{rows[2][1]}, {times(gain)} the performance per cost")
     if solution.designs > 1:
         rows.insert(0, ("design", f"{solution.design_name} (of {solution.designs})"))
-    table = Table(
-        title=f"{escape(solution.name)}: {solution.status}, least {solution.objective.name}",
-        show_header=False,
-        title_justify="left",
-    )
-    for name, value in rows:
-        table.add_row(name, escape(value))
-    console.print(table)
+    show_figures(console, solution, wall_s, rows, title=f"{solution.status}, least {solution.objective.name}")
     console.print(_dimension_table(solution))
     if solution.collectives:
         console.print(_collective_table(solution))
-    for note in solution.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
-    written = escape(f"written: {out / 'solution.json'}, {out / 'report.html'}")
-    console.print(f"[dim]{written}[/]", soft_wrap=True, highlight=False)
+    show_end(console, solution, out)
 
 
 def _dimension_table(solution: HierarchicalSolution) -> Table:

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from topoopt.cli.kinds import Contest, KindCommands, Wishes
 from topoopt.cli.output import Output
-from topoopt.cli.solving import Steps, solve_and_write, summary_of
+from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.core.errors import Problem
 from topoopt.core.network_problem import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
@@ -68,17 +66,9 @@ def _show(console: Console, solution: NetworkSolution, wall_s: float, out: Path)
         ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
         ("diameter, mean hops", f"{hops}, {mean}"),
         *_robust_rows(solution),
-        ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}"),
-        ("check", "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"),
     )
-    table = Table(title=f"{escape(solution.name)}: {solution.status}", show_header=False, title_justify="left")
-    for name, value in rows:
-        table.add_row(name, escape(value))
-    console.print(table)
-    for note in solution.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
-    written = escape(f"written: {out / 'solution.json'}, {out / 'report.html'}")
-    console.print(f"[dim]{written}[/]", soft_wrap=True, highlight=False)
+    show_figures(console, solution, wall_s, rows)
+    show_end(console, solution, out)
 
 
 def check_network_file(problem: RoutingProblem | TopologyProblem, solution: Path) -> tuple[Violation, ...]:

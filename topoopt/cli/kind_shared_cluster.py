@@ -12,7 +12,7 @@ from rich.table import Table
 
 from topoopt.cli.kinds import Contest, KindCommands, Wishes
 from topoopt.cli.output import Output
-from topoopt.cli.solving import Steps, solve_and_write, summary_of
+from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.core.errors import Problem
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
@@ -77,13 +77,8 @@ def show_shared(console: Console, solution: SharedClusterSolution, wall_s: float
         (objective.name.replace("_", " "), f"{objective.value:.6g} {objective.unit} on {solution.runs[0].fabric.name}"),
         ("bound", f"{solution.bound.value:.6g} {objective.unit} ({solution.bound.proved_by})"),
         ("jobs", f"{len(solution.jobs)} on {solution.servers} servers"),
-        ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}"),
-        ("check", "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"),
     )
-    table = Table(title=f"{escape(solution.name)}: {solution.status}", show_header=False, title_justify="left")
-    for name, value in rows:
-        table.add_row(name, escape(value))
-    console.print(table)
+    show_figures(console, solution, wall_s, rows)
     table = Table(
         title="finished jobs: time of an iteration, in the queue and from arrival to end", title_justify="left"
     )
@@ -93,10 +88,7 @@ def show_shared(console: Console, solution: SharedClusterSolution, wall_s: float
     for run in solution.runs:
         table.add_row(*map(escape, _row(run)))
     console.print(table)
-    for note in solution.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
-    text = f"written: {out / 'solution.json'}, {out / 'report.html'}"
-    console.print(f"[dim]{escape(text)}[/]", soft_wrap=True, highlight=False)
+    show_end(console, solution, out)
 
 
 def check_shared_file(problem: SharedCluster, solution: Path) -> tuple[Violation, ...]:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from topoopt.cli.kinds import KindCommands, Wishes
 from topoopt.cli.output import Output
-from topoopt.cli.solving import Steps, solve_and_write, summary_of
+from topoopt.cli.solving import Steps, show_end, solve_and_write, summary_of, verdict_of
 from topoopt.core.errors import Problem
 from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.core.shared_load_solution import SharedLoadSolution
@@ -107,12 +107,8 @@ def _show(console: Console, solution: SharedLoadSolution, wall_s: float, out: Pa
         times = [plan.alone_ms for plan in solution.plans if plan.job_class == name]
         alone.add_row(escape(name), *(f"{time:.3f}" for time in times))
     console.print(alone)
-    verdict = "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"
-    console.print(f"{wall_s:.1f} s, stopped by {solution.stopped_by}; check {verdict}", highlight=False)
-    for note in solution.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
-    written = ", ".join(str(out / name) for name in ("solution.json", STATISTICS_FILE, "report.html"))
-    console.print(f"[dim]{escape(f'written: {written}')}[/]", soft_wrap=True, highlight=False)
+    console.print(f"{wall_s:.1f} s, stopped by {solution.stopped_by}; check {verdict_of(solution)}", highlight=False)
+    show_end(console, solution, out, more=(STATISTICS_FILE,))
 
 
 def check_shared_load_file(problem: SharedLoadProblem, solution: Path) -> tuple[Violation, ...]:

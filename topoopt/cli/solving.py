@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.cli.kinds import Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
-
-
-class Solved(Protocol):
-    """What solutions of all kinds have."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def status(self) -> Status: ...
-    @property
-    def stopped_by(self) -> StopReason: ...
-    @property
-    def objective(self) -> Objective: ...
-    @property
-    def bound(self) -> Bound: ...
-    @property
-    def gap(self) -> float: ...
-    @property
-    def check(self) -> CheckResult: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def method(self) -> str: ...
-    @property
-    def instance_sha256(self) -> str: ...
-    @property
-    def versions(self) -> tuple[tuple[str, str], ...]: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
+from topoopt.core.solution import SolutionHead
 
 
 @dataclass(frozen=True)
@@ -97,7 +67,7 @@ def solve_and_write(problem: Any, output: Output, out: Path, wishes: Wishes, ste
     return INTERRUPTED if solution.check.ok and late.interrupted.is_set() else code
 
 
-def summary_of(solution: Solved, wall_s: float, out: Path, figures: Mapping[str, Any]) -> dict[str, Any]:
+def summary_of(solution: SolutionHead, wall_s: float, out: Path, figures: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON object of a solve: what all kinds have, around the figures of one."""
     objective, bound = solution.objective, solution.bound
     return {
@@ -119,3 +89,27 @@ def summary_of(solution: Solved, wall_s: float, out: Path, figures: Mapping[str,
         "solution": str(out / "solution.json"),
         "report": str(out / "report.html"),
     }
+
+
+def verdict_of(solution: SolutionHead) -> str:
+    """What the checker says, in words."""
+    return "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"
+
+
+def show_figures(
+    console: Console, solution: SolutionHead, wall_s: float, rows: Iterable[tuple[str, str]], *, title: str = ""
+) -> None:
+    """A table of names and values, closed by the run and its check; the title is by default the status."""
+    table = Table(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False, title_justify="left")
+    run = ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}")
+    for name, value in (*rows, run, ("check", verdict_of(solution))):
+        table.add_row(name, escape(value))
+    console.print(table)
+
+
+def show_end(console: Console, solution: SolutionHead, out: Path, *, more: Iterable[str] = ()) -> None:
+    """The notes, and the files written; `more` are names of others beside solution and report."""
+    for note in solution.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    written = ", ".join(str(out / name) for name in ("solution.json", *more, "report.html"))
+    console.print(f"[dim]{escape(f'written: {written}')}[/]", soft_wrap=True, highlight=False)

@@ -6,13 +6,12 @@ seed gives the same bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
 
 DUST = 1e-9
@@ -88,48 +87,31 @@ class DestinationRate:
 
 
 @dataclass(frozen=True, eq=False)
-class AllocationSolution:
+class AllocationSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `allocation`.
 
-    Attributes:
-        name: of the instance.
+    Attributes, besides those of `SolutionHead`:
         status, stopped_by: what is known, and why it stopped; optimal: all rates are proven, not only the objective.
         goal, surplus: of the instance.
         objective: its first figure: the smallest rate (over weight, or above the guarantee), a total, or a time.
         bound: largest value any allocation can have; for a completion time the smallest.
-        check: verdict of the independent checker.
-        seed, method: of the run.
         topology, capacity_gbps: of the instance.
         transfers: what each one gets, in the order of the instance.
         link_gbps: float64[m], rate on every arc.
         servers: what every server sends towards each destination, sorted.
         certificates: proofs of the rates; empty where every transfer has one route, which needs none.
-        instance_sha256: of the canonical instance.
-        versions: of topoopt, python and the libraries that matter.
-        notes: for people.
     """
 
-    name: str
-    status: Status
-    stopped_by: StopReason
     goal: str
     surplus: str
-    objective: Objective
-    bound: Bound
-    check: CheckResult
-    seed: int
-    method: str
     topology: Topology
     capacity_gbps: NDArray[np.float64]
     transfers: tuple[TransferRate, ...]
     link_gbps: NDArray[np.float64]
     servers: tuple[DestinationRate, ...]
     certificates: tuple[PriceCertificate, ...]
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...] = ()
 
-    kind = "allocation"
+    kind: str = field(default="allocation", init=False)
 
     @property
     def rates_gbps(self) -> NDArray[np.float64]:

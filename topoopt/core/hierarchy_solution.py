@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import SolutionHead
 
 
 @dataclass(frozen=True)
@@ -113,16 +112,11 @@ class JobTime:
 
 
 @dataclass(frozen=True)
-class HierarchicalSolution:
+class HierarchicalSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `hierarchical-bandwidth`.
 
-    Attributes:
-        name: of the instance.
-        status, stopped_by: what is known, and why it stopped.
-        objective: name, value, unit of what was minimised.
+    Attributes, besides those of `SolutionHead`:
         bound: proven lower bound, over all designs and bandwidths.
-        check: verdict of the independent checker.
-        seed, method: of the run.
         design, design_name, designs: position and name of the design chosen, and how many there were.
         dimensions, blocks, sizes: of its network, innermost first.
         bandwidth_gbytes_per_s: per NPU and dimension.
@@ -136,17 +130,8 @@ class HierarchicalSolution:
             with it (the dual price of its bandwidth); None for a catalogue.
         proofs: certificates of the design chosen, and of others whose bound is more than a formula.
         pareto: front of time and cost of the design chosen.
-        instance_sha256, versions, notes: provenance.
     """
 
-    name: str
-    status: Status
-    stopped_by: StopReason
-    objective: Objective
-    bound: Bound
-    check: CheckResult
-    seed: int
-    method: str
     design: int
     design_name: str
     designs: int
@@ -164,16 +149,8 @@ class HierarchicalSolution:
     marginal_ns: tuple[float, ...] | None
     proofs: tuple[DesignProof, ...]
     pareto: tuple[ParetoPoint, ...]
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...] = ()
 
-    kind = "hierarchical-bandwidth"
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / objective."""
-        return max(0.0, (self.objective.value - self.bound.value) / self.objective.value)
+    kind: str = field(default="hierarchical-bandwidth", init=False)
 
     @property
     def speedup_over_equal(self) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Workload
@@ -38,6 +39,18 @@ class SearchSettings:
     time_limit_s: float | None = None
     seed: int = 0
     robust: RobustGoal | None = None
+
+    def but(
+        self,
+        *,
+        seed: int | None = None,
+        time_limit_s: float | None = None,
+        method: str | None = None,
+        budget: int | None = None,
+    ) -> SearchSettings:
+        """The same but for what is not None."""
+        wishes: dict[str, Any] = {"seed": seed, "time_limit_s": time_limit_s, "method": method, "budget": budget}
+        return replace(self, **{name: wish for name, wish in wishes.items() if wish is not None})
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import Bound, SolutionHead
 from topoopt.core.topology import Topology
 
 
@@ -36,49 +35,30 @@ class Robustness:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkSolution:
+class NetworkSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `routing` or `topology`.
 
-    Attributes:
-        name, kind: of the instance.
-        status, stopped_by: what is known, and why it stopped.
+    Attributes, besides those of `SolutionHead`:
         objective: theta, the largest link utilisation of `flow` (demand is in units of the capacity of one link), or
             the completion time, theta + hop price * mean hops of the demand.
         bound: proven lower bound on the objective: of this topology (kind `routing`) or of all allowed
             ones (kind `topology`).
         routing_bound: lower bound on the objective on this topology; what `certificate` proves.
-        check: verdict of the independent checker.
-        seed, method: of the run.
         topology: given, or found.
         flow: the routing.
         certificate: lengths of the arcs that prove `routing_bound`.
         diameter, mean_hops: over all ordered pairs of servers; None if some pair without demand is not connected.
-        instance_sha256: of the canonical instance.
-        versions: of topoopt, python and the libraries that matter.
-        notes: what was assumed, for people.
         enumeration: what a bound by enumeration rests on; None for all other bounds.
         link_gbps: rate of one link, Gbit/s; None where the instance gives none.
         robustness: of method `robust`; None for others.
     """
 
-    name: str
-    kind: str
-    status: Status
-    stopped_by: StopReason
-    objective: Objective
-    bound: Bound
     routing_bound: float
-    check: CheckResult
-    seed: int
-    method: str
     topology: Topology
     flow: SourceFlow
     certificate: LengthCertificate
     diameter: int | None
     mean_hops: float | None
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...] = ()
     enumeration: EnumerationProof | None = None
     link_gbps: float | None = None
     robustness: Robustness | None = None
@@ -94,8 +74,3 @@ class NetworkSolution:
     def throughput(self) -> float:
         """lambda = 1 / theta: all demand can be scaled by so much."""
         return 1.0 / self.theta
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / objective."""
-        return max(0.0, (self.objective.value - self.bound.value) / self.objective.value)

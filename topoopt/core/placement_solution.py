@@ -6,14 +6,13 @@ so that the same seed gives the same bytes. The file is complete in itself: repo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.placement import Device, Latency, Server, Throughput
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import Bound, SolutionHead
 
 
 @dataclass(frozen=True)
@@ -82,16 +81,12 @@ class CompactResult:
 
 
 @dataclass(frozen=True, eq=False)
-class PlacementSolution:
+class PlacementSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `placement`.
 
-    Attributes:
-        name: of the instance.
-        status, stopped_by: what is known, and why it stopped.
+    Attributes, besides those of `SolutionHead`:
         objective: `max_load` or `makespan`, ms.
         bound: proven lower bound on the objective of the original graph.
-        check: verdict of the independent checker.
-        seed, method: of the run.
         settings: the objective of the instance.
         servers, devices: of the instance.
         operators: names, in instance order.
@@ -104,19 +99,8 @@ class PlacementSolution:
             allocated.
         link_shares: how the rates are split over physical links; empty where there are none.
         compact: of the compacted graph, None if nothing was compacted.
-        instance_sha256: of the canonical instance.
-        versions: of topoopt, python and the libraries that matter.
-        notes: what was assumed, for people.
     """
 
-    name: str
-    status: Status
-    stopped_by: StopReason
-    objective: Objective
-    bound: Bound
-    check: CheckResult
-    seed: int
-    method: str
     settings: Throughput | Latency
     servers: tuple[Server, ...]
     devices: tuple[Device, ...]
@@ -124,8 +108,6 @@ class PlacementSolution:
     operators: tuple[str, ...]
     device: NDArray[np.int32]
     loads: tuple[DeviceLoad, ...]
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
     stage: NDArray[np.int32] | None = None
     start_ms: NDArray[np.float64] | None = None
     end_ms: NDArray[np.float64] | None = None
@@ -133,12 +115,5 @@ class PlacementSolution:
     rates_gbps: NDArray[np.float64] | None = None
     link_shares: tuple[LinkShare, ...] = ()
     compact: CompactResult | None = None
-    notes: tuple[str, ...] = ()
 
-    kind = "placement"
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / objective, 0 for an objective of 0."""
-        value = self.objective.value
-        return max(0.0, (value - self.bound.value) / value) if value > 0 else 0.0
+    kind: str = field(default="placement", init=False)

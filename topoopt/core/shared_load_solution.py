@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import SolutionHead
 from topoopt.core.strategy import Strategy
 
 
@@ -78,10 +77,10 @@ class LoadStatistics:
 
 
 @dataclass(frozen=True)
-class SharedLoadSolution:
+class SharedLoadSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `shared-load`.
 
-    Attributes:
+    Attributes, besides those of `SolutionHead`:
         objective: mean iteration time on the first fabric at the largest load.
         bound: the same mean of the bounds of the classes.
         fabrics: (name, what it is) in the order of the problem.
@@ -91,14 +90,6 @@ class SharedLoadSolution:
         statistics: for every load every fabric.
     """
 
-    name: str
-    status: Status
-    stopped_by: StopReason
-    objective: Objective
-    bound: Bound
-    check: CheckResult
-    seed: int
-    method: str
     servers: int
     time_model: str
     placement: str
@@ -108,13 +99,5 @@ class SharedLoadSolution:
     plans: tuple[ClassPlan, ...]
     runs: tuple[Together, ...]
     statistics: tuple[LoadStatistics, ...]
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...] = ()
 
-    kind = "shared-load"
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / objective, 0 for an objective of 0."""
-        return (self.objective.value - self.bound.value) / self.objective.value if self.objective.value > 0 else 0.0
+    kind: str = field(default="shared-load", init=False)

@@ -5,14 +5,13 @@ Wall-clock times are kept out, so that the same seed gives the same bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import Fabric, JobClass, JobTable
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import SolutionHead
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,35 +119,20 @@ class FabricRun:
 
 
 @dataclass(frozen=True, eq=False)
-class SharedClusterSolution:
+class SharedClusterSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `shared-cluster`.
 
-    Attributes:
-        name: of the instance.
-        status, stopped_by: what is known, and why it stopped.
+    Attributes, besides those of `SolutionHead`:
         objective: mean over the finished jobs, on the first fabric.
         bound: smallest value any schedule of these jobs can have.
-        check: verdict of the independent checker.
-        seed, method: of the run.
         servers, degree, link_gbps, look_ahead, switching_time_s, checkpoint_s: of the instance.
         contention: of the instance.
         classes: with times and bytes filled in.
         jobs: as they arrived.
         groups: int64[n], group of each server; a shard within a group is always realisable.
         runs: one a fabric, in the order of the instance; fabrics not reached are left out.
-        instance_sha256: of the canonical instance.
-        versions: of topoopt, python and the libraries that matter.
-        notes: for people.
     """
 
-    name: str
-    status: Status
-    stopped_by: StopReason
-    objective: Objective
-    bound: Bound
-    check: CheckResult
-    seed: int
-    method: str
     servers: int
     degree: int
     link_gbps: float
@@ -160,13 +144,5 @@ class SharedClusterSolution:
     jobs: JobTable
     groups: NDArray[np.int64]
     runs: tuple[FabricRun, ...]
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...] = ()
 
-    kind = "shared-cluster"
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / objective, 0 for an objective of 0."""
-        return (self.objective.value - self.bound.value) / self.objective.value if self.objective.value > 0 else 0.0
+    kind: str = field(default="shared-cluster", init=False)

@@ -6,7 +6,9 @@ bytes. Wall-clock times and dates are kept out, so that the same seed gives the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +44,55 @@ class CheckResult:
 
     ok: bool
     violations: tuple[str, ...]
+
+
+UNCHECKED = CheckResult(False, ("not checked yet",))
+"""Before the checker has seen it."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SolutionHead:
+    """What solutions of all kinds have.
+
+    Attributes:
+        name, kind: of the instance.
+        status, stopped_by: what is known, and why it stopped.
+        objective: name, value, unit of what was sought.
+        bound: proven bound on its value.
+        check: verdict of the independent checker.
+        seed, method: of the run.
+        instance_sha256: of the canonical instance.
+        versions: of topoopt, python and the libraries that matter.
+        notes: what was assumed, for people.
+    """
+
+    name: str
+    kind: str
+    status: Status
+    stopped_by: StopReason
+    objective: Objective
+    bound: Bound
+    check: CheckResult
+    seed: int
+    method: str
+    instance_sha256: str
+    versions: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective; 0 for an objective of 0, and where rounding lifts the bound above it."""
+        value = self.objective.value
+        gap = (value - self.bound.value) / value if value > 0 else 0.0
+        return 0.0 if gap < 0 else gap  # not max(), which would make 0 of NaN
+
+    def judged(self, violations: Iterable[object]) -> Self:
+        """The same with the verdict of the checker; one that is rejected is no plan."""
+        messages = tuple(map(str, violations))
+        if messages:
+            rejected = CheckResult(False, messages)
+            return replace(self, check=rejected, status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
+        return replace(self, check=CheckResult(True, ()))
 
 
 @dataclass(frozen=True)
@@ -140,16 +191,12 @@ class OperatorChoice:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(SolutionHead):
     """Result of `topoopt solve` on a co-optimisation instance.
 
-    Attributes:
-        name, kind: of the instance.
-        status, stopped_by: what is known, and why it stopped.
+    Attributes, besides those of `SolutionHead`:
         objective: iteration time, ms.
         bound: proven lower bound over all strategies, topologies and routes.
-        check: verdict of the independent checker.
-        seed, method: of the run.
         cluster: of the instance.
         workload_name, samples: model and global batch.
         plan: what to run.
@@ -161,22 +208,10 @@ class Solution:
         diameter_bound: d n^(1/d) of TotientPerms (NSDI'23, theorem 1), in hops.
         baselines: the same job on other fabrics.
         convergence: progress of the search.
-        instance_sha256: of the canonical instance.
-        versions: of topoopt, python and the libraries that matter.
-        notes: what was assumed, for people.
         certificate: proof of the bound, where its formula needs one.
         prices: of the plan's network and of the fabrics of the baselines; None: not counted.
     """
 
-    name: str
-    kind: str
-    status: Status
-    stopped_by: StopReason
-    objective: Objective
-    bound: Bound
-    check: CheckResult
-    seed: int
-    method: str
     cluster: Cluster
     workload_name: str
     samples: int
@@ -190,13 +225,5 @@ class Solution:
     diameter_bound: float
     baselines: tuple[Baseline, ...]
     convergence: tuple[ConvergencePoint, ...]
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...] = ()
     certificate: StrategyCertificate | None = None
     prices: FabricPrices | None = None
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / objective, 0 for an objective of 0."""
-        return (self.objective.value - self.bound.value) / self.objective.value if self.objective.value > 0 else 0.0

@@ -11,8 +11,8 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution, ParetoPoint
 from topoopt.core.instance import SearchSettings
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import UNCHECKED, Bound, Objective
+from topoopt.core.status import Status
 from topoopt.core.versions import versions
 from topoopt.hierarchical.figures import figures_of, marginal_ns
 from topoopt.hierarchical.proofs import certificate_of, proof_of
@@ -49,12 +49,7 @@ def solve_hierarchical(
         InfeasibleError: nothing satisfies the constraints; they are named.
         LimitError: the limit came before anything was found.
     """
-    search = replace(
-        problem.search,
-        seed=problem.search.seed if seed is None else seed,
-        time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
-        method=problem.search.method if method is None else method,
-    )
+    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
     problems = search_problems(search.method)
     if problems:
         raise InputError(problems)
@@ -67,10 +62,7 @@ def solve_hierarchical(
     if late is not None and len(points) < problem.pareto_points:
         notes = (*solution.notes, f"the front of time and cost ends early: {late.value}")
         solution = replace(solution, notes=notes, stopped_by=late)
-    messages = tuple(str(violation) for violation in check_hierarchical(problem, solution))
-    if messages:
-        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-    return replace(solution, check=CheckResult(True, ()))
+    return solution.judged(check_hierarchical(problem, solution))
 
 
 def _front(plain: BandwidthProgram, problem: HierarchicalProblem, stop: Stop) -> tuple[ParetoPoint, ...]:
@@ -120,7 +112,7 @@ def _assembled(
         stopped_by=choice.stopped_by,
         objective=Objective(problem.objective.value, value, UNITS[problem.objective]),
         bound=Bound(bound, choice.proved_by),
-        check=CheckResult(False, ("not checked yet",)),
+        check=UNCHECKED,
         seed=search.seed,
         method="branch and bound" if discrete else "tangents",
         design=choice.design,

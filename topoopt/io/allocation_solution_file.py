@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.allocation_solution import AllocationSolution, DestinationRate, PriceCertificate, TransferRate
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.io.allocation_solution_schema import AllocationSolutionFile
 from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.faults import Fault
 from topoopt.io.network_solution_file import LIMITS, topology_document, topology_faults, topology_of_file
+from topoopt.io.solution_head import head_document, head_of, provenance_document, provenance_of
 from topoopt.io.solution_text import solution_text
 
 ROWS = ("transfers", "servers", "certificates")
@@ -23,23 +22,9 @@ ROWS = ("transfers", "servers", "certificates")
 
 def allocation_solution_document(solution: AllocationSolution) -> dict[str, Any]:
     """Plain data of a solution; the long tables come last."""
-    objective = solution.objective
     return {
-        "schema_version": 1,
-        "kind": f"{solution.kind}-solution",
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "goal": solution.goal,
-        "surplus": solution.surplus,
-        "objective": {"name": objective.name, "value": float(objective.value), "unit": objective.unit},
-        "bound": {"value": float(solution.bound.value), "proved_by": solution.bound.proved_by},
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "method": solution.method,
-        "instance_sha256": solution.instance_sha256,
-        "versions": dict(solution.versions),
-        "notes": list(solution.notes),
+        **head_document(solution, asked={"goal": solution.goal, "surplus": solution.surplus}),
+        **provenance_document(solution),
         "topology": topology_document(solution.topology),
         "capacity_gbps": solution.capacity_gbps.tolist(),
         "link_gbps": solution.link_gbps.tolist(),
@@ -121,16 +106,10 @@ def read_allocation_solution(path: str | os.PathLike[str]) -> AllocationSolution
     """
     file = read_checked(path, AllocationSolutionFile, _faults, LIMITS)
     return AllocationSolution(
-        name=file.name,
-        status=Status(file.status),
-        stopped_by=StopReason(file.stopped_by),
+        **head_of(file),
+        **provenance_of(file),
         goal=file.goal,
         surplus=file.surplus,
-        objective=Objective(**file.objective.model_dump()),
-        bound=Bound(**file.bound.model_dump()),
-        check=CheckResult(file.check.ok, tuple(file.check.violations)),
-        seed=file.seed,
-        method=file.method,
         topology=topology_of_file(file.topology),
         capacity_gbps=np.array(file.capacity_gbps, dtype=np.float64),
         transfers=tuple(
@@ -157,7 +136,4 @@ def read_allocation_solution(path: str | os.PathLike[str]) -> AllocationSolution
             )
             for proof in file.certificates
         ),
-        instance_sha256=file.instance_sha256,
-        versions=tuple(file.versions.items()),
-        notes=tuple(file.notes),
     )

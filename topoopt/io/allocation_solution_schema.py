@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict
 
 from topoopt.io.allocation_schema import MAX_PATHS, MAX_TRANSFERS
-from topoopt.io.fields import MAX_SERVERS, FileModel, SchemaVersion
+from topoopt.io.fields import MAX_SERVERS, FileModel
 from topoopt.io.network_solution_schema import NetworkTopologyFile
-from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, ObjectiveFile, Server, Text
+from topoopt.io.solution_head import Amount, SolutionHeadFile, Text, TitleFile
+from topoopt.io.solution_schema import Server
 from topoopt.io.topology_families import MAX_ARCS
 
 Index = Annotated[int, Field(ge=0, lt=MAX_ARCS + 2 * MAX_SERVERS)]
@@ -42,21 +43,17 @@ class CertificateFile(FileModel):
     multipliers: Annotated[list[ValueRow], Field(max_length=MAX_TRANSFERS)]
 
 
-class AllocationSolutionFile(FileModel):
-    """Result of `topoopt solve` on an instance of kind `allocation`."""
+class AskedFile(TitleFile):
+    """What the instance asks for."""
 
-    schema_version: SchemaVersion
-    kind: Literal["allocation-solution"]
-    name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
     goal: Literal["max-min", "weighted", "min-guarantee", "completion-time"]
     surplus: Literal["max-min", "sum"]
-    objective: ObjectiveFile
-    bound: BoundFile
-    check: CheckFile
-    seed: int = Field(ge=0)
-    method: Text
+
+
+class AllocationSolutionFile(SolutionHeadFile, AskedFile):
+    """Result of `topoopt solve` on an instance of kind `allocation`."""
+
+    kind: Literal["allocation-solution"]
     instance_sha256: Text
     versions: dict[str, Text]
     notes: list[Text]

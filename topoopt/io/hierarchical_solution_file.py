@@ -17,14 +17,13 @@ from topoopt.core.hierarchy_solution import (
     PathWeight,
 )
 from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.units import MIB
 from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
 from topoopt.io.hierarchical_solution_schema import CertificateFile, HierarchicalSolutionFile
+from topoopt.io.solution_head import head_document, head_of, provenance_document, provenance_of
 from topoopt.io.solution_text import solution_text
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
@@ -40,14 +39,14 @@ def _certificate(one: BandwidthCertificate | None) -> dict[str, Any] | None:
 def hierarchical_solution_document(solution: HierarchicalSolution) -> dict[str, Any]:
     """Plain data of a solution; the long tables come last."""
     plain = asdict(solution)
-    plain["versions"] = dict(solution.versions)
     plain["speedup_over_equal"] = solution.speedup_over_equal
     plain["perf_per_cost_gain"] = solution.perf_per_cost_gain
     plain["pareto"] = [{**asdict(one), "certificate": _certificate(one.certificate)} for one in solution.pareto]
     plain["proofs"] = [{**asdict(one), "certificate": _certificate(one.certificate)} for one in solution.proofs]
-    ordered = {key: plain[key] for key in HierarchicalSolutionFile.model_fields if key in plain}
-    tables = {key: ordered.pop(key) for key in TABLES}
-    return {"schema_version": 1, "kind": f"{solution.kind}-solution", **ordered, **tables}
+    head, provenance = head_document(solution), provenance_document(solution)
+    own = [key for key in HierarchicalSolutionFile.model_fields if not (key in head or key in provenance)]
+    figures = {key: plain[key] for key in own if key not in TABLES}
+    return {**head, **figures, **provenance, **{key: plain[key] for key in TABLES}}
 
 
 def hierarchical_solution_to_json(solution: HierarchicalSolution) -> str:
@@ -112,14 +111,8 @@ def read_hierarchical_solution(path: str | os.PathLike[str]) -> HierarchicalSolu
     """
     file = read_checked(path, HierarchicalSolutionFile, _faults, LIMITS)
     return HierarchicalSolution(
-        name=file.name,
-        status=Status(file.status),
-        stopped_by=StopReason(file.stopped_by),
-        objective=Objective(**file.objective.model_dump()),
-        bound=Bound(**file.bound.model_dump()),
-        check=CheckResult(file.check.ok, tuple(file.check.violations)),
-        seed=file.seed,
-        method=file.method,
+        **head_of(file),
+        **provenance_of(file),
         design=file.design,
         design_name=file.design_name,
         designs=file.designs,
@@ -158,7 +151,4 @@ def read_hierarchical_solution(path: str | os.PathLike[str]) -> HierarchicalSolu
             )
             for one in file.pareto
         ),
-        instance_sha256=file.instance_sha256,
-        versions=tuple(file.versions.items()),
-        notes=tuple(file.notes),
     )

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topoopt.io.fields import FileModel, SchemaVersion
+from topoopt.io.fields import FileModel
 from topoopt.io.hierarchical_schema import MAX_DIMENSIONS, MAX_TASKS
-from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, Number, ObjectiveFile, Text
+from topoopt.io.solution_head import Amount, Number, SolutionHeadFile, Text
 
 Position = Annotated[int, Field(ge=0, lt=MAX_TASKS)]
 Amounts = Annotated[list[Amount], Field(max_length=MAX_DIMENSIONS)]
@@ -81,19 +81,10 @@ class ParetoFile(FileModel):
     certificate: CertificateFile | None
 
 
-class HierarchicalSolutionFile(FileModel):
+class HierarchicalSolutionFile(SolutionHeadFile):
     """Result of `topoopt solve` on an instance of kind `hierarchical-bandwidth`."""
 
-    schema_version: SchemaVersion
     kind: Literal["hierarchical-bandwidth-solution"]
-    name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
-    objective: ObjectiveFile
-    bound: BoundFile
-    check: CheckFile
-    seed: int = Field(ge=0)
-    method: Text
     design: Position
     design_name: Text
     designs: Annotated[int, Field(ge=1, le=MAX_TASKS)]

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.network_solution import NetworkSolution, Robustness
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 from topoopt.core.units import MIB
 from topoopt.io.atomic import write_text_atomically
@@ -26,6 +24,7 @@ from topoopt.io.network_solution_schema import (
     NetworkTopologyFile,
     RobustnessFile,
 )
+from topoopt.io.solution_head import bound_of, head_document, head_of, provenance_document, provenance_of
 from topoopt.io.solution_text import solution_text
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
@@ -36,26 +35,13 @@ MAX_FLOW_CELLS = 1 << 27
 
 def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
     """Plain data of a solution; the long tables come last."""
-    objective = solution.objective
     return {
-        "schema_version": 1,
-        "kind": f"{solution.kind}-solution",
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {"name": objective.name, "value": float(objective.value), "unit": objective.unit},
-        "bound": {"value": float(solution.bound.value), "proved_by": solution.bound.proved_by},
-        "routing_bound": float(solution.routing_bound),
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "method": solution.method,
+        **head_document(solution, bounds={"routing_bound": float(solution.routing_bound)}),
         "diameter": solution.diameter,
         "mean_hops": None if solution.mean_hops is None else float(solution.mean_hops),
         "link_gbps": solution.link_gbps,
         **({} if solution.robustness is None else {"robustness": robustness_document(solution.robustness)}),
-        "instance_sha256": solution.instance_sha256,
-        "versions": dict(solution.versions),
-        "notes": list(solution.notes),
+        **provenance_document(solution),
         "topology": topology_document(solution.topology),
         "lengths": solution.certificate.lengths.tolist(),
         "flow": flow_rows(solution.flow.flow),
@@ -72,7 +58,7 @@ def robustness_document(found: Robustness) -> dict[str, Any]:
 def _robustness(file: RobustnessFile | None) -> Robustness | None:
     if file is None:
         return None
-    return Robustness(**{**file.model_dump(), "bound": Bound(**file.bound.model_dump())})
+    return Robustness(**{**file.model_dump(), "bound": bound_of(file.bound)})
 
 
 def _listed(proof: EnumerationProof | None) -> list[dict[str, Any]] | None:
@@ -220,24 +206,15 @@ def read_network_solution(path: str | os.PathLike[str]) -> NetworkSolution:
     n, m = file.topology.servers, len(file.topology.arcs)
     by_hop = None if file.hop_flow is None else np.array([flow_table(rows, n, m) for rows in file.hop_flow])
     return NetworkSolution(
-        name=file.name,
+        **head_of(file),
+        **provenance_of(file),
         kind=file.kind.removesuffix("-solution"),
-        status=Status(file.status),
-        stopped_by=StopReason(file.stopped_by),
-        objective=Objective(**file.objective.model_dump()),
-        bound=Bound(**file.bound.model_dump()),
         routing_bound=file.routing_bound,
-        check=CheckResult(file.check.ok, tuple(file.check.violations)),
-        seed=file.seed,
-        method=file.method,
         topology=topology_of_file(file.topology),
         flow=SourceFlow(flow_table(file.flow, n, m), by_hop),
         certificate=LengthCertificate(np.array(file.lengths, dtype=np.float64)),
         diameter=file.diameter,
         mean_hops=file.mean_hops,
-        instance_sha256=file.instance_sha256,
-        versions=tuple(file.versions.items()),
-        notes=tuple(file.notes),
         enumeration=_proof(file.enumeration, n, file.topology.degree),
         link_gbps=file.link_gbps,
         robustness=_robustness(file.robustness),

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from topoopt.io.fields import MAX_SERVERS, FileModel, Rate, SchemaVersion
-from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, Number, ObjectiveFile, Text
+from topoopt.io.fields import MAX_SERVERS, FileModel, Rate
+from topoopt.io.solution_head import Amount, BoundFile, Number, ReachedFile, SolutionHeadFile, Text
 from topoopt.io.topology_families import MAX_ARCS
 
 Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
@@ -47,20 +47,16 @@ class RobustnessFile(FileModel):
     nominal_worst_theta: Amount | None
 
 
-class NetworkSolutionFile(FileModel):
+class RoutingBoundFile(ReachedFile):
+    """What is proven on this topology alone."""
+
+    routing_bound: Number
+
+
+class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     """Result of `topoopt solve` on an instance of kind `routing` or `topology`."""
 
-    schema_version: SchemaVersion
     kind: Literal["routing-solution", "topology-solution"]
-    name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
-    objective: ObjectiveFile
-    bound: BoundFile
-    routing_bound: Number
-    check: CheckFile
-    seed: int = Field(ge=0)
-    method: Text
     diameter: int | None = Field(ge=1)
     mean_hops: Number | None
     robustness: RobustnessFile | None = Field(default=None, description="of method robust")

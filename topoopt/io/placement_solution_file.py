@@ -22,14 +22,20 @@ from topoopt.core.placement import (
     Throughput,
 )
 from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, Transfer
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.units import MIB
 from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
 from topoopt.io.placement_solution_schema import PlacementSolutionFile, SolutionDeviceFile
+from topoopt.io.solution_head import (
+    bound_document,
+    bound_of,
+    head_document,
+    head_of,
+    provenance_document,
+    provenance_of,
+)
 from topoopt.io.solution_text import solution_text
 
 LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
@@ -64,32 +70,21 @@ def _list(array: NDArray[Any] | None) -> list[Any] | None:
     return None if array is None else array.tolist()
 
 
-def _bound(bound: Bound | None) -> dict[str, Any] | None:
-    return None if bound is None else {"value": float(bound.value), "proved_by": bound.proved_by}
-
-
 def placement_solution_document(solution: PlacementSolution) -> dict[str, Any]:
     """Plain data of a solution; the long tables come last."""
-    objective, compact = solution.objective, solution.compact
+    compact = solution.compact
     return {
-        "schema_version": 1,
-        "kind": "placement-solution",
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {"name": objective.name, "value": float(objective.value), "unit": objective.unit},
-        "bound": _bound(solution.bound),
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "method": solution.method,
+        **head_document(solution),
         "throughput": _settings(solution.settings, Throughput),
         "latency": _settings(solution.settings, Latency),
         "compact": None
         if compact is None
-        else {"operators": compact.operators, "value_ms": compact.value_ms, "bound": _bound(compact.bound)},
-        "instance_sha256": solution.instance_sha256,
-        "versions": dict(solution.versions),
-        "notes": list(solution.notes),
+        else {
+            "operators": compact.operators,
+            "value_ms": compact.value_ms,
+            "bound": None if compact.bound is None else bound_document(compact.bound),
+        },
+        **provenance_document(solution),
         "classes": list(solution.classes),
         "servers": [
             {
@@ -198,14 +193,8 @@ def read_placement_solution(path: str | os.PathLike[str]) -> PlacementSolution:
     file = read_checked(path, PlacementSolutionFile, _faults, LIMITS)
     compact = file.compact
     known = PlacementSolution(
-        name=file.name,
-        status=Status(file.status),
-        stopped_by=StopReason(file.stopped_by),
-        objective=Objective(**file.objective.model_dump()),
-        bound=Bound(**file.bound.model_dump()),
-        check=CheckResult(file.check.ok, tuple(file.check.violations)),
-        seed=file.seed,
-        method=file.method,
+        **head_of(file),
+        **provenance_of(file),
         settings=_read_settings(file),
         servers=tuple(
             Server(entry.name, tuple(Link(link.name, link.gbps) for link in entry.links), entry.intra_gbps)
@@ -219,9 +208,6 @@ def read_placement_solution(path: str | os.PathLike[str]) -> PlacementSolution:
         operators=tuple(name for name, _ in file.operators),
         device=np.array([device for _, device in file.operators], dtype=np.int32),
         loads=tuple(_load(entry) for entry in file.devices),
-        instance_sha256=file.instance_sha256,
-        versions=tuple(file.versions.items()),
-        notes=tuple(file.notes),
     )
     return replace(
         known,
@@ -234,6 +220,6 @@ def read_placement_solution(path: str | os.PathLike[str]) -> PlacementSolution:
         compact=None
         if compact is None
         else CompactResult(
-            compact.operators, compact.value_ms, None if compact.bound is None else Bound(**compact.bound.model_dump())
+            compact.operators, compact.value_ms, None if compact.bound is None else bound_of(compact.bound)
         ),
     )

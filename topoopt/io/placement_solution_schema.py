@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from topoopt.io.fields import MAX_OPERATORS, MAX_SERVERS, Bytes, FileModel, KindName, Label, Rate, SchemaVersion
+from topoopt.io.fields import MAX_OPERATORS, MAX_SERVERS, Bytes, FileModel, KindName, Label, Rate
 from topoopt.io.placement_schema import (
     MAX_DEVICES,
     MAX_LINKS,
@@ -16,7 +16,7 @@ from topoopt.io.placement_schema import (
     LinkFile,
     ThroughputFile,
 )
-from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, Number, ObjectiveFile, Text
+from topoopt.io.solution_head import Amount, BoundFile, Number, SolutionHeadFile, Text
 
 Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
 DeviceIndex = Annotated[int, Field(ge=0, lt=MAX_SERVERS * MAX_DEVICES)]
@@ -64,19 +64,10 @@ class CompactFile(FileModel):
     bound: BoundFile | None
 
 
-class PlacementSolutionFile(FileModel):
+class PlacementSolutionFile(SolutionHeadFile):
     """Result of `topoopt solve` on an instance of kind `placement`."""
 
-    schema_version: SchemaVersion
     kind: Literal["placement-solution"]
-    name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
-    objective: ObjectiveFile
-    bound: BoundFile
-    check: CheckFile
-    seed: int = Field(ge=0)
-    method: Text
     throughput: ThroughputFile | None = Field(description="settings, one of throughput and latency")
     latency: LatencyFile | None
     compact: CompactFile | None

@@ -11,16 +11,23 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, Strict
 
 from topoopt.core.shared_load_solution import ClassPlan, LoadStatistics, SharedLoadSolution, Together
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.faults import Fault
-from topoopt.io.fields import MAX_OPERATORS, MAX_SERVERS, FileModel, SchemaVersion
+from topoopt.io.fields import MAX_OPERATORS, MAX_SERVERS, FileModel
 from topoopt.io.network_solution_file import LIMITS
 from topoopt.io.shared_load_schema import MAX_CLASSES, MAX_FABRICS, MAX_JOBS
-from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, ObjectiveFile, PlacementRow, Servers, Text
+from topoopt.io.solution_head import (
+    Amount,
+    SolutionHeadFile,
+    Text,
+    head_document,
+    head_of,
+    provenance_document,
+    provenance_of,
+)
+from topoopt.io.solution_schema import PlacementRow, Servers
 from topoopt.io.solution_text import solution_text
 
 ROWS = ("fabrics", "plans", "statistics", "runs")
@@ -68,19 +75,10 @@ class TogetherFile(FileModel):
     times_ms: Annotated[list[Times], Field(max_length=MAX_FABRICS)]
 
 
-class SharedLoadSolutionFile(FileModel):
+class SharedLoadSolutionFile(SolutionHeadFile):
     """Result of `topoopt solve` on an instance of kind `shared-load`."""
 
-    schema_version: SchemaVersion
     kind: Literal["shared-load-solution"]
-    name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
-    objective: ObjectiveFile
-    bound: BoundFile
-    check: CheckFile
-    seed: int = Field(ge=0)
-    method: Text
     servers: int = Field(ge=2, le=MAX_SERVERS)
     time_model: Text
     placement: Text
@@ -97,26 +95,14 @@ class SharedLoadSolutionFile(FileModel):
 
 def shared_load_document(solution: SharedLoadSolution) -> dict[str, Any]:
     """Plain data of a solution; the long tables come last."""
-    objective = solution.objective
     return {
-        "schema_version": 1,
-        "kind": f"{solution.kind}-solution",
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {"name": objective.name, "value": float(objective.value), "unit": objective.unit},
-        "bound": {"value": float(solution.bound.value), "proved_by": solution.bound.proved_by},
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "method": solution.method,
+        **head_document(solution),
         "servers": solution.servers,
         "time_model": solution.time_model,
         "placement": solution.placement,
         "rank_order": solution.rank_order,
         "class_names": list(solution.class_names),
-        "instance_sha256": solution.instance_sha256,
-        "versions": dict(solution.versions),
-        "notes": list(solution.notes),
+        **provenance_document(solution),
         "fabrics": [list(row) for row in solution.fabrics],
         "plans": [
             {
@@ -181,14 +167,8 @@ def read_shared_load_solution(path: str | os.PathLike[str]) -> SharedLoadSolutio
     """
     file = read_checked(path, SharedLoadSolutionFile, _faults, LIMITS)
     return SharedLoadSolution(
-        name=file.name,
-        status=Status(file.status),
-        stopped_by=StopReason(file.stopped_by),
-        objective=Objective(**file.objective.model_dump()),
-        bound=Bound(**file.bound.model_dump()),
-        check=CheckResult(file.check.ok, tuple(file.check.violations)),
-        seed=file.seed,
-        method=file.method,
+        **head_of(file),
+        **provenance_of(file),
         servers=file.servers,
         time_model=file.time_model,
         placement=file.placement,
@@ -218,7 +198,4 @@ def read_shared_load_solution(path: str | os.PathLike[str]) -> SharedLoadSolutio
             for run in file.runs
         ),
         statistics=tuple(LoadStatistics(**row.model_dump()) for row in file.statistics),
-        instance_sha256=file.instance_sha256,
-        versions=tuple(file.versions.items()),
-        notes=tuple(file.notes),
     )

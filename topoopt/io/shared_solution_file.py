@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, JobTable
 from topoopt.core.shared_solution import FabricRun, Metrics, SharedClusterSolution, Stays, Tail
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.units import MIB
 from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.documents import Limits
 from topoopt.io.faults import Fault
 from topoopt.io.shared_solution_schema import MetricsFile, RunFile, SharedClusterSolutionFile, StayRow
+from topoopt.io.solution_head import head_document, head_of, provenance_document, provenance_of
 from topoopt.io.solution_text import solution_text
 
 LIMITS = Limits(json_bytes=1024 * MIB, json_nodes=16_000_000)
@@ -51,21 +50,10 @@ def _metrics_document(metrics: Metrics | None) -> dict[str, Any] | None:
 
 def shared_solution_document(solution: SharedClusterSolution) -> dict[str, Any]:
     """Plain data of a solution; the long tables come last."""
-    objective, jobs = solution.objective, solution.jobs
+    jobs = solution.jobs
     return {
-        "schema_version": 1,
-        "kind": f"{solution.kind}-solution",
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {"name": objective.name, "value": float(objective.value), "unit": objective.unit},
-        "bound": {"value": float(solution.bound.value), "proved_by": solution.bound.proved_by},
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "method": solution.method,
-        "instance_sha256": solution.instance_sha256,
-        "versions": dict(solution.versions),
-        "notes": list(solution.notes),
+        **head_document(solution),
+        **provenance_document(solution),
         "servers": solution.servers,
         "degree": solution.degree,
         "link_gbps": solution.link_gbps,
@@ -203,14 +191,8 @@ def read_shared_solution(path: str | os.PathLike[str]) -> SharedClusterSolution:
         by_run[row[0]].append(row)
     names, arrival, index, iterations, times = zip(*file.jobs, strict=True)
     return SharedClusterSolution(
-        name=file.name,
-        status=Status(file.status),
-        stopped_by=StopReason(file.stopped_by),
-        objective=Objective(**file.objective.model_dump()),
-        bound=Bound(**file.bound.model_dump()),
-        check=CheckResult(file.check.ok, tuple(file.check.violations)),
-        seed=file.seed,
-        method=file.method,
+        **head_of(file),
+        **provenance_of(file),
         servers=file.servers,
         degree=file.degree,
         link_gbps=file.link_gbps,
@@ -237,7 +219,4 @@ def read_shared_solution(path: str | os.PathLike[str]) -> SharedClusterSolution:
         ),
         groups=np.array(file.groups, dtype=np.int64),
         runs=tuple(_run(one, rows, len(file.jobs)) for one, rows in zip(file.runs, by_run, strict=True)),
-        instance_sha256=file.instance_sha256,
-        versions=tuple(file.versions.items()),
-        notes=tuple(file.notes),
     )

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from topoopt.io.fields import MAX_SERVERS, FileModel, SchemaVersion
+from topoopt.io.fields import MAX_SERVERS, FileModel
 from topoopt.io.shared_schema import MAX_CLASSES, MAX_FABRICS, MAX_ITERATIONS, MAX_JOBS
-from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, ObjectiveFile, Text
+from topoopt.io.solution_head import Amount, SolutionHeadFile, Text
 
 JobIndex = Annotated[int, Field(ge=0, lt=MAX_JOBS)]
 ClassIndex = Annotated[int, Field(ge=0, lt=MAX_CLASSES)]
@@ -93,19 +93,10 @@ class RunFile(FileModel):
     metrics: MetricsFile | None
 
 
-class SharedClusterSolutionFile(FileModel):
+class SharedClusterSolutionFile(SolutionHeadFile):
     """Result of `topoopt solve` on an instance of kind `shared-cluster`."""
 
-    schema_version: SchemaVersion
     kind: Literal["shared-cluster-solution"]
-    name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
-    objective: ObjectiveFile
-    bound: BoundFile
-    check: CheckFile
-    seed: int = Field(ge=0)
-    method: Text
     instance_sha256: Text
     versions: dict[str, Text]
     notes: list[Text]

@@ -14,19 +14,16 @@ from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.solution import (
     Baseline,
-    Bound,
     Breakdown,
-    CheckResult,
     ConvergencePoint,
     Evaluation,
-    Objective,
     OperatorChoice,
     Solution,
     Span,
 )
-from topoopt.core.status import Status, StopReason
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
+from topoopt.io.solution_head import head_of, provenance_of
 from topoopt.io.solution_schema import (
     CaseFile,
     CutFile,
@@ -125,15 +122,9 @@ def _certificate(file: list[CutFile | CaseFile]) -> StrategyCertificate:
 def build_solution(file: SolutionFile) -> Solution:
     """The solution a file states; the file has passed `solution_faults`."""
     return Solution(
-        name=file.name,
+        **head_of(file),
+        **provenance_of(file),
         kind=file.kind.removesuffix("-solution"),
-        status=Status(file.status),
-        stopped_by=StopReason(file.stopped_by),
-        objective=Objective(**file.objective.model_dump()),
-        bound=Bound(**file.bound.model_dump()),
-        check=CheckResult(file.check.ok, tuple(file.check.violations)),
-        seed=file.seed,
-        method=file.method,
         cluster=_cluster(file.cluster),
         workload_name=file.workload_name,
         samples=file.samples,
@@ -153,8 +144,5 @@ def build_solution(file: SolutionFile) -> Solution:
         if file.prices is None
         else FabricPrices(file.prices.book, file.prices.book_sha256, tuple(file.prices.usd.items())),
         convergence=tuple(ConvergencePoint(*row) for row in file.convergence),
-        instance_sha256=file.instance_sha256,
-        versions=tuple(file.versions.items()),
-        notes=tuple(file.notes),
         certificate=None if file.certificate is None else _certificate(file.certificate),
     )

@@ -13,6 +13,7 @@ from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.solution import Evaluation, OperatorChoice, Solution, Span
 from topoopt.core.strategy import StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
+from topoopt.io.solution_head import head_document, provenance_document
 
 Entry = dict[str, Any]
 
@@ -143,20 +144,7 @@ def _certificate(certificate: StrategyCertificate) -> list[Entry]:
 def solution_document(solution: Solution) -> Entry:
     """Plain data of a solution; the long tables come last."""
     return {
-        "schema_version": 1,
-        "kind": f"{solution.kind}-solution",
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {
-            "name": solution.objective.name,
-            "value": float(solution.objective.value),
-            "unit": solution.objective.unit,
-        },
-        "bound": {"value": float(solution.bound.value), "proved_by": solution.bound.proved_by},
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "method": solution.method,
+        **head_document(solution),
         "cluster": _cluster(solution.cluster),
         "workload_name": solution.workload_name,
         "samples": solution.samples,
@@ -164,9 +152,7 @@ def solution_document(solution: Solution) -> Entry:
         "diameter": solution.diameter,
         "mean_hops": float(solution.mean_hops),
         "diameter_bound": float(solution.diameter_bound),
-        "instance_sha256": solution.instance_sha256,
-        "versions": dict(solution.versions),
-        "notes": list(solution.notes),
+        **provenance_document(solution),
         "baselines": [
             {
                 "fabric": baseline.fabric,

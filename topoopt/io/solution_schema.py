@@ -7,16 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict
 
 from topoopt.io.co_optimisation_schema import ClusterFields
-from topoopt.io.fields import MAX_OPERATORS, MAX_SERVERS, PRINTABLE, FileModel, SchemaVersion
+from topoopt.io.fields import MAX_OPERATORS, MAX_SERVERS, FileModel, Seed
+from topoopt.io.solution_head import Amount, Number, SolutionHeadFile, Text
 
 KIND = "co-optimisation-solution"
 MAX_NODES = 2 * MAX_SERVERS
 """Servers and switches of a fabric; link tables take the square of it."""
 
-Number = Annotated[float, Field(ge=-1e30, le=1e30)]
-Amount = Annotated[float, Field(ge=0, le=1e30)]
 Share = Annotated[float, Field(ge=0, le=1 + 1e-9)]
-Text = Annotated[str, Field(max_length=20_000, pattern=PRINTABLE)]
 Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
 Node = Annotated[int, Field(ge=0, lt=MAX_NODES)]
 Servers = Annotated[list[Server], Field(max_length=MAX_SERVERS)]
@@ -34,28 +32,6 @@ SpanRow = Annotated[
 ]  # lane, kind, label, start ms, end ms
 PriceRow = Annotated[tuple[list[Number], list[Number]], Strict(False)]  # of the splits of a producer, of a consumer
 ConvergenceRow = Annotated[tuple[Annotated[int, Field(ge=0)], Text, Number], Strict(False)]  # proposals, phase, best ms
-
-
-class ObjectiveFile(FileModel):
-    """What was minimised."""
-
-    name: Text
-    value: Number
-    unit: Text
-
-
-class BoundFile(FileModel):
-    """Proven lower bound."""
-
-    value: Number
-    proved_by: Text
-
-
-class CheckFile(FileModel):
-    """Verdict of the checker."""
-
-    ok: bool
-    violations: Annotated[list[Text], Field(max_length=100_000)]
 
 
 class SolutionCluster(ClusterFields):
@@ -183,19 +159,11 @@ class PricesFile(FileModel):
     usd: Annotated[dict[Text, Amount], Field(max_length=100)]
 
 
-class SolutionFile(FileModel):
+class SolutionFile(SolutionHeadFile):
     """Result of a co-optimisation."""
 
-    schema_version: SchemaVersion
     kind: Literal["co-optimisation-solution"]
-    name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
-    objective: ObjectiveFile
-    bound: BoundFile
-    check: CheckFile
-    seed: int = Field(ge=0, le=2**63 - 1)
-    method: Text
+    seed: Seed
     cluster: SolutionCluster
     workload_name: Text
     samples: int = Field(ge=1, le=2**40)

@@ -13,8 +13,8 @@ from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.instance import SearchSettings
 from topoopt.core.network_problem import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import UNCHECKED, Objective
+from topoopt.core.status import Status
 from topoopt.core.topology import Topology
 from topoopt.core.versions import versions
 from topoopt.networks.check import check_network
@@ -60,12 +60,7 @@ def solve_network(
         LimitError: the limit came before anything was found.
         KeyboardInterrupt: an interrupt did.
     """
-    search = replace(
-        problem.search,
-        seed=problem.search.seed if seed is None else seed,
-        time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
-        method=problem.search.method if method is None else method,
-    )
+    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
     problems = search_problems(problem, search.method)
     if problems:
         raise InputError(problems)
@@ -107,7 +102,7 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         objective=objective,
         bound=bound,
         routing_bound=_capped(outcome.routing_bound, value),
-        check=CheckResult(False, ("not checked yet",)),
+        check=UNCHECKED,
         seed=search.seed,
         method=outcome.method,
         topology=topology,
@@ -122,10 +117,7 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         link_gbps=problem.link_gbps,
         robustness=outcome.robustness,
     )
-    messages = tuple(f"{violation.code}: {violation.message}" for violation in check_network(problem, solution))
-    if messages:
-        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-    return replace(solution, check=CheckResult(True, ()))
+    return solution.judged(check_network(problem, solution))
 
 
 def _objective(problem: NetworkProblem, topology: Topology, flow: NDArray[np.float64]) -> Objective:

@@ -9,8 +9,8 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.instance import SearchSettings
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import UNCHECKED, Objective
+from topoopt.core.status import Status
 from topoopt.core.versions import versions
 from topoopt.placements.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
 from topoopt.simulate.stage_loads import compute_loads, device_loads, max_load_ms
@@ -56,13 +56,7 @@ def solve_placement(
         InfeasibleError: nothing satisfies the constraints.
         LimitError: the limit came before anything was found.
     """
-    search = replace(
-        problem.search,
-        seed=problem.search.seed if seed is None else seed,
-        time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
-        method=problem.search.method if method is None else method,
-        budget=problem.search.budget if budget is None else budget,
-    )
+    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method, budget=budget)
     problems = search_problems(problem, search.method)
     if problems:
         raise InputError(problems)
@@ -91,7 +85,7 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: Searc
         stopped_by=outcome.stopped_by,
         objective=objective,
         bound=bound,
-        check=CheckResult(False, ("not checked yet",)),
+        check=UNCHECKED,
         seed=search.seed,
         method=outcome.method,
         settings=settings,
@@ -112,7 +106,4 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: Searc
         versions=versions(),
         notes=(*problem.notes, *outcome.notes),
     )
-    messages = tuple(f"{violation.code}: {violation.message}" for violation in check_placement(problem, solution))
-    if messages:
-        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-    return replace(solution, check=CheckResult(True, ()))
+    return solution.judged(check_placement(problem, solution))

@@ -19,7 +19,7 @@ from topoopt.core.shared_cluster import (
 )
 from topoopt.core.shared_plan import class_of_plan
 from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
-from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.shared.fabric_run import SPREAD, Progress, rated, run_fabric
@@ -64,12 +64,7 @@ def solve_shared_cluster(
         InputError: unknown method, or iteration times in which the bytes cannot be sent.
         LimitError: the limit came before any job had ended on the first fabric.
     """
-    search = replace(
-        problem.search,
-        seed=problem.search.seed if seed is None else seed,
-        time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
-        method=problem.search.method if method is None else method,
-    )
+    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
     problems = search_problems(problem, search.method)
     if problems:
         raise InputError(problems)
@@ -90,10 +85,7 @@ def solve_shared_cluster(
         chosen = replace(problem, search=replace(search, method=name), classes=classes)
         solution = _assemble(chosen, jobs, runs, stopped_by or StopReason.CONVERGED, (*problem.notes, *notes))
         (progress or _quiet)("checking")
-        messages = tuple(str(violation) for violation in check_shared_cluster(problem, solution))
-    if messages:
-        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-    return replace(solution, check=CheckResult(True, ()))
+        return solution.judged(check_shared_cluster(problem, solution))
 
 
 def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass, ...], tuple[str, ...]]:
@@ -188,7 +180,7 @@ def _assemble(
         stopped_by=stopped_by,
         objective=objective,
         bound=bound,
-        check=CheckResult(False, ("not checked yet",)),
+        check=UNCHECKED,
         seed=problem.search.seed,
         method=problem.search.method,
         servers=problem.servers,

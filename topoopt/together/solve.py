@@ -11,7 +11,7 @@ from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.instance import FabricChoice, SearchSettings
 from topoopt.core.shared_load import SHARDS, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan, SharedLoadSolution, Together
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.solution import UNCHECKED, Bound, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.simulate.fabrics import FABRICS
@@ -64,12 +64,7 @@ def solve_shared_load(
         LimitError: the time limit came before the first draw was simulated.
         KeyboardInterrupt: so did Ctrl-C.
     """
-    search = replace(
-        problem.search,
-        seed=problem.search.seed if seed is None else seed,
-        time_limit_s=problem.search.time_limit_s if time_limit_s is None else time_limit_s,
-        method=problem.search.method if method is None else method,
-    )
+    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
     problems = search_problems(problem, search)
     if problems:
         raise InputError(problems)
@@ -196,7 +191,7 @@ def _assemble(
         stopped_by=reason or StopReason.BUDGET,
         objective=Objective("mean_iteration_time", value, "ms"),
         bound=bound,
-        check=CheckResult(False, ("not checked yet",)),
+        check=UNCHECKED,
         seed=problem.search.seed,
         method=problem.search.method,
         servers=problem.cluster.servers,
@@ -212,7 +207,4 @@ def _assemble(
         versions=versions(),
         notes=problem.notes,
     )
-    messages = (*rejected, *(f"{each.code}: {each.message}" for each in check_shared_load(problem, solution)))
-    if messages:
-        return replace(solution, check=CheckResult(False, messages), status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-    return replace(solution, check=CheckResult(True, ()))
+    return solution.judged((*rejected, *check_shared_load(problem, solution)))
