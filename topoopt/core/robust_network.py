@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.instance import SearchSettings
 from topoopt.core.network_problem import LengthCertificate, SourceFlow
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
 
 
@@ -123,53 +122,33 @@ class StepTopologies:
     sequences: tuple[Sequenced, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class RobustSolution:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RobustSolution(SolutionHead):
     """One topology with its routing.
 
-    Attributes:
-        name: of the instance.
+    Attributes, besides those of `SolutionHead`:
+        objective: largest theta of all matrices.
+        bound: for every topology where it was to be found, else as `routing_bound`.
         mode: of the routing.
         topology: given, or found.
         routing: common or adapted.
         theta: of each matrix.
-        routing_bound: proven for this topology and mode; bound: for every topology where it was to be found.
+        routing_bound: proven for this topology and mode.
         steps: comparison with links set anew for every matrix; None if not asked for.
-        status, stopped_by, check: what is known, why it stopped, the verdict of the checker.
-        step_ms, seed, instance_sha256, versions, notes: as in the instance and the run.
+        step_ms: as in the instance.
     """
 
-    name: str
+    kind: str = field(default="robust-network", init=False)
+    method: str = "auto"
     mode: RobustMode
     topology: Topology
     routing: CommonRouting | AdaptedRouting
     theta: tuple[float, ...]
     routing_bound: float
-    bound: Bound
     steps: StepTopologies | None
-    status: Status
-    stopped_by: StopReason
-    check: CheckResult
     step_ms: float | None
-    seed: int
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...] = ()
-
-    kind = "robust-network"
-    method = "auto"
-
-    @property
-    def objective(self) -> Objective:
-        """Least worst theta."""
-        return Objective("worst-theta", self.worst, "")
 
     @property
     def worst(self) -> float:
         """Largest theta."""
         return max(self.theta)
-
-    @property
-    def gap(self) -> float:
-        """(worst - bound) / worst."""
-        return (self.worst - self.bound.value) / self.worst if self.worst > 0 else 0.0

@@ -18,8 +18,6 @@ from topoopt.core.robust_network import (
     Sequenced,
     StepTopologies,
 )
-from topoopt.core.solution import Bound, CheckResult
-from topoopt.core.status import Status, StopReason
 from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
 from topoopt.io.faults import Fault
@@ -34,6 +32,7 @@ from topoopt.io.network_solution_file import (
     topology_of_file,
 )
 from topoopt.io.robust_solution_schema import AdaptedFile, CommonFile, RobustSolutionFile, StepsFile
+from topoopt.io.solution_head import head_document, head_of, provenance_document, provenance_of
 from topoopt.io.solution_text import solution_text
 
 
@@ -53,23 +52,12 @@ def robust_solution_document(solution: RobustSolution) -> dict[str, Any]:
             "lengths": [proof.lengths.tolist() for proof in routing.certificates],
         }
     return {
-        "schema_version": 1,
-        "kind": f"{solution.kind}-solution",
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": asdict(solution.objective),
-        "bound": {"value": float(solution.bound.value), "proved_by": solution.bound.proved_by},
-        "routing_bound": float(solution.routing_bound),
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
+        **head_document(solution, bounds={"routing_bound": float(solution.routing_bound)}),
         "routing": solution.mode.value,
         "theta": list(solution.theta),
         "step_ms": solution.step_ms,
         "new_links_every_step": None if solution.steps is None else asdict(solution.steps),
-        "instance_sha256": solution.instance_sha256,
-        "versions": dict(solution.versions),
-        "notes": list(solution.notes),
+        **provenance_document(solution),
         "topology": topology_document(solution.topology),
         "common": common,
         "adapted": adapted,
@@ -169,20 +157,13 @@ def read_robust_solution(path: str | os.PathLike[str]) -> RobustSolution:
     else:
         raise AssertionError("a file without routing was not refused")
     return RobustSolution(
-        name=file.name,
+        **head_of(file),
+        **provenance_of(file),
         mode=RobustMode(file.routing),
         topology=topology_of_file(file.topology),
         routing=routing,
         theta=tuple(file.theta),
         routing_bound=file.routing_bound,
-        bound=Bound(**file.bound.model_dump()),
         steps=_steps(file.new_links_every_step),
-        status=Status(file.status),
-        stopped_by=StopReason(file.stopped_by),
-        check=CheckResult(file.check.ok, tuple(file.check.violations)),
         step_ms=file.step_ms,
-        seed=file.seed,
-        instance_sha256=file.instance_sha256,
-        versions=tuple(file.versions.items()),
-        notes=tuple(file.notes),
     )

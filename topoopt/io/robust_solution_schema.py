@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from topoopt.io.fields import FileModel, SchemaVersion
-from topoopt.io.network_solution_schema import FlowRow, NetworkTopologyFile, Server
+from topoopt.io.fields import FileModel
+from topoopt.io.network_solution_schema import FlowRow, NetworkTopologyFile, RoutingBoundFile, Server
 from topoopt.io.robust_schema import MAX_STEPS
-from topoopt.io.solution_schema import Amount, BoundFile, CheckFile, ObjectiveFile, Text
+from topoopt.io.solution_head import Amount, SolutionHeadFile, Text
 from topoopt.io.topology_families import MAX_ARCS
 
 Thetas = Annotated[list[Amount], Field(min_length=1, max_length=MAX_STEPS)]
@@ -56,19 +56,10 @@ class StepsFile(FileModel):
     sequences: Annotated[list[SequencedFile], Field(max_length=1000)]
 
 
-class RobustSolutionFile(FileModel):
+class RobustSolutionFile(SolutionHeadFile, RoutingBoundFile):
     """Result of `topoopt solve` or `topoopt robust` on a file of kind `robust-network`."""
 
-    schema_version: SchemaVersion
     kind: Literal["robust-network-solution"]
-    name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
-    objective: ObjectiveFile
-    bound: BoundFile
-    routing_bound: Amount
-    check: CheckFile
-    seed: int = Field(ge=0)
     routing: Literal["common", "adapted"]
     theta: Thetas
     step_ms: Amount | None

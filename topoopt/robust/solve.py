@@ -20,7 +20,7 @@ from topoopt.core.robust_network import (
     RobustSolution,
     StepTopologies,
 )
-from topoopt.core.solution import Bound, CheckResult
+from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 from topoopt.core.versions import versions
@@ -152,6 +152,7 @@ def _assembled(
     status = Status.UNKNOWN if violations else Status.OPTIMAL if optimal else Status.FEASIBLE
     return RobustSolution(
         name=problem.name,
+        objective=Objective("worst-theta", worst, ""),
         mode=problem.routing,
         topology=topology,
         routing=routing,
