@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, JobTable
-from topoopt.core.shared_solution import FabricRun, Metrics, SharedClusterSolution, Stays, Tail
+from topoopt.core.shared_solution import Decisions, FabricRun, Metrics, SharedClusterSolution, Stays, Tail
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.units import MIB
@@ -98,6 +98,7 @@ def shared_solution_document(solution: SharedClusterSolution) -> dict[str, Any]:
                 "whole": run.whole,
                 "unfinished": np.flatnonzero(~run.finished).tolist(),
                 "metrics": _metrics_document(run.metrics),
+                **({} if run.decisions is None else {"decisions": asdict(run.decisions)}),
             }
             for run in solution.runs
         ],
@@ -185,9 +186,16 @@ def _run(file: RunFile, stays: list[StayRow], jobs: int) -> FabricRun:
     finished[file.unfinished] = False
     fields = file.fabric.model_dump()
     fabric = Fabric(**{**fields, "kind": FabricKind(file.fabric.kind)})
-    figures = _metrics(file.metrics)
     return FabricRun(
-        fabric, file.queue, file.defragment, file.simulated_s, file.whole, finished, _stays(stays), figures
+        fabric,
+        file.queue,
+        file.defragment,
+        file.simulated_s,
+        file.whole,
+        finished,
+        _stays(stays),
+        _metrics(file.metrics),
+        None if file.decisions is None else Decisions(**file.decisions.model_dump()),
     )
 
 
