@@ -90,14 +90,17 @@ def test_more_jobs_than_are_placed_at_once() -> None:
 
 
 def test_a_search_cut_short_is_counted() -> None:
-    """Without time the heuristics answer: a job waits, and the answer is not called proven."""
-    layer, stop = staggered_layer(8, 2, 4, 0.0), Stop()
-    stop.interrupted.set()
-    placer = ExactPlacer(layer, CLASSES, 0, stop)
-    placer.together(np.ones(8, dtype=bool), [1], [2])
-    assert (placer.proven, placer.unproven) == (1, 0)  # the bound by counting needs no search
-    free = np.array([1, 1, 0, 0, 1, 1, 0, 0], dtype=bool)  # pairs 0-1 and 4-5 share no switch
-    assert placer.together(free, [2, 1], [3, 2])[0] is None
+    """Pairs on 0, 1, 2 and 6: only 0-2 and 1-6 (or 1-2 and 0-6) leave each other room, as 2 and 6 share no switch."""
+    layer, free, stopped = staggered_layer(8, 2, 4, 0.0), np.zeros(8, dtype=bool), Stop()
+    free[[0, 1, 2, 6]] = True
+    whole = ExactPlacer(layer, CLASSES, 0, Stop())
+    found = whole.together(free, [1, 1], [2, 2])
+    assert sorted(server for pair in found if pair is not None for server in pair.tolist()) == [0, 1, 2, 6]
+    assert (whole.proven, whole.unproven) == (1, 0)
+    stopped.interrupted.set()
+    short = ExactPlacer(layer, CLASSES, 0, stopped)
+    assert sum(pair is not None for pair in short.together(free, [1, 1], [2, 2])) >= 1  # what the heuristics find
+    assert (short.proven, short.unproven) == (0, 1)
 
 
 def test_too_large_a_cluster_is_refused() -> None:
