@@ -1,9 +1,9 @@
 """Starting waiting jobs together: servers of several jobs are chosen at once, so that none is in another's way.
 
 What may start is the queue's to say. First come, first served: the longest beginning of the queue that can be placed
-together. Backfilling: of the jobs looked at, those that use the most servers; of as many servers, more and earlier
-jobs. With a reservation: the longest beginning; then of the others that end before the first one's turn those that use
-the most servers, then those that leave the servers alone that are set aside for it.
+together. Backfilling: of the jobs looked at, those that use the most servers; of alike jobs the earlier ones. With a
+reservation: the longest beginning; then of the others that end before the first one's turn those that use the most
+servers, then those that leave the servers alone that are set aside for it.
 
 At most `JointPlacer.window` jobs are placed at once, the first ones of the queue; once all of these have started, it is
 the turn of the next.
@@ -94,9 +94,7 @@ def _start_most(cluster: Cluster, placer: JointPlacer, jobs: Sequence[int], free
     fit = [job for job in jobs if cluster.size[job] <= room]
     if not fit:
         return 0
-    # A server outweighs all that the number and the order of the jobs are worth.
-    ranks = range(len(fit), 0, -1)
-    worth = [cluster.size[job] * (sum(ranks) + 1) + rank for job, rank in zip(fit, ranks, strict=True)]
+    worth = [cluster.size[job] for job in fit]
     placed = placer.together(free.copy(), [cluster.kind[job] for job in fit], worth)
     started = [(job, servers) for job, servers in zip(fit, placed, strict=True) if servers is not None]
     for job, servers in started:
