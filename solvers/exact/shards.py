@@ -48,12 +48,14 @@ class ShardLimits:
         seed: of the searches and of the solver.
         most_columns: variables of a program up to which it is solved; larger ones are left to the heuristic (BUDGET).
         stop: a deadline and an interrupt shared with others.
+        most_nodes: of the branch and bound; None: no limit. It makes no result depend on the speed of the machine.
     """
 
     time_s: float | None = 60.0
     seed: int = 0
     most_columns: int = 50_000
     stop: Stop = field(default_factory=Stop)
+    most_nodes: int | None = None
 
     def solver_s(self) -> float | None:
         """Seconds the solver has."""
@@ -144,9 +146,10 @@ def counting_bound(
 def solve_program(program: LpArrays, limits: ShardLimits, start: NDArray[np.float64] | None = None) -> LpResult:
     """HiGHS, in a process that can be stopped when the program is large."""
     allowed = SolverLimits(time_s=limits.solver_s(), seed=limits.seed % 2**31)
+    options = OPTIONS if limits.most_nodes is None else OPTIONS | {"mip_max_nodes": limits.most_nodes}
     if program.columns < GUARDED:
-        return solver_named("highs")(program, allowed, OPTIONS, start)
-    return solve_guarded("highs", program, allowed, OPTIONS, start, stop=limits.stop)
+        return solver_named("highs")(program, allowed, options, start)
+    return solve_guarded("highs", program, allowed, options, start, stop=limits.stop)
 
 
 def start_of(

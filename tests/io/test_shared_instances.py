@@ -176,6 +176,17 @@ A = {"name": "a", "servers": 4, "iteration_ms": 10.0, "iterations": 5}
             {"fabrics": [{"kind": "partitioned", "placement": "spread"}], "scheduling": {"defragment": True}},
             "not moved where the placement is spread",
         ),
+        (
+            {"fabrics": [{"kind": "partitioned", "placement": "exact"}], "scheduling": {"defragment": True}},
+            "not moved where the placement is exact",
+        ),
+        (
+            {
+                "cluster": {"servers": 65, "degree": 4, "link_gbps": 100.0},
+                "fabrics": [{"kind": "partitioned", "placement": "exact"}],
+            },
+            r"up to 64 servers, this one has 65.*allowed: spread",
+        ),
         ({"fabrics": [{"kind": "fat-tree", "oversubscription": 0.5}]}, "out of range"),
     ],
 )

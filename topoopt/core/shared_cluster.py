@@ -27,6 +27,13 @@ ROUNDING = 1e-9
 """Part of a time that is none."""
 
 
+ACROSS_GROUPS = ("spread", "exact")
+"""Placements of partitions that know no groups; running jobs are not moved there."""
+
+MOST_EXACT_SERVERS = 64
+"""Of a cluster whose placement is exact."""
+
+
 class FabricKind(StrEnum):
     """What joins the servers."""
 
@@ -69,8 +76,9 @@ class Fabric:
         oversubscribed_at: `rack` or `aggregation`, the layer whose uplinks are thinned.
         paths: `even`: flows spread over all equal-cost paths; `hashed`: a flow takes one of them (ECMP).
         placement: of partitions `best-fit` or `first-fit` over the groups of servers that share a switch in every
-            plane, or `spread` over all servers that share one in as many planes as the job has interfaces; of shared
-            fabrics `random` or `packed` (lowest numbers first).
+            plane, or `spread` over all servers that share one in as many planes as the job has interfaces, or `exact`:
+            the same for all jobs that may start, together; of shared fabrics `random` or `packed` (lowest numbers
+            first).
     """
 
     name: str

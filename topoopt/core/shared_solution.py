@@ -94,6 +94,14 @@ class Metrics:
     dark_s: float
 
 
+@dataclass(frozen=True)
+class Decisions:
+    """Questions which jobs get which servers: with an answer proven to be the best, and with one that is not."""
+
+    proven: int
+    unproven: int
+
+
 @dataclass(frozen=True, eq=False)
 class FabricRun:
     """The jobs on one fabric.
@@ -106,6 +114,7 @@ class FabricRun:
         finished: bool[J].
         stays: of the jobs that started.
         metrics: None when no job ended.
+        decisions: of a run whose placement is exact; None: any other.
     """
 
     fabric: Fabric
@@ -116,6 +125,7 @@ class FabricRun:
     finished: NDArray[np.bool_]
     stays: Stays
     metrics: Metrics | None
+    decisions: Decisions | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from topoopt.core.shared_cluster import Fabric, FabricKind
+from topoopt.core.shared_cluster import ACROSS_GROUPS, MOST_EXACT_SERVERS, Fabric, FabricKind
 from topoopt.io.faults import Fault
 from topoopt.io.findings import Findings
 from topoopt.io.shared_schema import FabricFile, SharedClusterFile
@@ -15,7 +15,7 @@ DEFAULT = (
     FabricFile(kind="fat-tree", name="oversubscribed-fat-tree", oversubscription=2.0),
     FabricFile(kind="ideal-switch"),
 )
-PARTITION_PLACEMENTS = ("best-fit", "first-fit", "spread")
+PARTITION_PLACEMENTS = ("best-fit", "first-fit", *ACROSS_GROUPS)
 SHARED_PLACEMENTS = ("random", "packed")
 
 
@@ -41,8 +41,11 @@ def fabrics_of(file: SharedClusterFile, findings: Findings) -> tuple[Fabric, ...
         if one.placement is not None and one.placement not in allowed:
             text = f"no placement for {one.kind}"
             findings.add([Fault((*where, "placement"), text, one.placement, " or ".join(allowed))])
-        if one.placement == "spread" and file.scheduling.defragment:
-            text = "running jobs are not moved where the placement is spread"
+        if one.placement == "exact" and file.cluster.servers > MOST_EXACT_SERVERS:
+            text = f"exact is for clusters of up to {MOST_EXACT_SERVERS} servers, this one has {file.cluster.servers}"
+            findings.add([Fault((*where, "placement"), text, one.placement, "spread, or fewer cluster.servers")])
+        if one.placement in ACROSS_GROUPS and file.scheduling.defragment:
+            text = f"running jobs are not moved where the placement is {one.placement}"
             findings.add([Fault((*where, "placement"), text, one.placement, "best-fit, or no scheduling.defragment")])
         ratio = one.oversubscription or 1.0
         equal_cost = kind is FabricKind.FAT_TREE and ratio == 1.0

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from topoopt.core.instance import SearchSettings
 from topoopt.core.optical_layer import OpticalLayer, block_layer, staggered_layer
 from topoopt.core.shared_cluster import (
+    ACROSS_GROUPS,
     Contention,
     DrawnJobs,
     Fabric,
@@ -99,7 +100,7 @@ def _classes(
         if made.servers > n:
             findings.add([Fault((*where, "servers"), "a job larger than the cluster", str(made.servers), f"1 to {n}")])
             made = replace(made, servers=n)
-        largest = min((_largest_shard(layer, made, placement == "spread") for placement in placements), default=n)
+        largest = min((_largest_shard(layer, made, placement in ACROSS_GROUPS) for placement in placements), default=n)
         if made.servers > largest:
             text = "no shard this large can be cut: its servers would not share an optical switch in enough planes"
             allowed = f"1 to {largest}, or more optical.switch_ports"

@@ -77,10 +77,11 @@ class FabricFile(FileModel):
     paths: Literal["even", "hashed"] | None = Field(
         default=None, description="flows spread over all equal-cost paths, or take one each; default: even"
     )
-    placement: Literal["best-fit", "first-fit", "spread", "random", "packed"] | None = Field(
+    placement: Literal["best-fit", "first-fit", "spread", "exact", "random", "packed"] | None = Field(
         default=None,
         description="servers of a job: of partitions best-fit (default) or first-fit over groups that share a switch "
-        "in every plane, or spread: as many planes as the job has interfaces; else random (default) or packed",
+        "in every plane, or spread: as many planes as the job has interfaces, or exact: so for all "
+        "jobs that may start, together, up to 64 servers; else random (default) or packed",
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, JobTable
-from topoopt.core.shared_solution import FabricRun, Metrics, SharedClusterSolution, Stays, Tail
+from topoopt.core.shared_solution import Decisions, FabricRun, Metrics, SharedClusterSolution, Stays, Tail
 from topoopt.core.units import MIB
 from topoopt.io.atomic import write_text_atomically
 from topoopt.io.checked_file import read_checked
@@ -86,6 +86,7 @@ def shared_solution_document(solution: SharedClusterSolution) -> dict[str, Any]:
                 "whole": run.whole,
                 "unfinished": np.flatnonzero(~run.finished).tolist(),
                 "metrics": _metrics_document(run.metrics),
+                **({} if run.decisions is None else {"decisions": asdict(run.decisions)}),
             }
             for run in solution.runs
         ],
@@ -173,9 +174,16 @@ def _run(file: RunFile, stays: list[StayRow], jobs: int) -> FabricRun:
     finished[file.unfinished] = False
     fields = file.fabric.model_dump()
     fabric = Fabric(**{**fields, "kind": FabricKind(file.fabric.kind)})
-    figures = _metrics(file.metrics)
     return FabricRun(
-        fabric, file.queue, file.defragment, file.simulated_s, file.whole, finished, _stays(stays), figures
+        fabric,
+        file.queue,
+        file.defragment,
+        file.simulated_s,
+        file.whole,
+        finished,
+        _stays(stays),
+        _metrics(file.metrics),
+        None if file.decisions is None else Decisions(**file.decisions.model_dump()),
     )
 
 

@@ -47,7 +47,7 @@ class FabricSolutionFile(FileModel):
     oversubscription: float = Field(ge=1, le=1e6)
     oversubscribed_at: Literal["rack", "aggregation"]
     paths: Literal["even", "hashed"]
-    placement: Literal["best-fit", "first-fit", "spread", "random", "packed"]
+    placement: Literal["best-fit", "first-fit", "spread", "exact", "random", "packed"]
 
 
 class TailFile(FileModel):
@@ -81,6 +81,13 @@ class MetricsFile(FileModel):
     dark_s: Amount
 
 
+class DecisionsFile(FileModel):
+    """See Decisions."""
+
+    proven: int = Field(ge=0)
+    unproven: int = Field(ge=0)
+
+
 class RunFile(FileModel):
     """The jobs on one fabric."""
 
@@ -91,6 +98,7 @@ class RunFile(FileModel):
     whole: bool
     unfinished: Annotated[list[JobIndex], Field(max_length=MAX_JOBS)]
     metrics: MetricsFile | None
+    decisions: DecisionsFile | None = Field(default=None, description="only of runs whose placement is exact")
 
 
 class SharedClusterSolutionFile(SolutionHeadFile):

@@ -8,21 +8,28 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.stop import Stop
-from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, JobTable, Scheduling, SharedCluster, server_groups
-from topoopt.core.shared_solution import FabricRun
+from topoopt.core.shared_cluster import (
+    ACROSS_GROUPS,
+    Fabric,
+    FabricKind,
+    JobClass,
+    JobTable,
+    Scheduling,
+    SharedCluster,
+    server_groups,
+)
+from topoopt.core.shared_solution import Decisions, FabricRun
 from topoopt.core.status import StopReason
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
+from topoopt.shared.exact import ExactPlacer
 from topoopt.shared.spread import SpreadPlacer
 from topoopt.simulate.shared import metrics_of, simulate
 from topoopt.simulate.shared.engine import Cluster, Switching
 from topoopt.simulate.shared.loads import shared_links
-from topoopt.simulate.shared.placers import PLACERS
+from topoopt.simulate.shared.placers import PLACERS, Placer
 from topoopt.simulate.shared.work import Work, WorkAlone, WorkShared
 
 Progress = Callable[[str], None]
-
-SPREAD = "spread"
-"""The placement of partitions that knows no groups; running jobs are not moved there."""
 
 
 def rated(problem: SharedCluster, fabric: Fabric) -> Fabric:
@@ -55,10 +62,15 @@ def run_fabric(
         links = shared_links(problem.servers, fabric, fabric.server_gbps, seed)
         direct = [problem.direct_gbps(one) for one in classes]
         work = WorkShared(jobs, classes, fabric, links, direct, problem.contention)
-    spread = fabric.placement == SPREAD
-    if not partitioned or spread:
+    if not partitioned or fabric.placement in ACROSS_GROUPS:
         scheduling = replace(scheduling, defragment=False)
-    placer = SpreadPlacer(problem.layer, classes, seed) if spread else PLACERS[fabric.placement](group, seed)
+    placer: Placer
+    if fabric.placement == "exact":
+        placer = ExactPlacer(problem.layer, classes, seed, stop)
+    elif fabric.placement == "spread":
+        placer = SpreadPlacer(problem.layer, classes, seed)
+    else:
+        placer = PLACERS[fabric.placement](group, seed)
     free = np.ones(problem.servers, dtype=bool)
     cluster = Cluster(jobs, classes, free, placer, work, switching, scheduling)
 
@@ -76,4 +88,5 @@ def run_fabric(
         finished=outcome.finished,
         stays=outcome.stays,
         metrics=metrics_of(jobs, classes, outcome.stays, outcome.finished, group, switching.seconds),
+        decisions=Decisions(placer.proven, placer.unproven) if isinstance(placer, ExactPlacer) else None,
     )

@@ -9,26 +9,33 @@ import numpy as np
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.shared_cluster import (
+    ACROSS_GROUPS,
+    MOST_EXACT_SERVERS,
     FabricKind,
     JobClass,
     JobTable,
+    Queue,
     Scheduling,
     SharedCluster,
     server_groups,
     too_short,
 )
 from topoopt.core.shared_plan import class_of_plan
-from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
+from topoopt.core.shared_solution import Decisions, FabricRun, SharedClusterSolution
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
-from topoopt.shared.fabric_run import SPREAD, Progress, rated, run_fabric
+from topoopt.shared.fabric_run import Progress, rated, run_fabric
 from topoopt.shared.methods import BEST, SCHEDULING_METHODS
 from topoopt.verify.shared_bounds import shared_bound
 from topoopt.verify.shared_cluster import OPTIMAL_RELATIVE, check_shared_cluster, objective_of
 from topoopt.workloads.job_arrivals import job_table
 
 TOO_SHORT = "shorter than sending the bytes of an iteration takes"
+
+
+MOST_BACKFILLED_SERVERS = 16
+"""Of a cluster whose placement is exact and whose queue is not fifo: larger bursts took the solver minutes."""
 
 
 def _quiet(text: str) -> None:
@@ -38,10 +45,20 @@ def _quiet(text: str) -> None:
 def search_problems(problem: SharedCluster, method: str) -> list[Problem]:
     """What is wrong with the name of a method."""
     if method in SCHEDULING_METHODS:
+        exact = [fabric.name for fabric in problem.fabrics if fabric.placement == "exact"]
+        if exact and problem.servers > MOST_EXACT_SERVERS:
+            text = f"too many servers for the exact placement of {exact[0]}"
+            allowed = f"up to {MOST_EXACT_SERVERS} servers, or placement spread"
+            return [Problem(text, path="cluster.servers", value=str(problem.servers), allowed=allowed)]
+        queue = SCHEDULING_METHODS[method].applied(problem.scheduling).queue
+        if exact and queue is not Queue.FIFO and problem.servers > MOST_BACKFILLED_SERVERS:
+            text = f"too many servers to place out of turn on {exact[0]}, whose placement is exact"
+            allowed = f"queue fifo, up to {MOST_BACKFILLED_SERVERS} servers, or placement spread"
+            return [Problem(text, path="scheduling.queue", value=queue.value, allowed=allowed)]
         moved = SCHEDULING_METHODS[method].applied(problem.scheduling).defragment
-        spread = [fabric.name for fabric in problem.fabrics if fabric.placement == SPREAD]
-        if moved and spread:
-            text = f"running jobs are not moved on {spread[0]}, whose placement is spread"
+        fixed = [fabric for fabric in problem.fabrics if fabric.placement in ACROSS_GROUPS]
+        if moved and fixed:
+            text = f"running jobs are not moved on {fixed[0].name}, whose placement is {fixed[0].placement}"
             allowed = "no defragmentation, or placement best-fit or first-fit"
             return [Problem(text, path="search.method", value=repr(method), allowed=allowed)]
         return []
@@ -82,6 +99,7 @@ def solve_shared_cluster(
             left = ", ".join(fabric.name for fabric in problem.fabrics[len(runs) :])
             notes = (*notes, f"not simulated, as the run was stopped: {left}")
         notes += tuple(_cut_short(run) for run in runs if not run.whole)
+        notes += tuple(_decided(run.fabric.name, run.decisions) for run in runs if run.decisions is not None)
         chosen = replace(problem, search=replace(search, method=name), classes=classes)
         solution = _assemble(chosen, jobs, runs, stopped_by or StopReason.CONVERGED, (*problem.notes, *notes))
         (progress or _quiet)("checking")
@@ -122,6 +140,13 @@ def _cut_short(run: FabricRun) -> str:
         f"{run.fabric.name}: simulated until {run.simulated_s:.6g} s, {int(run.finished.sum())} of "
         f"{len(run.finished)} jobs have ended; the figures are of these"
     )
+
+
+def _decided(name: str, decisions: Decisions) -> str:
+    text = f"{name}: {decisions.proven} placements of waiting jobs are proven to be the best"
+    if decisions.unproven:
+        return f"{text}, {decisions.unproven} are not: the search was cut short, or its answer was not trusted"
+    return f"{text}, all that were made"
 
 
 def _runs(

@@ -141,6 +141,8 @@ def _check_run(
         findings.add("fabric", f"{run.fabric.name!r} is not fabric {place} of the instance")
         return
     partitioned = run.fabric.kind is FabricKind.PARTITIONED
+    if (run.decisions is not None) != (run.fabric.placement == "exact"):
+        findings.add("decisions", f"{run.fabric.name}: decisions are counted where the placement is exact, only there")
     group = _groups(problem) if partitioned else np.zeros(problem.servers, dtype=np.int64)
     if not check_stays(findings, problem, solution.jobs, run):
         return

@@ -17,12 +17,13 @@ from topoopt.core.shared_solution import Stays
 from topoopt.core.status import StopReason
 from topoopt.simulate.shared.backfill import start_others
 from topoopt.simulate.shared.defragment import make_room
+from topoopt.simulate.shared.jointly import JointPlacer, start_jointly
 from topoopt.simulate.shared.placers import Placer
 from topoopt.simulate.shared.record import Record
 from topoopt.simulate.shared.work import Work
 
 ASKED_EVERY = 64
-"""Moments between two questions whether to stop."""
+"""Moments between two questions whether to stop; where jobs are placed together, which takes long, it is one."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,9 @@ class Cluster:
 
     def start_waiting(self) -> None:
         """Start every waiting job that may."""
+        if isinstance(self.placer, JointPlacer):
+            start_jointly(self, self.placer)
+            return
         while self.queue:
             job = self.queue[0]
             servers = self.placer.place(self.free, self.size[job], self.kind[job])
@@ -132,8 +136,9 @@ def simulate(cluster: Cluster, reason: Callable[[], StopReason | None]) -> Outco
     finished = np.zeros(jobs, dtype=bool)
     arrived = moments = 0
     stopped_by: StopReason | None = None
+    every = 1 if isinstance(cluster.placer, JointPlacer) else ASKED_EVERY
     while True:
-        if moments % ASKED_EVERY == 0:
+        if moments % every == 0:
             stopped_by = reason()
             if stopped_by is not None:
                 break
