@@ -41,10 +41,6 @@ KINDS_OF_VALUE = (
 )
 """Name, protobuf type and number of every kind of attribute value; the list of the kind has the next number."""
 
-INTEGER_VALUES = frozenset(
-    f"{name}_val" for name, _, number in KINDS_OF_VALUE if name not in {"double", "float", "bool", "string", "bytes"}
-)
-
 
 class NodeType(IntEnum):
     """What a node is."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Surplus, Transfer
 from topoopt.core.allocation_rules import transfer_faults
@@ -21,7 +20,6 @@ from topoopt.io.documents import Document
 from topoopt.io.faults import Fault
 from topoopt.io.findings import Findings
 from topoopt.io.network_sections import topology_of, within
-from topoopt.io.schema_faults import schema_faults
 
 
 def read_allocation(document: Document) -> AllocationProblem:
@@ -31,12 +29,7 @@ def read_allocation(document: Document) -> AllocationProblem:
         InputError: everything wrong with the file, so far as one fault does not hide another.
     """
     findings = Findings()
-    try:
-        file = AllocationFile.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(AllocationFile, error))
-        findings.refuse(document)
-        raise AssertionError("a fault of the schema was not told") from error
+    file = findings.shaped(AllocationFile, document)
     folder = FilePath(document.file).parent
     findings.add(_shape_faults(file))
     routed = None

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from pydantic import BaseModel, ValidationError
+
 from topoopt.core.errors import InputError, Problem
 from topoopt.io.documents import Document
 from topoopt.io.faults import Fault, Path, parse_path
+from topoopt.io.schema_faults import schema_faults
 
 Result = TypeVar("Result")
+File = TypeVar("File", bound=BaseModel)
 
 
 class Findings:
@@ -23,6 +27,19 @@ class Findings:
         """Keep faults, but not a second time at a path where the schema already complained."""
         known = {fault.path for fault in self.faults}
         self.faults += [fault for fault in faults if fault.path not in known]
+
+    def shaped(self, model: type[File], document: Document) -> File:
+        """The document in the shape of a model.
+
+        Raises:
+            InputError: it does not have it; what was found so far is told as well.
+        """
+        try:
+            return model.model_validate(document.data)
+        except ValidationError as error:
+            self.add(schema_faults(model, error))
+            self.refuse(document)
+            raise AssertionError("a fault of the schema was not told") from error
 
     def attempt(self, step: Callable[[], Result], around: Path, source: str | None = None) -> Result | None:
         """Result of `step`, or None with its problems kept.

@@ -8,7 +8,6 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from topoopt.core.instance import SearchSettings
 from topoopt.core.optical_layer import OpticalLayer, block_layer, staggered_layer
@@ -29,7 +28,6 @@ from topoopt.io.canonical import canonical_sha256
 from topoopt.io.documents import Document
 from topoopt.io.faults import Fault, nearest_text
 from topoopt.io.findings import Findings
-from topoopt.io.schema_faults import schema_faults
 from topoopt.io.shared_classes import job_class
 from topoopt.io.shared_fabrics import fabrics_of
 from topoopt.io.shared_schema import JobsFile, SharedClusterFile
@@ -43,12 +41,7 @@ def read_shared_cluster(document: Document) -> SharedCluster:
         InputError: everything wrong with the file, so far as one fault does not hide another.
     """
     findings = Findings()
-    try:
-        file = SharedClusterFile.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(SharedClusterFile, error))
-        findings.refuse(document)
-        raise AssertionError("a fault of the schema was not told") from error
+    file = findings.shaped(SharedClusterFile, document)
     folder = FilePath(document.file).parent
     cluster, optical = file.cluster, file.optical
     ports = cluster.servers if optical.switch_ports is None else optical.switch_ports

@@ -9,7 +9,6 @@ from pydantic import BeforeValidator, Field
 from topoopt.io.fields import FileModel, FileName, Label, SchemaVersion, Seed
 
 MAX_LISTED = 10_000
-FIGURE_KINDS = ("lines", "scatter", "box", "bars", "distribution", "performance-profile")
 STATISTICS = ("mean", "median", "min", "max", "count", "p99")
 COMMANDS = ("topology totient", "topology metrics", "cost")
 """Commands besides `solve` that a study can run: no instance, options only, one JSON object."""

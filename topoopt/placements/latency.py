@@ -33,9 +33,6 @@ LEAST_MOVES, MOST_MOVES = 2_000, 60_000
 EXACT_UP_TO = 5_000
 """Tensor consumers times devices up to which CP-SAT takes on the whole graph."""
 
-WINDOWS_UP_TO = 4_000
-"""Operators up to which CP-SAT takes on windows: beyond, building its model takes longer than annealing needs."""
-
 WORK = 40.0
 """CP-SAT's deterministic time where no time limit is given."""
 
