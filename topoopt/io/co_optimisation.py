@@ -33,7 +33,6 @@ from topoopt.io.fields import MAX_OPERATORS, MAX_SERVERS
 from topoopt.io.findings import Findings
 from topoopt.io.flexnet_profile import read_profile
 from topoopt.io.operator_graph import graph_faults, to_workload
-from topoopt.io.schema_faults import schema_faults
 from topoopt.io.workload_limits import memory_faults, size_faults
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import build_workload, find_model
@@ -172,11 +171,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
     """
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
-    file: CoOptimisationFile | None = None
-    try:
-        file = CoOptimisationFile.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(CoOptimisationFile, error))
+    file = findings.shape(CoOptimisationFile, document)
     cluster_file = file.cluster if file else _section(ClusterFile, raw.get("cluster"))
     raw_workload = raw.get("workload")
     workload_file: GraphWorkload | ModelWorkload | None = None

@@ -28,18 +28,25 @@ class Findings:
         known = {fault.path for fault in self.faults}
         self.faults += [fault for fault in faults if fault.path not in known]
 
+    def shape(self, model: type[File], document: Document) -> File | None:
+        """The document in the shape of a model, or None with its faults kept, so that more can be looked for."""
+        try:
+            return model.model_validate(document.data)
+        except ValidationError as error:
+            self.add(schema_faults(model, error))
+            return None
+
     def shaped(self, model: type[File], document: Document) -> File:
         """The document in the shape of a model.
 
         Raises:
             InputError: it does not have it; what was found so far is told as well.
         """
-        try:
-            return model.model_validate(document.data)
-        except ValidationError as error:
-            self.add(schema_faults(model, error))
+        file = self.shape(model, document)
+        if file is None:
             self.refuse(document)
-            raise AssertionError("a fault of the schema was not told") from error
+            raise AssertionError("a fault of the schema was not told")
+        return file
 
     def attempt(self, step: Callable[[], Result], around: Path, source: str | None = None) -> Result | None:
         """Result of `step`, or None with its problems kept.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.instance import SearchSettings
@@ -24,7 +24,6 @@ from topoopt.io.fields import MAX_SERVERS
 from topoopt.io.findings import Findings
 from topoopt.io.network_schema import DemandSection, RoutingFile, TopologyFile, TopologySection
 from topoopt.io.network_sections import TopologyContent, demand_of, topology_of, within
-from topoopt.io.schema_faults import schema_faults
 
 _TOPOLOGY: TypeAdapter[Any] = TypeAdapter(TopologySection)
 _DEMAND: TypeAdapter[Any] = TypeAdapter(DemandSection)
@@ -37,14 +36,6 @@ def _section(adapter: TypeAdapter[Any], raw: object) -> Any | None:
     try:
         return adapter.validate_python(raw)
     except ValidationError:
-        return None
-
-
-def _parse(model: type[BaseModel], document: Document, findings: Findings) -> BaseModel | None:
-    try:
-        return model.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(model, error))
         return None
 
 
@@ -86,7 +77,7 @@ def read_routing(document: Document) -> RoutingProblem:
     raw = document.data if isinstance(document.data, dict) else {}
     folder = FilePath(document.file).parent
     findings = Findings()
-    file = _parse(RoutingFile, document, findings)
+    file = findings.shape(RoutingFile, document)
     if isinstance(file, RoutingFile) and (file.objective == "completion-time") != (file.hop_price is not None):
         price, value = file.hop_price, None if file.hop_price is None else str(file.hop_price)
         message = "the objective knows no price of hops" if price is not None else "completion time needs it"
@@ -157,7 +148,7 @@ def read_topology(document: Document) -> TopologyProblem:
     """
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
-    file = _parse(TopologyFile, document, findings)
+    file = findings.shape(TopologyFile, document)
     if isinstance(file, TopologyFile):
         findings.add(_pair_faults(file))
     demand = _demand(raw, _known_servers(raw.get("servers")), FilePath(document.file).parent, findings)

@@ -38,7 +38,6 @@ from topoopt.io.placement_schema import (
     TensorFile,
     ThroughputFile,
 )
-from topoopt.io.schema_faults import schema_faults
 from topoopt.workloads.branchy import branchy_graph
 from topoopt.workloads.placement_graph import PlacementGraph, model_graph
 
@@ -192,11 +191,7 @@ def read_placement(document: Document) -> PlacementProblem:
     """
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
-    file: PlacementFile | None = None
-    try:
-        file = PlacementFile.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(PlacementFile, error))
+    file = findings.shape(PlacementFile, document)
     findings.add(_shape_faults(raw))
     servers = _section(_SERVERS, raw.get("servers"))
     if servers is not None:

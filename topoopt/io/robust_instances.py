@@ -26,7 +26,6 @@ from topoopt.io.findings import Findings
 from topoopt.io.network_schema import TopologySection
 from topoopt.io.network_sections import MOST_DEMAND, check_demand, existing_file, matrix_rows, topology_of, within
 from topoopt.io.robust_schema import HotExpertsDemand, ListedDemand, RobustFile, SetDemand, TraceDemand, TraceSection
-from topoopt.io.schema_faults import schema_faults
 from topoopt.workloads.demand_traces import HotExperts, hot_experts
 
 Result = TypeVar("Result")
@@ -55,11 +54,7 @@ def read_robust_network(document: Document) -> RobustProblem:
     raw = document.data if isinstance(document.data, dict) else {}
     folder = FilePath(document.file).parent
     findings = Findings()
-    file: RobustFile | None = None
-    try:
-        file = RobustFile.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(RobustFile, error))
+    file = findings.shape(RobustFile, document)
     if file is not None:
         findings.add(_either(file))
     topology = _topology(raw.get("topology"), folder, findings)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from pydantic import ValidationError
-
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.instance import CoOptimisation, SearchSettings
@@ -17,7 +15,6 @@ from topoopt.io.co_optimisation import fabric_choice, read_co_optimisation
 from topoopt.io.documents import Document, parse_document
 from topoopt.io.faults import Fault, Path, value_text
 from topoopt.io.findings import Findings
-from topoopt.io.schema_faults import schema_faults
 from topoopt.io.shared_load_schema import MAX_JOBS, JobClassFile, SharedClusterFile, SharedLoadFile
 
 OWN_KEYS = ("degree", "link_gbps", "links", "hop_latency_us", "ring_round_latency_us")
@@ -31,11 +28,7 @@ def read_shared_load(document: Document) -> SharedLoadProblem:
         InputError: everything wrong with the file, and with those of its classes.
     """
     findings = Findings()
-    file: SharedLoadFile | None = None
-    try:
-        file = SharedLoadFile.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(SharedLoadFile, error))
+    file = findings.shape(SharedLoadFile, document)
     classes: list[JobClass] = []
     if file is not None:
         findings.add(_faults(file))
