@@ -7,22 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from formulations import (
-    allreduce_mix,
-    allreduce_topology,
-    bandwidth_allocation_data,
+from formulations.allocation import bandwidth_allocation_data
+from formulations.job import allreduce_mix, allreduce_topology, path_split
+from formulations.network import (
     circulant_flow,
     concurrent_flow,
     concurrent_flow_hops,
-    favourite_children,
     hop_lp,
     joint_topology_arrays,
-    path_split,
-    placed_programs,
     robust_routing,
-    stage_order_arrays,
 )
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
+from formulations.placement import favourite_children, placed_programs, stage_order_arrays
 from topoopt.core.errors import InputError, Problem
 
 

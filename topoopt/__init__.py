@@ -4,7 +4,7 @@
     solution = topoopt.solve(topoopt.read_instance("instances/dlrm-16.yaml"))
 
 `read_instance`, `solve`, `check`, `replay`, `write_solution`, `read_solution` and `render_report` mirror the commands;
-`topoopt.topology`, `topoopt.simulate` and `topoopt.verify` are the pieces. Everything heavy loads on first
+`run`, `simulate` and `verify` are the pieces. Everything heavy loads on first
 use (PEP 562), so that `import topoopt` is quick.
 """
 
@@ -14,25 +14,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from topoopt import simulate, topology, verify
-    from topoopt.io.instance_file import read_instance
-    from topoopt.io.solution_file import read_solution, write_solution
-    from topoopt.pipeline import evaluate_plan, solve
-    from topoopt.report.html import render_html as render_report
-    from topoopt.task_graph_replay import replay
+    from topoopt import simulate, verify
+    from topoopt.analyses.replay.run import replay
+    from topoopt.analyses.topologies import run as topology
+    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.job.report import render_html as render_report
+    from topoopt.kinds.job.solution_file import read_solution, write_solution
+    from topoopt.kinds.job.solve import evaluate_plan, solve
     from topoopt.verify import check_solution as check
 
 __version__ = "0.1.0"
 
 _LAZY = {
     "check": ("topoopt.verify", "check_solution"),
-    "evaluate_plan": ("topoopt.pipeline", "evaluate_plan"),
-    "read_instance": ("topoopt.io.instance_file", "read_instance"),
-    "read_solution": ("topoopt.io.solution_file", "read_solution"),
-    "render_report": ("topoopt.report.html", "render_html"),
-    "replay": ("topoopt.task_graph_replay", "replay"),
-    "solve": ("topoopt.pipeline", "solve"),
-    "write_solution": ("topoopt.io.solution_file", "write_solution"),
+    "evaluate_plan": ("topoopt.kinds.job.solve", "evaluate_plan"),
+    "read_instance": ("topoopt.files.instance_file", "read_instance"),
+    "read_solution": ("topoopt.kinds.job.solution_file", "read_solution"),
+    "render_report": ("topoopt.kinds.job.report", "render_html"),
+    "replay": ("topoopt.analyses.replay.run", "replay"),
+    "solve": ("topoopt.kinds.job.solve", "solve"),
+    "write_solution": ("topoopt.kinds.job.solution_file", "write_solution"),
 }
 _MODULES = ("simulate", "topology", "verify")
 

@@ -4,7 +4,7 @@
 `clashing_guarantees` says why guarantees cannot be met.
 """
 
-from formulations.bandwidth_allocation_data import Network, Shares, network_of, shares_of
+from formulations.allocation.bandwidth_allocation_data import Network, Shares, network_of, shares_of
 from solvers.allocation.clashes import clashing_guarantees
 from solvers.allocation.levels import raise_levels
 from solvers.allocation.result import AllocationResult

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.bandwidth_allocation import build_arrays
-from formulations.bandwidth_allocation_data import Network, Shares, program_of
+from formulations.allocation.bandwidth_allocation import build_arrays
+from formulations.allocation.bandwidth_allocation_data import Network, Shares, program_of
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
 from solvers.stop import Stop
 from topoopt.core.errors import LimitError

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.bandwidth_allocation import build_arrays
-from formulations.bandwidth_allocation_data import Network, Shares, fitted, program_of
+from formulations.allocation.bandwidth_allocation import build_arrays
+from formulations.allocation.bandwidth_allocation_data import Network, Shares, fitted, program_of
 from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop

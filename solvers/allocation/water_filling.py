@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from formulations.bandwidth_allocation_data import Network, Shares, fitted
+from formulations.allocation.bandwidth_allocation_data import Network, Shares, fitted
 from solvers.allocation.result import AllocationResult
 from topoopt.core.allocation_solution import PriceCertificate
 from topoopt.core.errors import InputError, LimitError, Problem

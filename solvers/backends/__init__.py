@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import Backend
 from solvers.backends.guarded import solve_guarded
 from solvers.backends.infeasible import InfeasibleSubset, infeasible_subset

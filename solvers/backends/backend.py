@@ -10,7 +10,7 @@ from difflib import get_close_matches
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.arrays import LpArrays, shape_faults
+from formulations.parts.arrays import LpArrays, shape_faults
 from solvers.backends.evaluate import judged
 from solvers.backends.result import Claim, Features, LpResult, OnIncumbent, Options, Run, SolverLimits
 from topoopt.core.errors import InputError, Problem

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ortools.sat import sat_parameters_pb2
 from ortools.sat.python import cp_model
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.glop import run_glop
 from solvers.backends.integer_rows import implied_bounds, whole_numbers, whole_rows

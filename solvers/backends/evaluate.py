@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.result import Claim, LpResult, SolverLimits
 from topoopt.core.status import Status, StopReason
 

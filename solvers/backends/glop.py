@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ortools.glop.parameters_pb2 import GlopParameters
 from ortools.linear_solver.python import model_builder_helper as helper
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.proto_options import field_names, fill
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from solvers.backends.settle import settled

@@ -18,7 +18,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import refuse, trivial
 from solvers.backends.evaluate import judged
 from solvers.backends.guard_pipe import receive, send

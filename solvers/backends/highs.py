@@ -10,7 +10,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from topoopt.core.status import Status, StopReason

@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.arrays import LpArrays
-from formulations.write_model import bound_text, row_text
+from formulations.parts.arrays import LpArrays
+from formulations.parts.write_model import bound_text, row_text
 from solvers.backends.result import SolverLimits
 from solvers.backends.table import SOLVERS
 from topoopt.core.status import Status

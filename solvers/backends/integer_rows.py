@@ -9,7 +9,7 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 
 MOST_DENOMINATOR = 10**6
 MOST_COEFFICIENT = 2**50

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ortools.pdlp import solve_log_pb2, solvers_pb2
 from ortools.pdlp.python import pdlp
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.proto_options import field_names, fill
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from solvers.backends.settle import settled

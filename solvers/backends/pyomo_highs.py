@@ -11,7 +11,7 @@ from pyomo.contrib.solver.common.results import TerminationCondition
 from pyomo.contrib.solver.common.util import NoDualsError, NoSolutionError
 from pyomo.contrib.solver.solvers.highs import Highs
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.highs import option_names
 from solvers.backends.pyomo_model import model_of

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pyomo.core.expr import LinearExpression
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 
 
 def model_of(program: LpArrays, start: NDArray[np.float64] | None = None) -> Any:

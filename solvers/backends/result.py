@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from topoopt.core.status import Status, StopReason
 
 OptionValue = bool | int | float | str

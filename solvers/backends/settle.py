@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends.result import Claim, SolverLimits
 from topoopt.core.status import Status, StopReason
 

@@ -15,15 +15,15 @@ import numpy as np
 from solvers.failures.damage import Damage, Traffic, damage_of
 from solvers.failures.ring_repairs import RING_REPAIRS, Repaired
 from solvers.failures.surviving import Surviving, after, not_forwarding, reach
-from solvers.heuristics.topology import balanced_routes
+from solvers.network.constructions import balanced_routes
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
-from topoopt.simulate.events import network_arrays, simulate_events
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.lower import GraphArrays, graph_arrays
+from topoopt.simulate.time_models.events import network_arrays, simulate_events
 
 REBALANCE_SERVERS = 32
 """Up to here all routes are balanced anew as well, not only the broken ones."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.failures.surviving import after, reach
-from solvers.routing import RoutingResult, route, shift_invariant
+from solvers.network.routing import RoutingResult, route, shift_invariant
 from solvers.stop import Stop
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
@@ -41,7 +41,7 @@ class NetworkEvaluator:
     """Evaluates failures of one topology for one demand.
 
     Args:
-        topology, demand: as of `solvers.routing.route`.
+        topology, demand: as of `solvers.network.routing.route`.
         nominal: theta without failure; None: routed here.
         stop: looked at by the routing.
     """

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.failures.surviving import Surviving
-from solvers.heuristics.topology.route_kernels import route_kernel
+from solvers.network.constructions.route_kernels import route_kernel
 from topoopt.core.routing import PathTable
 
 DUST = 1e-6

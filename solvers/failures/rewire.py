@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.exact.milp import solve_milp
-from solvers.exact.result import ExactLimits
 from solvers.failures.damage import Traffic
 from solvers.failures.exchanges import NOTHING, Exchange, exchanges, standing_links
 from solvers.failures.job import JobEvaluator
 from solvers.failures.listing import links_of
 from solvers.failures.ring_repairs import Repaired
 from solvers.failures.surviving import Surviving
-from solvers.heuristics.realise import realise
-from solvers.heuristics.topology.assemble import assemble, link_arcs
-from solvers.heuristics.topology_search import SearchBudget, search_topology
+from solvers.job.realise import realise
+from solvers.network.constructions.assemble import assemble, link_arcs
+from solvers.network.exact.milp import solve_milp
+from solvers.network.exact.result import ExactLimits
+from solvers.network.search import SearchBudget, search_topology
 from solvers.stop import Stop, first_part
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from formulations.path_split import PathSplit, build_arrays, shares_of
+from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.failures.damage import Damage, Rings, with_steps
 from solvers.failures.detours import disjoint_detours

@@ -1,7 +1,7 @@
 """Topologies that stand the failure of any single link best: exact for few servers, else by exchanges of link ends.
 
 The value of a network X is theta of the worst X - f, f a link of X, its demand routed anew. A cut Y from prices
-(`solvers.exact.local.price_cut`) has lambda(X') <= sum Y X' for every X', so
+(`solvers.network.exact.local.price_cut`) has lambda(X') <= sum Y X' for every X', so
 
     lambda(X - f) <= sum Y X - Y_f,    lambda of the worst <= sum Y X - max_{f in X} Y_f,
 
@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.exact.brute_force import maximal_networks
-from solvers.exact.local import neighbours, price_cut
-from solvers.exact.routed import Counts, Matrix, relaxed_theta
-from solvers.exact.space import Space
+from solvers.network.exact.brute_force import maximal_networks
+from solvers.network.exact.local import neighbours, price_cut
+from solvers.network.exact.routed import Counts, Matrix, relaxed_theta
+from solvers.network.exact.space import Space
 from solvers.stop import Stop
 from topoopt.core.failures import LinkEnds
 

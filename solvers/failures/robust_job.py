@@ -16,10 +16,10 @@ from solvers.failures.damage import Traffic
 from solvers.failures.job import JobEvaluator
 from solvers.failures.listing import single_links
 from solvers.failures.ring_repairs import Repaired
-from solvers.heuristics.loop import LoopResult
-from solvers.heuristics.realise import Realisation, demand_routed, realise
-from solvers.heuristics.topology import candidate_topologies
-from solvers.heuristics.topology_search.links import LinkTable, arcs_of, table_of, table_of_arcs, topology_of
+from solvers.job.loop import LoopResult
+from solvers.job.realise import Realisation, demand_routed, realise
+from solvers.network.constructions import candidate_topologies
+from solvers.network.search.links import LinkTable, arcs_of, table_of, table_of_arcs, topology_of
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.failures.listing import links_left
-from solvers.heuristics.topology.graph import ArcGraph
-from solvers.heuristics.topology.route_kernels import all_hops_kernel
+from solvers.network.constructions.graph import ArcGraph
+from solvers.network.constructions.route_kernels import all_hops_kernel
 from topoopt.core.failures import Failure
 from topoopt.core.topology import Topology
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.simulate.placement_arrays import UNLIMITED, PlacementArrays
+from topoopt.simulate.placement.arrays import UNLIMITED, PlacementArrays
 
 WORK_SHARE, GROUP_SHARE, MEMORY_SHARE = 4, 3, 0.5
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from solvers.placement.block_graph import BlockGraph, Guard
 from topoopt.core.placement import GraphOperator, PlacementProblem, Tensor
-from topoopt.simulate.placement_arrays import PlacementArrays, placement_arrays
+from topoopt.simulate.placement.arrays import PlacementArrays, placement_arrays
 
 PASSES = 12
 RULES = ("B5", "B6", "B8")

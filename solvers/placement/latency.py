@@ -9,18 +9,18 @@ import time
 
 import numpy as np
 
-from solvers.heuristics.placement import anneal, first_placements
-from solvers.heuristics.placement.anneal import device_of
-from solvers.heuristics.placement.priorities import polish_priorities
-from solvers.heuristics.placement.starts import Placement
 from solvers.placement.latency_exact import ExactResult, solve_exact
 from solvers.placement.latency_rates import allocated
 from solvers.placement.latency_search import LatencySearch
+from solvers.placement.search import anneal, first_placements
+from solvers.placement.search.anneal import device_of
+from solvers.placement.search.priorities import polish_priorities
+from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.simulate.placement_arrays import ALONE, FIFO, STATIC
-from topoopt.simulate.placement_rates import uniform_rates
-from topoopt.simulate.placement_schedule import simulated
+from topoopt.simulate.placement.arrays import ALONE, FIFO, STATIC
+from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement.schedule import simulated
 
 RUNS = 6
 """First placements that are annealed."""

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from solvers.heuristics.placement.groups import GroupGraph
 from solvers.placement.latency_model import LatencyModel, build_latency_model, devices_alike, relabelled
+from solvers.placement.search.groups import GroupGraph
 from solvers.stop import Stop
 from topoopt.core.status import StopReason
-from topoopt.simulate.placement_arrays import PlacementArrays
+from topoopt.simulate.placement.arrays import PlacementArrays
 
 POLL_S = 0.02
 

@@ -11,17 +11,17 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.placed_programs import FACTORS, equal_split, joint_data
-from formulations.placement_joint import JointPlacement, Pair
-from formulations.placement_joint_arrays import build_arrays
+from formulations.placement.placed_programs import FACTORS, equal_split, joint_data
+from formulations.placement.placement_joint import JointPlacement, Pair
+from formulations.placement.placement_joint_arrays import build_arrays
 from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.latency_rates import at_best_rates
 from solvers.placement.latency_search import LatencySearch
 from solvers.stop import first_part
 from topoopt.core.placement_solution import Transfer
 from topoopt.core.status import Status, StopReason
-from topoopt.simulate.placement_arrays import PlacementArrays
-from topoopt.simulate.placement_schedule import Schedule
+from topoopt.simulate.placement.arrays import PlacementArrays
+from topoopt.simulate.placement.schedule import Schedule
 
 ROUNDS = 40
 CLOSE = 9e-8

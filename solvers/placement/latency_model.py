@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from solvers.heuristics.placement.groups import GroupGraph
-from topoopt.simulate.placement_arrays import FIFO, STATIC, PlacementArrays
+from solvers.placement.search.groups import GroupGraph
+from topoopt.simulate.placement.arrays import FIFO, STATIC, PlacementArrays
 
 UNITS = 1 << 38
 """Units of time in the makespan known: rounding down n operators in a row loses n / UNITS of it."""

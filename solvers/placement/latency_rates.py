@@ -12,13 +12,13 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.placement_rates import Pair, RateProblem, build_arrays, tangent
-from solvers.routing.highs_model import highs_model
+from formulations.placement.placement_rates import Pair, RateProblem, build_arrays, tangent
+from solvers.network.routing.highs_model import highs_model
 from solvers.stop import Stop
 from topoopt.core.placement_solution import Transfer
-from topoopt.simulate.placement_arrays import PlacementArrays
-from topoopt.simulate.placement_rates import rates_by_volume, volumes, within_links
-from topoopt.simulate.placement_schedule import Schedule, simulated
+from topoopt.simulate.placement.arrays import PlacementArrays
+from topoopt.simulate.placement.rates import rates_by_volume, volumes, within_links
+from topoopt.simulate.placement.schedule import Schedule, simulated
 
 ROUNDS = 60
 TOLERANCE = 1e-7

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.heuristics.placement.anneal import device_of
-from solvers.heuristics.placement.groups import GroupGraph, group_graph
-from solvers.heuristics.placement.starts import Placement
+from solvers.placement.search.anneal import device_of
+from solvers.placement.search.groups import GroupGraph, group_graph
+from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation
 from topoopt.core.status import StopReason
-from topoopt.simulate.placement_arrays import ALONE, STATIC, PlacementArrays, placement_arrays
-from topoopt.simulate.placement_rates import rates_by_volume, uniform_rates, volumes
-from topoopt.simulate.placement_schedule import Schedule, ordered, simulated
+from topoopt.simulate.placement.arrays import ALONE, STATIC, PlacementArrays, placement_arrays
+from topoopt.simulate.placement.rates import rates_by_volume, uniform_rates, volumes
+from topoopt.simulate.placement.schedule import Schedule, ordered, simulated
 
 CLOSE = 1e-9
 """Relative distance from a bound at which a value has reached it."""

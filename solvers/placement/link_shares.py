@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.link_packing import build_arrays, shares
+from formulations.placement.link_packing import build_arrays, shares
 from solvers.backends import SOLVERS, SolverLimits
 from topoopt.core.placement import Server
 from topoopt.core.placement_solution import LinkShare

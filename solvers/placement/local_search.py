@@ -11,7 +11,7 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.stage_graph import StageGraph
+from formulations.placement.stage_graph import StageGraph
 from topoopt.core.placement import Communication, Schedule, Throughput
 
 Int = NDArray[np.int64]

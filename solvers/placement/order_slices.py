@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.stage_graph import StageGraph
+from formulations.placement.stage_graph import StageGraph
 from topoopt.core.placement import Communication, Schedule, Throughput
 
 Float = NDArray[np.float64]

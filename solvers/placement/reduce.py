@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.stage_graph import Net, StageGraph, merged_nets, reduced_order
+from formulations.placement.stage_graph import Net, StageGraph, merged_nets, reduced_order
 from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
 
 

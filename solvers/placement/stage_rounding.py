@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.stage_order import data_of
-from formulations.stage_order_arrays import build_arrays
+from formulations.placement.stage_order import data_of
+from formulations.placement.stage_order_arrays import build_arrays
 from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.order_slices import random_order
 from solvers.placement.throughput import Search, offer_order, work_bound

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.stage_graph import StageGraph, device_slots, stage_graph
+from formulations.placement.stage_graph import StageGraph, device_slots, stage_graph
 from solvers.placement.local_search import improved
 from solvers.placement.order_slices import COARSE, THRESHOLDS, late_sources, random_order, slice_order
 from solvers.placement.reduce import reduced
 from solvers.stop import Stop
 from topoopt.core.errors import LimitError
 from topoopt.core.placement import PlacementProblem, Schedule, StageShape, Throughput
-from topoopt.simulate.stage_loads import device_loads, max_load_ms
+from topoopt.simulate.placement.stage_loads import device_loads, max_load_ms
 
 Int = NDArray[np.int64]
 

@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 
-from formulations.stage_graph import StageGraph
-from formulations.stage_order import StageOrder, data_of, first_slots, rounded_down
-from formulations.stage_order_arrays import build_arrays, positions_of, start_values
+from formulations.placement.stage_graph import StageGraph
+from formulations.placement.stage_order import StageOrder, data_of, first_slots, rounded_down
+from formulations.placement.stage_order_arrays import build_arrays, positions_of, start_values
 from solvers.backends import LpResult, SolverLimits, solve_guarded
 from solvers.placement.throughput import CLOSED, Positions, Search, work_bound
 from solvers.stop import Stop

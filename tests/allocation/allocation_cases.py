@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import linprog
 
-from topoopt.allocation import ShortestRoutes, path_route
 from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Transfer
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
+from topoopt.kinds.allocation import ShortestRoutes, path_route
 
 
 def network(n: int, pairs: Sequence[tuple[int, int]]) -> Topology:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from allocation_cases import along, line, network, problem, shortest
 
-from topoopt.allocation import solve_allocation
 from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
 from topoopt.core.solution import Bound
 from topoopt.core.status import Status
-from topoopt.verify.allocation import check_allocation
-from topoopt.verify.allocation_bounds import level_bound, tightest_link
+from topoopt.kinds.allocation import solve_allocation
+from topoopt.verify.allocation.allocation import check_allocation
+from topoopt.verify.allocation.bounds import level_bound, tightest_link
 
 LINE = line(3)
 SINGLE = problem(
@@ -165,8 +165,8 @@ def test_certificates_of_water_filling_cover_all() -> None:
     found = water_fill(network_of(SINGLE), shares_of(SINGLE))
     assert sorted({int(t) for proof in found.certificates for t in proof.transfers}) == [0, 1, 2]
     solution = replace(solve_allocation(SINGLE), certificates=found.certificates)
-    from topoopt.verify.allocation_fairness import check_certificates
-    from topoopt.verify.findings import Findings
+    from topoopt.verify.allocation.fairness import check_certificates
+    from topoopt.verify.laws.findings import Findings
 
     findings = Findings()
     check_certificates(findings, SINGLE, solution)

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from topoopt.cli.app import app
 from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem
 from topoopt.core.errors import InputError
-from topoopt.io.allocation_solution_file import allocation_solution_to_json, read_allocation_solution
-from topoopt.io.instance_file import read_instance
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.allocation.solution_file import allocation_solution_to_json, read_allocation_solution
 
 LINE = {"links": [[0, 1], [1, 2]], "directed": False}
 CASE: dict[str, Any] = {

@@ -13,13 +13,13 @@ from scipy.optimize import linprog
 
 from solvers.allocation import network_of, raise_levels, shares_of
 from solvers.stop import Stop
-from topoopt.allocation import ALLOCATION_METHODS, mixed_route, path_route, solve_allocation
-from topoopt.allocation.solve import assemble
 from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Surplus, Transfer
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.instance import SearchSettings
 from topoopt.core.status import Status, StopReason
-from topoopt.simulate.fluid_rates import max_min_rates
+from topoopt.kinds.allocation import ALLOCATION_METHODS, mixed_route, path_route, solve_allocation
+from topoopt.kinds.allocation.solve import assemble
+from topoopt.simulate.time_models.fluid_rates import max_min_rates
 
 METHODS = list(ALLOCATION_METHODS)
 

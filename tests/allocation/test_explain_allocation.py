@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from topoopt.allocation.explain import allocation_lines, explain_allocation
-from topoopt.allocation.solve import solve_allocation
 from topoopt.cli.app import app
 from topoopt.core.allocation_problem import AllocationProblem
 from topoopt.core.errors import InputError
-from topoopt.io.instance_file import read_instance
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
+from topoopt.kinds.allocation.solve import solve_allocation
 
 PARKING = Path("instances/networks/parking-lot-5.yaml")
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from solvers.heuristics.realise import realise
-from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.heuristics.strategy.anneal_kernel import score
-from solvers.heuristics.strategy.moves import graph_shape
-from solvers.heuristics.strategy.starts import data_parallel
-from solvers.heuristics.topology import circulant_topology
+from solvers.job.realise import realise
+from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
+from solvers.job.strategy.anneal_kernel import score
+from solvers.job.strategy.moves import graph_shape
+from solvers.job.strategy.starts import data_parallel
+from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from tests.simulate.plain_events import plain_times
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
 from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import Workload
-from topoopt.io.flexnet_profile import read_profile, workload_from_profile
-from topoopt.simulate.events import network_arrays
+from topoopt.formats.flexnet.profile import read_profile, workload_from_profile
 from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
+from topoopt.simulate.time_models.events import network_arrays
 
 MEASURES = Path("../shared/data/flexnet/measures")
 CASES = (

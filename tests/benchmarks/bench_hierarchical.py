@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from formulations.hierarchical_program import plain_program
-from solvers.hierarchical import best_design, front
+from formulations.hierarchy.hierarchical_program import plain_program
+from solvers.hierarchy import best_design, front
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from topoopt.core.hierarchy import (
@@ -29,10 +29,10 @@ from topoopt.core.hierarchy_workload import (
     Loop,
     Phase,
 )
-from topoopt.io.documents import Document
-from topoopt.io.hierarchical_instances import read_hierarchical
-from topoopt.io.instance_file import read_instance
-from topoopt.io.libra_files import libra_document
+from topoopt.files.documents import Document
+from topoopt.files.instance_file import read_instance
+from topoopt.formats.libra.read import libra_document
+from topoopt.kinds.hierarchy.read import read_hierarchical
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "libra"
 SHIPPED = Path(__file__).parents[2] / "instances" / "hierarchical"

@@ -7,8 +7,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.heuristics.topology.assemble import assemble
-from solvers.routing import RoutingResult, route, route_circulant
+from solvers.network.constructions.assemble import assemble
+from solvers.network.routing import RoutingResult, route, route_circulant
 from tests.benchmarks.figures import Figure
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology

@@ -6,9 +6,7 @@ import time
 
 import numpy as np
 
-from solvers.exact.shard_moves import exact_moves
-from solvers.exact.shards import ShardLimits, assign_shards
-from solvers.heuristics.shards import (
+from solvers.shards import (
     Verdict,
     find_shard,
     greedy_moves,
@@ -16,6 +14,8 @@ from solvers.heuristics.shards import (
     place_jobs,
     search_shard,
 )
+from solvers.shards.exact_moves import exact_moves
+from solvers.shards.exact_shards import ShardLimits, assign_shards
 from tests.benchmarks.figures import Figure
 from tests.solvers.shards.shard_cases import random_layer, random_shape, rings
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer, staggered_layer

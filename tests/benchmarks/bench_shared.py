@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.benchmarks.figures import Figure, best_of
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.io.instance_file import read_instance
-from topoopt.shared import solve_shared_cluster
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.shared_cluster import solve_shared_cluster
 
 SHIPPED = Path(__file__).parents[2] / "instances" / "shared"
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from tests.benchmarks.figures import Figure, best_of
 from topoopt.core.shared_load import SharedLoadProblem
-from topoopt.io.instance_file import read_instance
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.shared_cluster.flows_draw import draw_jobs
+from topoopt.kinds.shared_cluster.flows_plans import fabric_options
+from topoopt.kinds.shared_cluster.flows_solve import solve_shared_load
+from topoopt.simulate.cluster.together import PlacedJob, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.together import PlacedJob, simulate_together
-from topoopt.together.draw import draw_jobs
-from topoopt.together.plans import fabric_options
-from topoopt.together.solve import solve_shared_load
 
 INSTANCE = Path(__file__).parents[2] / "instances" / "shared" / "mix-432.yaml"
 FAT_TREE = 1

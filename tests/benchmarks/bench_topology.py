@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from solvers.heuristics.topology import balanced_routes, circulant_routes, find_topology, hop_table, totient
+from solvers.network.constructions import balanced_routes, circulant_routes, find_topology, hop_table, totient
 from tests.benchmarks.figures import Figure, best_of
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from solvers.heuristics.topology_search import search_topology
-from solvers.heuristics.topology_search.hop_lp import hop_proof
+from solvers.network.search import search_topology
+from solvers.network.search.hop_lp import hop_proof
 from tests.benchmarks.figures import Figure
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_problem import TopologyProblem
-from topoopt.verify.topology_bounds import HopCertificate, best_topology_bound, evaluate_hop
+from topoopt.verify.network.topology_bounds import HopCertificate, best_topology_bound, evaluate_hop
 from topoopt.workloads.demand_matrices import demand_matrix
 
 DEGREE = 4

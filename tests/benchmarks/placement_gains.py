@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from topoopt.core.placement import Device, Latency, Link, PlacementProblem, RateAllocation, Server, Sharing
-from topoopt.io.dnn_partitioning import placement_document
-from topoopt.io.instance_file import read_instance, write_instance
-from topoopt.placements.solve import solve_placement
+from topoopt.files.instance_file import read_instance, write_instance
+from topoopt.formats.dnn_partitioning.read import placement_document
+from topoopt.kinds.placement.solve import solve_placement
 from topoopt.workloads.branchy import branchy_graph
 
 SHARED = Path("../shared/data/placement")

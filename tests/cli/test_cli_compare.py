@@ -14,12 +14,13 @@ from xml.etree import ElementTree
 import pytest
 from cli_cases import Run, chain, job, process, refusals, run, searching, write
 
-from topoopt.cli import compare_runs, kind_network
+from topoopt.cli import compare_runs
 from topoopt.cli.compare import COLUMNS
-from topoopt.cli.kinds import Contest, Wishes
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
+from topoopt.kinds.kind import Contest, Wishes
+from topoopt.kinds.network import commands as kind_network
 
 RING = {"schema_version": 1, "name": "ring", "kind": "routing", "demand": {"family": "uniform"},
         "topology": {"family": "ring", "servers": 4}}  # fmt: skip

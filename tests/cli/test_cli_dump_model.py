@@ -12,10 +12,10 @@ import pytest
 from cli_cases import refusals, run, write
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from formulations.table import FORMULATIONS, build_named
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.io.instance_file import read_instance
+from topoopt.files.instance_file import read_instance
 
 HEAD = {"schema_version": 1, "name": "case"}
 ROUTING = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cli_cases import GIB, Run, chain, job, operator, run, write
 
-from topoopt.io.solution_file import read_solution
+from topoopt.kinds.job.solution_file import read_solution
 
 HUGE = 10**15 // (4 * 360)
 """Output elements of a tensor of 10^15 bytes for 360 samples: the largest a file may ask for."""

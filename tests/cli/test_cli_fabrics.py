@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 from cli_cases import chain, job, refusals, run, write
 
-from solvers.heuristics import fabric_strategy
-from solvers.heuristics.strategy.starts import data_parallel
-from topoopt.io.instance_file import read_instance
+from solvers.job import fabric_strategy
+from solvers.job.strategy.starts import data_parallel
+from topoopt.files.instance_file import read_instance
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, CircuitTiming, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph

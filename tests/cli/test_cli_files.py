@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cli_cases import chain, job, refusals, run, write
 
-from topoopt.io.instance_file import read_instance
+from topoopt.files.instance_file import read_instance
 
 
 def test_validate_several_files(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.strategy import Placement, Strategy
-from topoopt.export import EXPORTERS
-from topoopt.io.astrasim_network import read_network
-from topoopt.io.instance_file import read_instance
-from topoopt.io.solution_file import write_solution
+from topoopt.files.instance_file import read_instance
+from topoopt.formats.astrasim.read import read_network
+from topoopt.formats.exporters import EXPORTERS
+from topoopt.kinds.job.solution_file import write_solution
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 
@@ -135,8 +135,8 @@ def test_import_damaged(tmp_path: Path, content: bytes) -> None:
 
 def test_other_collectives(tmp_path: Path) -> None:
     """A collective whose bytes are not known is refused by name."""
-    from topoopt.export.chakra import collective_node, trace_bytes
-    from topoopt.formats.chakra import CommType
+    from topoopt.formats.chakra.content import CommType
+    from topoopt.formats.chakra.write import collective_node, trace_bytes
 
     for rank in range(2):
         (tmp_path / f"job.{rank}.et").write_bytes(trace_bytes([collective_node(0, "x", CommType.GATHER, 5)]))

@@ -10,8 +10,8 @@ from cli_cases import refusals, run, shared
 
 from topoopt.core.cluster import LinkDirection, LocalAllReduce
 from topoopt.core.instance import CoOptimisation
-from topoopt.io.instance_file import read_instance
-from topoopt.io.solution_file import read_solution
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.job.solution_file import read_solution
 
 
 @pytest.mark.parametrize("kind", ["flexnet-profile", "flexnet-taskgraph"])

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
 
-from solvers.heuristics import fabric_strategy
-from topoopt import pipeline
-from topoopt.report import html
+from solvers.job import fabric_strategy
+from topoopt.kinds.job import report as html
+from topoopt.kinds.job import solve as pipeline
 
 INSTANCE = job(8, 3, chain(8, 6), search={"budget": 10**12})
 
@@ -103,7 +103,7 @@ def test_interrupt_of_a_command_without_a_plan(tmp_path: Path, monkeypatch: pyte
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("topoopt.io.instance_file.parse_document", interrupted)
+    monkeypatch.setattr("topoopt.files.instance_file.parse_document", interrupted)
     result = run("validate", write(tmp_path, INSTANCE), "--json")
     assert result.code == 130
     assert result.json == {"status": "unknown", "stopped_by": "interrupted", "exit_code": 130}

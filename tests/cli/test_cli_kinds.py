@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 import topoopt.cli
-from topoopt.cli.kinds import KINDS, KindCommands, commands_of
-from topoopt.io.schema import KINDS as FILES
+from topoopt.files.schema import KINDS as FILES
+from topoopt.kinds.kind import KINDS, KindCommands, commands_of
 
 
 def test_every_kind_of_file_has_commands() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from cli_cases import chain, job, run, write
 
+from topoopt.analyses.reconfiguration import break_even
 from topoopt.core.reconfiguration import DelayPoint, Verdict
-from topoopt.reconfiguration import break_even
 
 
 def point(delay: float, time_ms: float) -> DelayPoint:

@@ -12,22 +12,22 @@ import pytest
 from make_solution import circulant, make_solution
 
 from topoopt.cli.export import check_export
-from topoopt.cli.export_readers import READ_BACK, SOLUTION_READERS
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
-from topoopt.export import EXPORTERS
-from topoopt.export.astrasim_graph import ns3_topology
-from topoopt.export.astrasim_system import algorithms
-from topoopt.export.base import Export, ExportOptions, plain_name
-from topoopt.export.chakra import build as build_chakra
-from topoopt.export.graphml import build as build_graphml
-from topoopt.io.astrasim_network import read_network
-from topoopt.io.chakra_trace import read_chakra
-from topoopt.io.chakra_traffic import traffic_matrix
-from topoopt.io.network_schema import FileTopology
-from topoopt.io.network_sections import topology_of
+from topoopt.files.sections import topology_of
+from topoopt.formats.astrasim.graph import ns3_topology
+from topoopt.formats.astrasim.read import read_network
+from topoopt.formats.astrasim.system import algorithms
+from topoopt.formats.base import Export, ExportOptions, plain_name
+from topoopt.formats.chakra.read import read_chakra
+from topoopt.formats.chakra.traffic import traffic_matrix
+from topoopt.formats.chakra.write import build as build_chakra
+from topoopt.formats.export_readers import READ_BACK, SOLUTION_READERS
+from topoopt.formats.exporters import EXPORTERS
+from topoopt.formats.graphml.write import build as build_graphml
+from topoopt.kinds.network.schema import FileTopology
 
 OPTIONS = ExportOptions()
 
@@ -55,7 +55,7 @@ def test_tables_agree() -> None:
     """Every target has a reader that checks it, every kind a reader of its solutions, every module a line."""
     assert set(READ_BACK) == set(EXPORTERS)
     assert {kind for one in EXPORTERS.values() for kind in one.kinds} <= set(SOLUTION_READERS)
-    import topoopt.export as package
+    import topoopt.formats.exporters as package
 
     folder = Path(package.__file__).parent
     modules = {file.stem for file in folder.glob("*.py") if "Exporter(" in file.read_text()}

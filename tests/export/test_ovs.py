@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from topoopt.cli.export import check_export
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.host_rates import Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
-from topoopt.export.base import ExportOptions
-from topoopt.export.host_routing import weights
-from topoopt.export.ovs import build, host_export
+from topoopt.formats.base import ExportOptions
+from topoopt.formats.hosts.host_routing import weights
+from topoopt.formats.hosts.ovs import build, host_export
 
 OPTIONS = ExportOptions()
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from topoopt.cli.app import app
 from topoopt.cli.export import check_export
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.export.base import Export, ExportOptions
-from topoopt.export.ovs import build
+from topoopt.formats.base import Export, ExportOptions
+from topoopt.formats.hosts.ovs import build
 
 LINE = [(0, 1), (1, 0), (1, 2), (2, 1)]
 RING = [*LINE, (2, 0), (0, 2)]

@@ -10,8 +10,8 @@ from host_cases import worked_example
 
 from topoopt.cli.export import check_export
 from topoopt.core.errors import CheckError
-from topoopt.export.base import Export, ExportOptions
-from topoopt.export.ovs import build
+from topoopt.formats.base import Export, ExportOptions
+from topoopt.formats.hosts.ovs import build
 
 
 def changed(name: str, change: Callable[[str], str]) -> Export:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from topoopt.cli.export import check_export
 from topoopt.core.errors import InputError
 from topoopt.core.host_rates import HostSetting, LinkSetting
-from topoopt.export.base import Export, ExportOptions
-from topoopt.export.ovs import build
+from topoopt.formats.base import Export, ExportOptions
+from topoopt.formats.hosts.ovs import build
 
 OPTIONS = ExportOptions()
 HOSTILE = (

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from make_solution import circulant, make_solution
 
 from topoopt.cli.export import check_export
-from topoopt.cli.export_readers import READ_BACK
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.host_rates import HostSetting, LinkSetting
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.solution import Solution
 from topoopt.core.topology import Topology
-from topoopt.export import EXPORTERS
-from topoopt.export.base import Export, ExportOptions
-from topoopt.export.msccl import algorithm, parts_of, ring_steps
-from topoopt.export.planned_paths import planned_paths, with_answers
+from topoopt.formats.base import Export, ExportOptions
+from topoopt.formats.export_readers import READ_BACK
+from topoopt.formats.exporters import EXPORTERS
+from topoopt.formats.hosts.planned_paths import planned_paths, with_answers
+from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
 
 OPTIONS = ExportOptions()
 

@@ -10,35 +10,37 @@ from typing import Any
 import numpy as np
 from placed_programs_cases import PLACED
 
-from formulations import (
+from formulations.allocation import bandwidth_allocation
+from formulations.allocation.bandwidth_allocation import BandwidthAllocation
+from formulations.job import (
     allreduce_mix,
     allreduce_mix_pyomo,
     allreduce_topology,
     allreduce_topology_pyomo,
-    bandwidth_allocation,
+    path_split,
+)
+from formulations.job.allreduce_mix import AllReduceMix, RingGroup
+from formulations.job.allreduce_topology import AllReduceTopology
+from formulations.job.path_split import PathSplit
+from formulations.network import (
     circulant_flow,
     concurrent_flow,
     concurrent_flow_hops,
     hop_lp,
     hop_lp_pyomo,
     joint_topology_pyomo,
-    path_split,
     robust_routing,
-    stage_order_pyomo,
 )
-from formulations.allreduce_mix import AllReduceMix, RingGroup
-from formulations.allreduce_topology import AllReduceTopology
-from formulations.arrays import LpArrays, with_names
-from formulations.bandwidth_allocation import BandwidthAllocation
-from formulations.concurrent_flow import ConcurrentFlow
-from formulations.hop_lp import HopLp
-from formulations.joint_topology import JointTopology, Symmetry
-from formulations.joint_topology_arrays import build_arrays as joint_arrays
-from formulations.path_split import PathSplit
-from formulations.robust_routing import RobustRouting
-from formulations.stage_graph import Net
-from formulations.stage_order import StageOrder
-from formulations.stage_order_arrays import build_arrays as stage_arrays
+from formulations.network.concurrent_flow import ConcurrentFlow
+from formulations.network.hop_lp import HopLp
+from formulations.network.joint_topology import JointTopology, Symmetry
+from formulations.network.joint_topology_arrays import build_arrays as joint_arrays
+from formulations.network.robust_routing import RobustRouting
+from formulations.parts.arrays import LpArrays, with_names
+from formulations.placement import stage_order_pyomo
+from formulations.placement.stage_graph import Net
+from formulations.placement.stage_order import StageOrder
+from formulations.placement.stage_order_arrays import build_arrays as stage_arrays
 
 
 def matrix(n: int, entries: dict[tuple[int, int], float]) -> np.ndarray:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from formulations import (
+from formulations.parts.arrays import LpArrays
+from formulations.placement import (
     favourite_children,
     link_packing,
     placement_joint_arrays,
@@ -16,10 +17,9 @@ from formulations import (
     placement_makespan_pyomo,
     placement_rates,
 )
-from formulations.arrays import LpArrays
-from formulations.favourite_children import FavouriteChildren
-from formulations.placement_joint import JointPlacement, JointTensor
-from formulations.placement_rates import RateProblem
+from formulations.placement.favourite_children import FavouriteChildren
+from formulations.placement.placement_joint import JointPlacement, JointTensor
+from formulations.placement.placement_rates import RateProblem
 from topoopt.core.placement import Device, GraphOperator, Latency, PlacementProblem, Server, Tensor
 
 THREE = PlacementProblem(

@@ -12,11 +12,11 @@ from pyomo.contrib.appsi.base import TerminationCondition
 from pyomo.contrib.appsi.solvers.highs import Highs
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations import allreduce_mix, allreduce_mix_pyomo, allreduce_topology, allreduce_topology_pyomo
-from formulations.allreduce_mix import AllReduceMix, RingGroup
-from formulations.allreduce_topology import AllReduceTopology, group_tables
-from formulations.arrays import LpArrays, shape_faults
-from formulations.joint_topology import JointTopology, Symmetry, find_symmetry
+from formulations.job import allreduce_mix, allreduce_mix_pyomo, allreduce_topology, allreduce_topology_pyomo
+from formulations.job.allreduce_mix import AllReduceMix, RingGroup
+from formulations.job.allreduce_topology import AllReduceTopology, group_tables
+from formulations.network.joint_topology import JointTopology, Symmetry, find_symmetry
+from formulations.parts.arrays import LpArrays, shape_faults
 
 RING_ORDERS = {2: ((0, 1),), 3: ((0, 1, 2), (0, 2, 1))}
 

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import formulations
-from formulations import concurrent_flow_hops, hop_lp, hop_lp_pyomo, path_split
-from formulations.arrays import LpArrays, with_names
-from formulations.concurrent_flow import ConcurrentFlow
-from formulations.hop_lp import HopLp
-from formulations.path_split import PathSplit
+from formulations.job import path_split
+from formulations.job.path_split import PathSplit
+from formulations.network import concurrent_flow_hops, hop_lp, hop_lp_pyomo
+from formulations.network.concurrent_flow import ConcurrentFlow
+from formulations.network.hop_lp import HopLp
+from formulations.parts.arrays import LpArrays, with_names
 from formulations.table import FORMULATIONS
 from solvers.backends.pyomo_model import arrays_of
 

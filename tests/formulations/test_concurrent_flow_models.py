@@ -11,9 +11,9 @@ from pyomo.repn import generate_standard_repn
 from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
-from formulations import concurrent_flow, concurrent_flow_hops
-from formulations.arrays import LpArrays
-from formulations.concurrent_flow import ConcurrentFlow
+from formulations.network import concurrent_flow, concurrent_flow_hops
+from formulations.network.concurrent_flow import ConcurrentFlow
+from formulations.parts.arrays import LpArrays
 
 
 def optimum(program: LpArrays) -> tuple[float | None, np.ndarray | None]:

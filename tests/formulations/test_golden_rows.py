@@ -17,7 +17,7 @@ import pytest
 from formulation_cases import PROGRAMS, rows_of
 
 from formulations import table
-from formulations.write_model import model_text
+from formulations.parts.write_model import model_text
 
 GOLDEN = Path(__file__).parent / "golden"
 OPTION = {

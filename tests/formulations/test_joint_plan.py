@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from formulation_cases import rows_of
 
-from formulations.joint_plan import JointPlan, PlanOption
-from formulations.joint_plan_arrays import build_arrays
-from formulations.joint_plan_pyomo import build_pyomo
-from formulations.write_model import model_text
+from formulations.job.joint_plan import JointPlan, PlanOption
+from formulations.job.joint_plan_arrays import build_arrays
+from formulations.job.joint_plan_pyomo import build_pyomo
+from formulations.parts.write_model import model_text
 from solvers.backends import SOLVERS
 from solvers.backends.pyomo_model import arrays_of
 

@@ -14,10 +14,17 @@ from pyomo.contrib.appsi.base import TerminationCondition
 from pyomo.contrib.appsi.solvers.highs import Highs
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations.arrays import LpArrays
-from formulations.joint_topology import JointTopology, Symmetry, allowed_arcs, find_symmetry, kept_counts, obeying
-from formulations.joint_topology_arrays import build_arrays, link_counts, start_values
-from formulations.joint_topology_pyomo import build_pyomo
+from formulations.network.joint_topology import (
+    JointTopology,
+    Symmetry,
+    allowed_arcs,
+    find_symmetry,
+    kept_counts,
+    obeying,
+)
+from formulations.network.joint_topology_arrays import build_arrays, link_counts, start_values
+from formulations.network.joint_topology_pyomo import build_pyomo
+from formulations.parts.arrays import LpArrays
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_problem import TopologyProblem
 

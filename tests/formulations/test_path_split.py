@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from formulations.arrays import LpArrays
-from formulations.path_split import PathSplit, build_arrays, peaks_of, shares_of
+from formulations.job.path_split import PathSplit, build_arrays, peaks_of, shares_of
+from formulations.parts.arrays import LpArrays
 from solvers.backends import BACKENDS, SOLVERS, SolverLimits, self_test
 from solvers.backends.highs import outcome
 from topoopt.core.status import Status, StopReason

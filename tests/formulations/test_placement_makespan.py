@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from placed_graphs import problem, random_problems
 
-from formulations.placement_makespan import build_arrays
+from formulations.placement.placement_makespan import build_arrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.latency_model import alone_ms
 from topoopt.core.status import Status
-from topoopt.placements.solve import solve_placement
-from topoopt.simulate.placement_arrays import placement_arrays
+from topoopt.kinds.placement.solve import solve_placement
+from topoopt.simulate.placement.arrays import placement_arrays
 
 
 def optimum(instance, upper):

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from placed_graphs import problem
 
-from formulations.link_packing import build_arrays as pack_arrays
-from formulations.placement_rates import RateProblem, build_arrays
+from formulations.placement.link_packing import build_arrays as pack_arrays
+from formulations.placement.placement_rates import RateProblem, build_arrays
 from solvers.backends import SOLVERS
 from solvers.placement.latency_rates import allocated, optimal_rates, rate_problem
 from solvers.stop import Stop
 from topoopt.core.status import Status
-from topoopt.simulate.placement_arrays import placement_arrays
-from topoopt.simulate.placement_rates import uniform_rates
-from topoopt.simulate.placement_schedule import simulated
+from topoopt.simulate.placement.arrays import placement_arrays
+from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement.schedule import simulated
 
 
 def fork(volumes, chained):

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pyomo.contrib.appsi.solvers.highs import Highs
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations.arrays import LpArrays
-from formulations.strategy_choice import (
+from formulations.job.strategy_choice import (
     EventLaw,
     Quantity,
     StrategyChoice,
@@ -24,7 +23,8 @@ from formulations.strategy_choice import (
     chosen_splits,
     longest_path,
 )
-from formulations.write_model import model_text
+from formulations.parts.arrays import LpArrays
+from formulations.parts.write_model import model_text
 
 
 def solve(program: LpArrays, *, whole: bool = True) -> tuple[float, np.ndarray]:

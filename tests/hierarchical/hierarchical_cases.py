@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from topoopt.cli.app import app
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
-from topoopt.hierarchical.solve import solve_hierarchical
-from topoopt.io.documents import Document
-from topoopt.io.hierarchical_instances import read_hierarchical
-from topoopt.io.libra_files import libra_document
+from topoopt.files.documents import Document
+from topoopt.formats.libra.read import libra_document
+from topoopt.kinds.hierarchy.read import read_hierarchical
+from topoopt.kinds.hierarchy.solve import solve_hierarchical
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "libra"
 

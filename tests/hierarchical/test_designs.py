@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hierarchical_cases import instance, job, network, problem_of, solved
 
-from solvers.hierarchical import best_design
+from solvers.hierarchy import best_design
 from solvers.stop import Stop
 from topoopt.core.errors import InputError
 from topoopt.core.hierarchy_workload import Loop
 from topoopt.core.status import StopReason
-from topoopt.hierarchical.solve import solve_hierarchical
+from topoopt.kinds.hierarchy.solve import solve_hierarchical
 from topoopt.workloads.hierarchical_transformer import (
     Choices,
     Npu,

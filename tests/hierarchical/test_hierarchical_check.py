@@ -16,9 +16,9 @@ from topoopt.core.hierarchy_solution import BandwidthCertificate, GroupShare, Hi
 from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.solution import Bound, Objective
 from topoopt.core.status import Status
-from topoopt.verify.hierarchy_bounds import CertificateError, certified_bound, marginal_ns
-from topoopt.verify.hierarchy_check import check_hierarchical
-from topoopt.verify.hierarchy_formula import formula_bound
+from topoopt.verify.hierarchy.bounds import CertificateError, certified_bound, marginal_ns
+from topoopt.verify.hierarchy.check import check_hierarchical
+from topoopt.verify.hierarchy.formula import formula_bound
 
 DOCUMENT = random_instance(17, 3, pareto_points=4, loop="dp-overlap")
 
@@ -114,7 +114,7 @@ def test_any_certificate_proves_something_true(seed: int, objective: str) -> Non
     )
     bound = certified_bound(problem, design, proof, np.inf)
     total = design.network.total_gbytes_per_s or 0.0
-    from topoopt.verify.hierarchy_times import fleet_time_ns, network_cost_usd
+    from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
 
     for split in rng.dirichlet(np.ones(3), size=10):
         bandwidth = (total * split).tolist()

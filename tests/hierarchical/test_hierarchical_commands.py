@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hierarchical_cases import Run, instance, job, network, random_instance, run
 
-from topoopt.io.hierarchical_solution_file import hierarchical_solution_to_json, read_hierarchical_solution
+from topoopt.kinds.hierarchy.solution_file import hierarchical_solution_to_json, read_hierarchical_solution
 
 COMMON = {
     "kind", "name", "status", "stopped_by", "objective", "bound", "gap", "check", "seed", "wall_s", "versions",

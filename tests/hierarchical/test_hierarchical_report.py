@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from hierarchical_cases import instance, job, network, random_instance, solved
 
-from topoopt.report.hierarchical import render_hierarchical
-from topoopt.report.hierarchical_figures import bandwidth_bars, collective_bars, pareto_plot
-from topoopt.report.hierarchical_format import duration, money
+from topoopt.kinds.hierarchy.charts import bandwidth_bars, collective_bars, pareto_plot
+from topoopt.kinds.hierarchy.format import duration, money
+from topoopt.kinds.hierarchy.report import render_hierarchical
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from formulations.hierarchical_bandwidth import Scale, build_arrays
-from formulations.hierarchical_program import plain_program, program_of
-from formulations.hierarchical_pyomo import build_pyomo
+from formulations.hierarchy.hierarchical_bandwidth import Scale, build_arrays
+from formulations.hierarchy.hierarchical_program import plain_program, program_of
+from formulations.hierarchy.hierarchical_pyomo import build_pyomo
 from solvers.backends import SOLVERS
-from solvers.hierarchical import minimise, starting_point
-from solvers.hierarchical.cuts import paths_at
+from solvers.hierarchy import minimise, starting_point
+from solvers.hierarchy.cuts import paths_at
 from solvers.stop import Stop
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalProblem
 from topoopt.core.status import Status
-from topoopt.verify.hierarchy_laws import broken_laws
-from topoopt.verify.hierarchy_times import fleet_time_ns, moved_bytes, network_cost_usd
+from topoopt.verify.hierarchy.laws import broken_laws
+from topoopt.verify.hierarchy.times import fleet_time_ns, moved_bytes, network_cost_usd
 
 TENSOR_DATA = {"tensor": [4, 1], "data": [1, 8]}
 
@@ -380,7 +380,7 @@ def test_arrays_and_pyomo_are_one_program(goal: str) -> None:
 )
 def test_bytes_of_collectives(kind: str, ranks: tuple[int, ...], moved: list[float]) -> None:
     """Bytes in every dimension for one byte, written out by hand, by solver and checker."""
-    from formulations.hierarchical_timeline import unit_volumes
+    from formulations.hierarchy.hierarchical_timeline import unit_volumes
     from topoopt.core.hierarchy_workload import Collective
 
     assert unit_volumes(Collective(kind), ranks) == pytest.approx(moved)

@@ -8,8 +8,8 @@ import pytest
 
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.status import Status
-from topoopt.hierarchical.solve import solve_hierarchical
-from topoopt.io.instance_file import read_instance
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.hierarchy.solve import solve_hierarchical
 
 FOLDER = Path(__file__).parents[2] / "instances" / "hierarchical"
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -21,8 +21,8 @@ from topoopt.core.plan import Plan
 from topoopt.core.routing import PathTable
 from topoopt.core.solution import Solution
 from topoopt.core.topology import Topology
-from topoopt.export.base import ExportOptions
-from topoopt.export.linux_forwarding import build
+from topoopt.formats.base import ExportOptions
+from topoopt.formats.hosts.linux_forwarding import build
 
 PING = str(Path(__file__).with_name("ping.py"))
 

@@ -13,8 +13,8 @@ import pytest
 from host_cases import allocated, placed
 from lab import Machine, lab, process, require
 
-from topoopt.export.base import Export, ExportOptions
-from topoopt.export.ovs import build
+from topoopt.formats.base import Export, ExportOptions
+from topoopt.formats.hosts.ovs import build
 
 TOOLS = ("ip", "tc", "iperf3", "ethtool")
 OVS_TOOLS = ("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd")

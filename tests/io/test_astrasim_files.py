@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
-from topoopt.export.astrasim_graph import ns3_text
-from topoopt.export.astrasim_hierarchy import analytical_network, network_text
-from topoopt.export.base import decimal_text
-from topoopt.formats.astrasim import AnalyticalNetwork, link_gib_per_s, npu_gbytes_per_s
-from topoopt.formats.ns3 import Ns3Link, Ns3Topology
-from topoopt.io.astrasim_network import npu_bandwidths, read_network
-from topoopt.io.ns3_topology import read_ns3_topology
+from topoopt.formats.astrasim.content import AnalyticalNetwork, link_gib_per_s, npu_gbytes_per_s
+from topoopt.formats.astrasim.graph import ns3_text
+from topoopt.formats.astrasim.hierarchy import analytical_network, network_text
+from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology
+from topoopt.formats.astrasim.read import npu_bandwidths, read_network
+from topoopt.formats.astrasim.read_ns3 import read_ns3_topology
+from topoopt.formats.base import decimal_text
 
 
 @pytest.mark.parametrize(

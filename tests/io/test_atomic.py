@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from topoopt.core.errors import TopooptError
-from topoopt.io.atomic import make_directory, write_folder_atomically, write_text_atomically
+from topoopt.files.atomic import make_directory, write_folder_atomically, write_text_atomically
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:

@@ -13,15 +13,15 @@ from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Workload
-from topoopt.formats.chakra import CommType, NodeType
-from topoopt.formats.trace_content import TraceContent
-from topoopt.io.chakra_graph import task_documents
-from topoopt.io.chakra_hierarchy import coordinates, layers_workload, spans_of
-from topoopt.io.chakra_instances import topology_document
-from topoopt.io.chakra_tasks import tasks_workload
-from topoopt.io.chakra_trace import read_chakra
-from topoopt.io.chakra_traffic import traffic_matrix
-from topoopt.io.chakra_workload import workload_of_trace
+from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.chakra.graph import task_documents
+from topoopt.formats.chakra.hierarchy import coordinates, layers_workload, spans_of
+from topoopt.formats.chakra.instances import topology_document
+from topoopt.formats.chakra.read import read_chakra
+from topoopt.formats.chakra.tasks import tasks_workload
+from topoopt.formats.chakra.trace_content import TraceContent
+from topoopt.formats.chakra.traffic import traffic_matrix
+from topoopt.formats.chakra.workload import workload_of_trace
 
 COMP, SEND, COLL = int(NodeType.COMP), int(NodeType.COMM_SEND), int(NodeType.COMM_COLL)
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
-from topoopt.formats.chakra import CommType, NodeType
-from topoopt.io.chakra_instances import between_servers, compute_ns
-from topoopt.io.chakra_trace import read_chakra
-from topoopt.io.chakra_traffic import Algorithm, block, traffic_matrix
+from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.chakra.instances import between_servers, compute_ns
+from topoopt.formats.chakra.read import read_chakra
+from topoopt.formats.chakra.traffic import Algorithm, block, traffic_matrix
 
 MIB = 1 << 20
 COMP, SEND, RECV, COLL = (

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
-from topoopt.io.documents import Limits, load_document
-from topoopt.io.faults import parse_path, path_text
+from topoopt.files.documents import Limits, load_document
+from topoopt.files.faults import parse_path, path_text
 
 
 def refused(path: Path, text: str | bytes, limits: Limits | None = None) -> InputError:

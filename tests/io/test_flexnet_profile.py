@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
-from topoopt.io import flexnet_profile
-from topoopt.io.flexnet_profile import infer_sizes, read_profile, workload_from_profile
+from topoopt.formats.flexnet import profile as flexnet_profile
+from topoopt.formats.flexnet.profile import infer_sizes, read_profile, workload_from_profile
 
 DATA = Path(__file__).parents[2] / "../shared/data/flexnet"
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskKind
-from topoopt.io.flexnet_taskgraph import MAX_FILE_BYTES, FlexnetFile, read_flexnet_taskgraph
-from topoopt.io.flexnet_taskgraph_links import colour_arcs
+from topoopt.formats.flexnet.links import colour_arcs
+from topoopt.formats.flexnet.read_taskgraph import MAX_FILE_BYTES, FlexnetFile, read_flexnet_taskgraph
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
 

@@ -15,8 +15,8 @@ from topoopt.core.cluster import LinkDirection, LocalAllReduce
 from topoopt.core.errors import InputError
 from topoopt.core.instance import BaselineSettings, SearchSettings
 from topoopt.core.workload import OperatorInput, Split
-from topoopt.io.instance_file import canonical_sha256, instance_document, read_instance, write_instance
-from topoopt.io.operator_graph import topological_order
+from topoopt.files.instance_file import canonical_sha256, instance_document, read_instance, write_instance
+from topoopt.kinds.job.operator_graph import topological_order
 
 
 def save(path: Path, document: dict[str, Any]) -> Path:

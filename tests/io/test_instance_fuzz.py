@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
 from topoopt.core.solution import Solution
-from topoopt.io.documents import parse_document
-from topoopt.io.instance_file import read_instance
-from topoopt.io.solution_file import read_solution, solution_to_json
+from topoopt.files.documents import parse_document
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.job.solution_file import read_solution, solution_to_json
 
 ODD = st.sampled_from(
     [

@@ -11,7 +11,7 @@ import pytest
 
 from topoopt.core.errors import InputError
 from topoopt.core.instance import CoOptimisation
-from topoopt.io.instance_file import read_instance
+from topoopt.files.instance_file import read_instance
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "flexnet"
 

@@ -18,7 +18,7 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.io.network_solution_file import network_solution_to_json, read_network_solution, write_network_solution
+from topoopt.kinds.network.solution_file import network_solution_to_json, read_network_solution, write_network_solution
 
 
 def triangle(switches: bool = True) -> NetworkSolution:

@@ -9,7 +9,7 @@ import pytest
 
 from topoopt.core.errors import InputError
 from topoopt.core.instance import CoOptimisation
-from topoopt.io.schema import KINDS, json_schema
+from topoopt.files.schema import KINDS, json_schema
 from topoopt.workloads.models import MODELS
 
 

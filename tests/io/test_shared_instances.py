@@ -9,7 +9,7 @@ import pytest
 
 from topoopt.core.errors import InputError
 from topoopt.core.shared_cluster import DrawnJobs, FabricKind, SharedCluster
-from topoopt.io.instance_file import instance_text, read_instance
+from topoopt.files.instance_file import instance_text, read_instance
 
 SHIPPED = Path(__file__).parents[2] / "instances" / "shared"
 

@@ -14,15 +14,15 @@ from shared_cases import PARTITIONED, fat_tree, plain_class, shared_cluster
 
 from topoopt.core.errors import InputError
 from topoopt.core.shared_solution import SharedClusterSolution
-from topoopt.io.shared_solution_file import (
+from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.shared_cluster.report import render_shared
+from topoopt.kinds.shared_cluster.solution_file import (
     ranges_text,
     read_shared_solution,
     servers_of_text,
     write_shared_solution,
 )
-from topoopt.report.shared_report import render_shared
-from topoopt.shared import solve_shared_cluster
-from topoopt.verify.shared_cluster import check_shared_cluster
+from topoopt.verify.shared_cluster.cluster import check_shared_cluster
 
 PROBLEM = shared_cluster(
     [(0.0, 0, 5), (0.5, 1, 7), (1.0, 0, 2)],

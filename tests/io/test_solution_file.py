@@ -15,8 +15,8 @@ from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.routing import PathTable
 from topoopt.core.solution import Solution
 from topoopt.core.status import Status, StopReason
-from topoopt.io.solution_file import read_solution, solution_to_json, write_solution
-from topoopt.io.solution_schema import SolutionFile
+from topoopt.kinds.job.solution_file import read_solution, solution_to_json, write_solution
+from topoopt.kinds.job.solution_schema import SolutionFile
 
 
 def assert_same(one: object, other: object, where: str = "solution") -> None:

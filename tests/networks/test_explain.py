@@ -16,11 +16,11 @@ from topoopt.core.errors import CheckError, InputError
 from topoopt.core.network_problem import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
-from topoopt.networks.explain import Explanation, demand_from_flow, explain_network
-from topoopt.networks.explain_bottleneck import find_bottleneck
-from topoopt.networks.explain_gains import with_more
-from topoopt.networks.explain_text import explanation_lines, server_list
-from topoopt.networks.solve import solve_network
+from topoopt.kinds.network.explain import Explanation, demand_from_flow, explain_network
+from topoopt.kinds.network.explain_bottleneck import find_bottleneck
+from topoopt.kinds.network.explain_gains import with_more
+from topoopt.kinds.network.explain_text import explanation_lines, server_list
+from topoopt.kinds.network.solve import solve_network
 
 Array = np.ndarray
 

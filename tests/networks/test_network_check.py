@@ -16,9 +16,9 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.networks.check import check_network
-from topoopt.networks.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
-from topoopt.networks.solve import solve_network
+from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
+from topoopt.kinds.network.solve import solve_network
+from topoopt.verify.network.check import check_network
 
 RING = Topology(
     servers=3,

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from network_cases import instance, run, solved
 
-from solvers.heuristics.topology_search.two_layer import two_layer_multipliers
+from solvers.network.search.two_layer import two_layer_multipliers
 from solvers.stop import Stop
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_problem import TopologyProblem
-from topoopt.networks.bounds import formula_bound, stated_iterations
-from topoopt.verify.topology_bounds import two_layer_bound, two_layer_from
+from topoopt.verify.network.bounds import formula_bound, stated_iterations
+from topoopt.verify.network.topology_bounds import two_layer_bound, two_layer_from
 from topoopt.workloads.demand_matrices import demand_matrix
 
 DETOUR: dict[str, Any] = {

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from network_cases import instance, run, solved
 
-from solvers.exact.space import open_space
 from solvers.failures.listing import single_links
 from solvers.failures.network import NetworkEvaluator
 from solvers.failures.robust import RobustSearch, exhaustive
-from solvers.heuristics.topology.assemble import assemble
+from solvers.network.constructions.assemble import assemble
+from solvers.network.exact.space import open_space
 from solvers.stop import Stop
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network_problem import TopologyProblem
-from topoopt.verify.topology_bounds.failed_link import failed_link_bound
+from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
 
 
 def uniform(n: int) -> np.ndarray:

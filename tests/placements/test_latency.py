@@ -9,22 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placed_graphs import problem, random_place, random_problems
 
-from solvers.heuristics.placement.anneal import device_of
 from solvers.placement.link_shares import pack_links
+from solvers.placement.search.anneal import device_of
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.instance import SearchSettings
 from topoopt.core.placement import Link, Server, Sharing
 from topoopt.core.solution import Bound
 from topoopt.core.status import Status, StopReason
-from topoopt.placements.latency import LATENCY_METHODS
-from topoopt.placements.outcome import PlacementOutcome
-from topoopt.placements.solve import assemble, solve_placement
-from topoopt.simulate.placement_arrays import placement_arrays
-from topoopt.simulate.placement_rates import uniform_rates
-from topoopt.simulate.placement_schedule import simulated
-from topoopt.verify.placement import check_placement
-from topoopt.verify.placement_latency import fair_rates
-from topoopt.verify.placement_latency_bounds import latency_bounds, latency_floor
+from topoopt.kinds.placement.latency import LATENCY_METHODS
+from topoopt.kinds.placement.outcome import PlacementOutcome
+from topoopt.kinds.placement.solve import assemble, solve_placement
+from topoopt.simulate.placement.arrays import placement_arrays
+from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement.schedule import simulated
+from topoopt.verify.placement.latency import fair_rates
+from topoopt.verify.placement.latency_bounds import latency_bounds, latency_floor
+from topoopt.verify.placement.placement import check_placement
 
 KNOWN_BOUND = Bound(0.0, "nothing")
 

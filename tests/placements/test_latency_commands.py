@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from topoopt.cli.app import app
 from topoopt.core.status import Status, StopReason
-from topoopt.io.dnn_partitioning import placement_document
-from topoopt.io.instance_file import read_instance, write_instance
-from topoopt.placements.latency import warm_up
-from topoopt.placements.solve import solve_placement
+from topoopt.files.instance_file import read_instance, write_instance
+from topoopt.formats.dnn_partitioning.read import placement_document
+from topoopt.kinds.placement.latency import warm_up
+from topoopt.kinds.placement.solve import solve_placement
 
 SHARED = Path("../shared/data/placement")
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the shared graphs are not there")

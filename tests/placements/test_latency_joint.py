@@ -14,11 +14,11 @@ from solvers.placement.latency_rates import in_given_orders
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Sharing
 from topoopt.core.status import Status
-from topoopt.io.instance_file import read_instance
-from topoopt.placements.solve import solve_placement
-from topoopt.simulate.placement_arrays import placement_arrays
-from topoopt.simulate.placement_rates import uniform_rates
-from topoopt.simulate.placement_schedule import simulated
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.placement.solve import solve_placement
+from topoopt.simulate.placement.arrays import placement_arrays
+from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement.schedule import simulated
 
 PER_MS = 125_000.0
 """Bytes of 1 Gbit/s."""

@@ -15,10 +15,10 @@ from topoopt.core.placement import Communication, PlacementProblem, Schedule, Th
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.solution import Bound, Objective
 from topoopt.core.status import Status
-from topoopt.placements.solve import solve_placement
-from topoopt.simulate.stage_loads import device_loads, max_load_ms
-from topoopt.verify.placement import check_placement
-from topoopt.verify.placement_loads import loads_of, objective_of
+from topoopt.kinds.placement.solve import solve_placement
+from topoopt.simulate.placement.stage_loads import device_loads, max_load_ms
+from topoopt.verify.placement.loads import loads_of, objective_of
+from topoopt.verify.placement.placement import check_placement
 
 PROBLEM = random_problem(21, operators=6, devices=3, cpus=1, backward=True)
 SOLUTION = solve_placement(PROBLEM, method="slices")

@@ -14,13 +14,13 @@ from placement_cases import random_problem
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Schedule, Throughput
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.io.instance_file import read_instance
-from topoopt.io.placement_solution_file import (
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.placement.solution_file import (
     placement_solution_to_json,
     read_placement_solution,
     write_placement_solution,
 )
-from topoopt.placements.solve import solve_placement
+from topoopt.kinds.placement.solve import solve_placement
 
 GOOD: dict[str, Any] = {
     "schema_version": 1,

@@ -10,10 +10,10 @@ import pytest
 
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem
-from topoopt.io.dnn_partitioning import placement_document, read_expert_split
-from topoopt.io.instance_file import read_instance, write_instance
-from topoopt.io.placement_job import job_document
-from topoopt.placements.given import evaluate_given
+from topoopt.files.instance_file import read_instance, write_instance
+from topoopt.formats.dnn_partitioning.read import placement_document, read_expert_split
+from topoopt.kinds.placement.given import evaluate_given
+from topoopt.kinds.placement.job import job_document
 
 INSTANCES = Path(__file__).parents[2] / "instances"
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from placed_graphs import MS, problem
 
 from topoopt.core.placement import Device, GraphOperator, Latency, RateAllocation, Sharing, Tensor
-from topoopt.simulate.placement_arrays import placement_arrays
-from topoopt.simulate.placement_rates import uniform_rates
-from topoopt.simulate.placement_schedule import simulated
-from topoopt.verify.placement_latency_bounds import latency_bounds
+from topoopt.simulate.placement.arrays import placement_arrays
+from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement.schedule import simulated
+from topoopt.verify.placement.latency_bounds import latency_bounds
 
 EGRESS, INGRESS = (f"{way} of one co-located group, forced by memory or classes" for way in ("egress", "ingress"))
 SHARED = ["fair", "fifo", "static"]

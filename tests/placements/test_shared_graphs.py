@@ -8,10 +8,10 @@ import pytest
 
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.status import Status
-from topoopt.io.dnn_partitioning import placement_document, read_expert_split
-from topoopt.io.instance_file import read_instance, write_instance
-from topoopt.placements.given import evaluate_given
-from topoopt.placements.solve import solve_placement
+from topoopt.files.instance_file import read_instance, write_instance
+from topoopt.formats.dnn_partitioning.read import placement_document, read_expert_split
+from topoopt.kinds.placement.given import evaluate_given
+from topoopt.kinds.placement.solve import solve_placement
 
 SHARED = Path("../shared/data/placement")
 REASON = "the shared graphs are not there"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placement_cases import brute_force, random_problem
 
-from formulations.stage_graph import stage_graph
-from formulations.stage_order import data_of, rounded_down
-from formulations.stage_order_arrays import build_arrays, positions_of, start_values
+from formulations.placement.stage_graph import stage_graph
+from formulations.placement.stage_order import data_of, rounded_down
+from formulations.placement.stage_order_arrays import build_arrays, positions_of, start_values
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.reduce import reduced
 from solvers.placement.throughput import Search, polish, slice_orders, work_bound
@@ -20,7 +20,7 @@ from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
 from topoopt.core.status import Status
-from topoopt.placements.solve import solve_placement
+from topoopt.kinds.placement.solve import solve_placement
 
 VARIANTS = {
     "1f1b": Throughput(),

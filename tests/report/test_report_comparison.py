@@ -10,8 +10,8 @@ import pytest
 from report_page import Page
 
 from topoopt.core.comparison import Comparison, Run, compared
-from topoopt.report.comparison import comparison_html, comparison_svg
-from topoopt.report.comparison_plot import DOTS, LEAST_AXIS, SCATTER, panel
+from topoopt.drawing.comparison import comparison_html, comparison_svg
+from topoopt.drawing.comparison_plot import DOTS, LEAST_AXIS, SCATTER, panel
 
 RUN = Run("a.yaml", "a", "topology", "exact", 0, "optimal", "converged", "theta", "", 4.0, 4.0, "cuts", True, 1.0)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from topoopt.core.bill import FabricPrices
 from topoopt.core.solution import OperatorChoice, Solution, Span
-from topoopt.report.strategy_table import strategy_rows
-from topoopt.report.timeline import merged, packed, shown_servers
-from topoopt.report.times import fabric_bars, longest_steps
+from topoopt.kinds.job.strategy_table import strategy_rows
+from topoopt.kinds.job.timeline import merged, packed, shown_servers
+from topoopt.kinds.job.times import fabric_bars, longest_steps
 
 Builder = Callable[..., Solution]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from topoopt.core.solution import Solution
-from topoopt.report.format import byte_size, number, percent, ratio, server_set, shortened
-from topoopt.report.png import palette_png, ramp
-from topoopt.report.svg import decade_ticks, element, percentage, ticks
-from topoopt.report.times import comparison
+from topoopt.drawing.format import byte_size, number, percent, ratio, server_set, shortened
+from topoopt.drawing.png import palette_png, ramp
+from topoopt.drawing.svg import decade_ticks, element, percentage, ticks
+from topoopt.kinds.job.times import comparison
 
 Builder = Callable[..., Solution]
 

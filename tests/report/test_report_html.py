@@ -16,7 +16,7 @@ from topoopt.core.plan import Plan
 from topoopt.core.solution import CheckResult, Objective, Solution
 from topoopt.core.status import Status
 from topoopt.core.topology import Topology
-from topoopt.report.html import render_html
+from topoopt.kinds.job.report import render_html
 
 SECTIONS = (
     "headline",

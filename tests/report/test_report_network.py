@@ -13,11 +13,11 @@ from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.solution import Solution
 from topoopt.core.topology import Topology
-from topoopt.report.links import link_statistics
-from topoopt.report.routes import ring_rows, ring_text, route_summary
-from topoopt.report.switches import describe_permutation
-from topoopt.report.topology_picture import families, find_links, use_class
-from topoopt.report.traffic import allreduce_bytes, colour_index, in_blocks
+from topoopt.drawing.switches import describe_permutation
+from topoopt.drawing.topology_picture import families, find_links, use_class
+from topoopt.kinds.job.heat_maps import allreduce_bytes, colour_index, in_blocks
+from topoopt.kinds.job.link_rows import link_statistics
+from topoopt.kinds.job.route_rows import ring_rows, ring_text, route_summary
 
 Builder = Callable[..., Solution]
 

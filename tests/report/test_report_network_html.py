@@ -18,11 +18,11 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.io.network_solution_file import read_network_solution, write_network_solution
-from topoopt.report.network_figures import NetworkFigures, moore_counts
-from topoopt.report.network_hops import hop_rows, moore_hops
-from topoopt.report.network_html import drawn_links, render_network_html
-from topoopt.report.network_links import LISTED_ARCS, network_links
+from topoopt.kinds.network.figures import NetworkFigures, moore_counts
+from topoopt.kinds.network.hops import hop_rows, moore_hops
+from topoopt.kinds.network.links import LISTED_ARCS, network_links
+from topoopt.kinds.network.report import drawn_links, render_network_html
+from topoopt.kinds.network.solution_file import read_network_solution, write_network_solution
 
 SECTIONS = {"headline", "topology", "links", "distances", "demand", "provenance"}
 EVIL = "<img src=x onerror=alert(1)>"

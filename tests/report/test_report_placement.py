@@ -11,7 +11,7 @@ from topoopt.core.placement import Device, Latency, Link, Server, Throughput
 from topoopt.core.placement_solution import DeviceLoad, PlacementSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
-from topoopt.report.placement import render_placement
+from topoopt.kinds.placement.report import render_placement
 
 SOLUTION = PlacementSolution(
     name="small",

@@ -11,9 +11,9 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
+from topoopt.analyses.traffic.summary import path_hop_shares, traffic_summary
 from topoopt.core.solution import Breakdown, CheckResult, Objective, Solution
-from topoopt.report.text import print_summary, summary_dict
-from topoopt.report.traffic_summary import path_hop_shares, traffic_summary
+from topoopt.kinds.job.show import print_summary, summary_dict
 
 Builder = Callable[..., Solution]
 

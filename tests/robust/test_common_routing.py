@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from solvers.routing import route
-from solvers.routing.common import route_in_common
+from solvers.network.routing import route
+from solvers.network.routing.common import route_in_common
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.robust_network import CommonRouting
 from topoopt.core.topology import Topology
-from topoopt.io.network_sections import make_topology
-from topoopt.verify.robust_routing import common_bound, common_thetas
+from topoopt.files.sections import make_topology
+from topoopt.verify.network.robust_routing import common_bound, common_thetas
 
 
 def topology(n: int, arcs: list[tuple[int, int]]) -> Topology:

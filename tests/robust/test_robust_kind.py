@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from topoopt.cli.app import app
-from topoopt.io.robust_solution_file import read_robust_solution, write_robust_solution
+from topoopt.kinds.network.several_demands.solution_file import read_robust_solution, write_robust_solution
 
 FOUND = """
 schema_version: 1

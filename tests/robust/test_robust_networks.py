@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from solvers.heuristics.robust_topology import robust_topologies
+from solvers.network.robust_topology import robust_topologies
 from solvers.stop import Stop
 from topoopt.cli.app import app
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.robust_network import RobustMode, RobustProblem
-from topoopt.io.robust_instances import read_robust
-from topoopt.networks.bounds import quick_bound
-from topoopt.robust.solve import solve_robust
-from topoopt.robust.steps import _sequence
+from topoopt.kinds.network.several_demands.read import read_robust
+from topoopt.kinds.network.several_demands.solve import solve_robust
+from topoopt.kinds.network.several_demands.steps import _sequence
+from topoopt.verify.network.bounds import quick_bound
 from topoopt.workloads.demand_traces import HotExperts, hot_experts
 
 HEAD = "schema_version: 1\nkind: robust-network\nname: case\n"
@@ -107,8 +107,8 @@ def test_best_sequence_is_the_least_of_all() -> None:
 
 def test_adapted_worst_is_the_largest_of_all_optima() -> None:
     """On a given topology, routing adapted: exactly the largest of the single optima, proven."""
-    from solvers.routing import route
-    from topoopt.io.network_sections import make_topology
+    from solvers.network.routing import route
+    from topoopt.files.sections import make_topology
 
     net = make_topology(6, np.array([(i, (i + s) % 6) for i in range(6) for s in (1, 2)]), None, "given")
     demands = hot_experts(6, HotExperts(4, law="dirichlet", skew=0.5), seed=3)

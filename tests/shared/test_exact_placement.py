@@ -14,11 +14,11 @@ from topoopt.core.errors import InputError
 from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import Queue, SharedCluster
 from topoopt.core.shared_solution import Decisions, FabricRun
-from topoopt.io.shared_solution_file import read_shared_solution, write_shared_solution
-from topoopt.shared import solve_shared_cluster
-from topoopt.shared.exact import ExactPlacer
-from topoopt.shared.solve import search_problems
-from topoopt.verify.shared_cluster import check_shared_cluster
+from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.shared_cluster.exact import ExactPlacer
+from topoopt.kinds.shared_cluster.solution_file import read_shared_solution, write_shared_solution
+from topoopt.kinds.shared_cluster.solve import search_problems
+from topoopt.verify.shared_cluster.cluster import check_shared_cluster
 
 CLASSES = tuple(replace(plain_class(f"c{k}", k), interfaces=1) for k in (1, 2, 3, 4))
 

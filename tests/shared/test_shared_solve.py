@@ -18,9 +18,9 @@ from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import Contention, DrawnJobs, Goal, JobClass, Queue, SharedCluster
 from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
 from topoopt.core.status import Status
-from topoopt.io.instance_file import read_instance
-from topoopt.pipeline import solve
-from topoopt.shared import SCHEDULING_METHODS, solve_shared_cluster
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.job.solve import solve
+from topoopt.kinds.shared_cluster import SCHEDULING_METHODS, solve_shared_cluster
 
 SHIPPED = Path(__file__).parents[2] / "instances" / "shared"
 

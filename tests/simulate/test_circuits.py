@@ -28,7 +28,7 @@ from topoopt.simulate.circuits import (
 )
 from topoopt.simulate.circuits.assign import greedy_circuits, random_circuits, scheduled_circuits
 from topoopt.simulate.circuits.work import pair_chunks
-from topoopt.simulate.fluid import fluid_times
+from topoopt.simulate.time_models.fluid import fluid_times
 
 
 def _load(name: str) -> ModuleType:

@@ -13,8 +13,8 @@ from plain_events import plain_times
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.evaluate import breakdown, critical_tasks, simulate
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
+from topoopt.simulate.time_models.evaluate import breakdown, critical_tasks, simulate
 
 DATA = Path("../shared/data/flexnet/taskgraphs")
 
@@ -196,7 +196,7 @@ def test_scaling_everything_scales_time(case, factor):
 )
 def test_replay_by_rounds_is_near_the_packet_level_results_of_the_artifact(name, artifact_ms, tolerance):
     """Spec c.4: the artifact's packet-level iteration times of its released task graphs on the ideal switch."""
-    from topoopt.task_graph_replay import replay
+    from topoopt.analyses.replay.run import replay
 
     path = DATA / f"{name}.fbuf"
     if not path.exists():
@@ -208,7 +208,7 @@ def test_replay_by_rounds_is_near_the_packet_level_results_of_the_artifact(name,
 
 def test_a_crowded_timeline_merges_the_transfers_of_a_server(monkeypatch):
     """Past the limit of spans each server keeps its compute spans and the times in which it sends anything."""
-    from topoopt.simulate import evaluate as module
+    from topoopt.simulate.time_models import evaluate as module
 
     tasks = [forward(0, 1.0), *[transfer(0, 1, 12_500_000)] * 3, forward(1, 50.0), transfer(1, 0, 12_500_000)]
     graph = make_graph(2, tasks, [(0, 1), (0, 2), (0, 3), (4, 5)])

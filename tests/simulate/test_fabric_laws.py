@@ -11,13 +11,13 @@ from fabric_cases import cluster, clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoopt.analyses.replay.run import replay
 from topoopt.core.strategy import strided_groups
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.evaluate import simulate
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.fluid import fluid_times
 from topoopt.simulate.network import Network
-from topoopt.task_graph_replay import replay
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.simulate.time_models.fluid import fluid_times
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoopt.analyses.replay.run import replay_network
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskKind
-from topoopt.io.flexnet_taskgraph import FlexnetFile, read_flexnet_taskgraph
-from topoopt.simulate.flexnet import flexnet_times
-from topoopt.task_graph_replay import replay_network
+from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
+from topoopt.simulate.time_models.flexnet import flexnet_times
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from topoopt.analyses.replay.run import TIME_MODELS, file_rings, replay
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskKind
-from topoopt.io.flexnet_taskgraph import FlexnetFile, read_flexnet_taskgraph
-from topoopt.task_graph_replay import TIME_MODELS, file_rings, replay
+from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskKind
-from topoopt.simulate.fluid import fluid_times
-from topoopt.simulate.fluid_rates import max_min_rates
+from topoopt.simulate.time_models.fluid import fluid_times
+from topoopt.simulate.time_models.fluid_rates import max_min_rates
 
 
 def _load(name: str) -> ModuleType:

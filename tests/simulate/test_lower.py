@@ -146,9 +146,9 @@ def test_local_allreduce_times():
 @pytest.mark.parametrize("name", ["100dlrm_16", "100candle_16", "100transformer_16", "100vgg_16", "topoopt_12"])
 def test_released_task_graphs_come_back_from_their_recovered_workload(name):
     """A file's graph -> workload with pinned strategy -> graph: same tasks, same bytes, same flexnet time."""
-    from topoopt.io.flexnet_taskgraph import read_flexnet_taskgraph
-    from topoopt.io.taskgraph_workload import local_allreduce_gbps, workload_of_taskgraph
-    from topoopt.task_graph_replay import replay
+    from topoopt.analyses.replay.run import replay
+    from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph
+    from topoopt.formats.flexnet.workload import local_allreduce_gbps, workload_of_taskgraph
 
     path = DATA / f"{name}.fbuf"
     if not path.exists():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from placed_graphs import problem
 
-from topoopt.simulate.placement_arrays import placement_arrays
-from topoopt.simulate.placement_events import makespan
-from topoopt.simulate.placement_rates import rates_by_volume, uniform_rates, volumes, within_links
-from topoopt.simulate.placement_schedule import ordered, simulated
+from topoopt.simulate.placement.arrays import placement_arrays
+from topoopt.simulate.placement.events import makespan
+from topoopt.simulate.placement.rates import rates_by_volume, uniform_rates, volumes, within_links
+from topoopt.simulate.placement.schedule import ordered, simulated
 
 
 def span(instance, device, priority=None, rates=None):

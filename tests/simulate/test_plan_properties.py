@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topoopt.analyses.topologies.run import balanced_routes, circulant_topology, group_rings
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.strategy import strided_groups
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.simulate.evaluate import simulate
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.fluid import fluid_times
 from topoopt.simulate.hops import diameter_and_mean_hops, hop_matrix
 from topoopt.simulate.lower import build_task_graph
-from topoopt.topology import balanced_routes, circulant_topology, group_rings
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.simulate.time_models.fluid import fluid_times
 
 N = 8
 

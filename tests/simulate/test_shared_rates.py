@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from shared_cases import fat_tree, step_by_step
 
 from topoopt.core.shared_cluster import JobClass
-from topoopt.simulate.shared.loads import job_loads, shared_links
-from topoopt.simulate.shared.rates import fair_rates
+from topoopt.simulate.cluster.loads import job_loads, shared_links
+from topoopt.simulate.cluster.rates import fair_rates
 
 
 def rates(parts: np.ndarray, capacity: np.ndarray, limit: np.ndarray) -> np.ndarray:

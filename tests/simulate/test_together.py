@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.evaluate import simulate
-from topoopt.simulate.events import network_arrays, simulate_jobs
+from topoopt.simulate.cluster.together import PlacedJob, job_view, merge_jobs, shared_network, simulate_together
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.fabrics.options import Group
-from topoopt.simulate.fluid import fluid_outcome, fluid_times
 from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import Network
-from topoopt.simulate.together import PlacedJob, job_view, merge_jobs, shared_network, simulate_together
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.simulate.time_models.events import network_arrays, simulate_jobs
+from topoopt.simulate.time_models.fluid import fluid_outcome, fluid_times
 
 TRANSFER, ALLREDUCE, FORWARD = TaskKind.TRANSFER, TaskKind.ALLREDUCE, TaskKind.FORWARD
 CLUSTER = Cluster(servers=54, gpus_per_server=1, degree=4, link_gbps=100.0)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from make_solution import make_solution
 
+from topoopt.analyses.traffic.plot import load_quantiles, traffic_html, traffic_svg
+from topoopt.analyses.traffic.run import plan_traffic
 from topoopt.core.errors import CheckError
 from topoopt.core.solution import Solution
-from topoopt.report.traffic_plot import load_quantiles, traffic_html, traffic_svg
 from topoopt.simulate.traffic import traffic_figures
-from topoopt.topology_traffic import plan_traffic
 
 
 def plain_bytes(solution: Solution) -> dict[tuple[int, int], float]:

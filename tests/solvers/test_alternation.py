@@ -7,15 +7,15 @@ import time
 import numpy as np
 import pytest
 
-from solvers.exact.joint_tables import joint_problems
-from solvers.methods import METHODS, run_method
+from solvers.job.joint_tables import joint_problems
+from solvers.job.methods import METHODS, run_method
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.status import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.pipeline import evaluate_plan, solve
+from topoopt.kinds.job.solve import evaluate_plan, solve
 from topoopt.verify import check_plan, check_solution
 
 
@@ -141,8 +141,8 @@ def test_a_job_without_any_traffic_is_solved_to_optimality():
 
 def test_plans_route_the_pairs_with_demand_and_no_others():
     """The trimmed table keeps the paths of the wanted pairs as they were."""
-    from solvers.heuristics.realise import routes_of_pairs
-    from topoopt.topology import balanced_routes, circulant_topology
+    from solvers.job.realise import routes_of_pairs
+    from topoopt.analyses.topologies.run import balanced_routes, circulant_topology
 
     routes = balanced_routes(circulant_topology(8, 4, LinkDirection.BIDIRECTIONAL, (1, 3)), paths_per_pair=2)
     wanted = np.random.default_rng(0).random((8, 8)) < 0.3

@@ -10,10 +10,10 @@ from placed_graphs import problem, random_problems
 
 from solvers.placement.block_graph import BlockGraph
 from solvers.placement.compaction import compacted
-from topoopt.placements.latency_outcome import expanded
-from topoopt.simulate.placement_arrays import placement_arrays
-from topoopt.simulate.placement_rates import uniform_rates
-from topoopt.simulate.placement_schedule import simulated
+from topoopt.kinds.placement.latency_outcome import expanded
+from topoopt.simulate.placement.arrays import placement_arrays
+from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement.schedule import simulated
 
 
 def graph_of(instance):

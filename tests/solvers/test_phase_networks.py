@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.heuristics.phase_networks import (
+from solvers.job.methods import run_method
+from solvers.job.phase_networks import (
     busy_phases,
     network_for,
     schedule_text,
@@ -13,17 +14,16 @@ from solvers.heuristics.phase_networks import (
     stages_of,
     traffic_of,
 )
-from solvers.heuristics.realise import realise
-from solvers.heuristics.strategy.starts import data_parallel
-from solvers.heuristics.topology import find_topology
-from solvers.methods import run_method
+from solvers.job.realise import realise
+from solvers.job.strategy.starts import data_parallel
+from solvers.network.constructions import find_topology
 from solvers.stop import Stop
-from topoopt.io.instance_file import read_instance
-from topoopt.reconfiguration import reconfiguration_sweep
+from topoopt.analyses.reconfiguration import reconfiguration_sweep
+from topoopt.files.instance_file import read_instance
 from topoopt.simulate.circuits import Phase, simulate_stages
 from topoopt.simulate.demand import demand_of
-from topoopt.simulate.evaluate import simulate
 from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.time_models.evaluate import simulate
 
 F, B, A = Phase.FORWARD, Phase.BACKWARD, Phase.ALLREDUCE
 

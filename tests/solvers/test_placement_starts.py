@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from placed_graphs import problem, random_problems
 
-from formulations.favourite_children import FavouriteChildren, build_arrays, favourites
+from formulations.placement.favourite_children import FavouriteChildren, build_arrays, favourites
 from solvers.backends import SOLVERS
-from solvers.heuristics.placement.earliest_start import earliest_start, favourite_child
-from solvers.heuristics.placement.groups import group_graph
-from solvers.heuristics.placement.starts import STARTS, first_placements
-from topoopt.simulate.placement_arrays import placement_arrays
+from solvers.placement.search.earliest_start import earliest_start, favourite_child
+from solvers.placement.search.groups import group_graph
+from solvers.placement.search.starts import STARTS, first_placements
+from topoopt.simulate.placement.arrays import placement_arrays
 
 
 def placed(instance, rule):

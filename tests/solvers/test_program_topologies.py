@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.exact.allreduce_mix import mix_rings
-from solvers.heuristics.mixed_rings import LEAST_SHARE, MOST_RINGS, mixed_rings, mixed_routes, paths_of_flow
-from solvers.heuristics.program_topologies import PROGRAMS, Question, program_topologies
-from solvers.heuristics.realise import mix_realised, realise, with_rings_for
-from solvers.heuristics.topology import balanced_routes, circulant_topology, find_topology
-from solvers.methods import AUTO_PROGRAMS, METHODS, run_method
+from solvers.job.allreduce_mix import mix_rings
+from solvers.job.methods import AUTO_PROGRAMS, METHODS, run_method
+from solvers.job.mixed_rings import LEAST_SHARE, MOST_RINGS, mixed_rings, mixed_routes, paths_of_flow
+from solvers.job.program_topologies import PROGRAMS, Question, program_topologies
+from solvers.job.realise import mix_realised, realise, with_rings_for
+from solvers.network.constructions import balanced_routes, circulant_topology, find_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand

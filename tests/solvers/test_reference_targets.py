@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from solvers.methods import default_budget, run_method
+from solvers.job.methods import default_budget, run_method
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LocalAllReduce
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.workload import Workload
-from topoopt.io.flexnet_profile import read_profile, workload_from_profile
-from topoopt.pipeline import evaluate_plan
+from topoopt.formats.flexnet.profile import read_profile, workload_from_profile
+from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.fluid import fluid_times
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify import check_plan, plan_bounds
+from topoopt.simulate.time_models.fluid import fluid_times
+from topoopt.verify import check_plan
+from topoopt.verify.job import plan_bounds
 
 MEASURES = Path("../shared/data/flexnet/measures")
 

@@ -11,8 +11,8 @@ import pytest
 from study_cases import routing, study
 
 from topoopt.core.errors import InputError
-from topoopt.io.study_schema import Sequence
 from topoopt.studies.expand import read_study
+from topoopt.studies.schema import Sequence
 from topoopt.studies.validate import outlook
 from topoopt.studies.vary import sequence_values, varied
 

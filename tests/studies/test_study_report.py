@@ -13,12 +13,12 @@ import pytest
 from study_cases import routing, study
 
 from topoopt.core.study import Comparison, Figure
-from topoopt.report.axes import Axis, name_axis, number_axis
-from topoopt.report.study_data import compared, in_order, percentile, performance_profile, pivot
-from topoopt.report.study_figures import KINDS, draw
+from topoopt.drawing.axes import Axis, name_axis, number_axis
 from topoopt.studies.diff import study_diff
 from topoopt.studies.expand import read_study
 from topoopt.studies.report import study_report
+from topoopt.studies.report_data import compared, in_order, percentile, performance_profile, pivot
+from topoopt.studies.report_figures import KINDS, draw
 from topoopt.studies.runner import run_study
 from topoopt.studies.store import Store
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.core.shared_load_solution import SharedLoadSolution
-from topoopt.io.instance_file import read_instance
-from topoopt.together.solve import solve_shared_load
+from topoopt.files.instance_file import read_instance
+from topoopt.kinds.shared_cluster.flows_solve import solve_shared_load
 
 SIX_MB = 1_500_000
 """Weights of an operator."""

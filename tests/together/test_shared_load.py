@@ -16,20 +16,20 @@ from topoopt.core.errors import InputError, LimitError
 from topoopt.core.shared_load import SHARDS
 from topoopt.core.shared_load_solution import ClassPlan, SharedLoadSolution, Together
 from topoopt.core.status import Status, StopReason
-from topoopt.io.shared_load_solution_file import (
+from topoopt.kinds.shared_cluster.flows_draw import draw_jobs
+from topoopt.kinds.shared_cluster.flows_plans import fabric_options
+from topoopt.kinds.shared_cluster.flows_report import render_shared_load
+from topoopt.kinds.shared_cluster.flows_solution_file import (
     read_shared_load_solution,
     statistics_csv,
     write_shared_load_solution,
 )
-from topoopt.report.shared_load import render_shared_load
+from topoopt.kinds.shared_cluster.flows_solve import solve_shared_load
+from topoopt.kinds.shared_cluster.flows_statistics import load_statistics, percentile
+from topoopt.simulate.cluster.together import PlacedJob, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.together import PlacedJob, simulate_together
-from topoopt.together.draw import draw_jobs
-from topoopt.together.plans import fabric_options
-from topoopt.together.solve import solve_shared_load
-from topoopt.together.statistics import load_statistics, percentile
-from topoopt.verify.shared_load import check_shared_load
+from topoopt.verify.shared_cluster.shared_load import check_shared_load
 
 FIG16 = Path("../shared/data/flexnet/fig16")
 PUBLISHED_MEANS = {5: 64.41, 10: 70.63, 15: 63.13, 20: 61.43, 27: 60.41}

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from topoopt.cli.app import app
 from topoopt.core.errors import InputError
-from topoopt.io.instance_file import read_instance
+from topoopt.files.instance_file import read_instance
 
 
 def run(*words: object) -> tuple[int, str]:

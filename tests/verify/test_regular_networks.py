@@ -9,12 +9,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from solvers.exact import METHODS, ExactLimits
-from solvers.exact.enumeration import networks_of_excess
+from solvers.network.exact import METHODS, ExactLimits
+from solvers.network.exact.enumeration import networks_of_excess
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network_problem import EnumerationProof, TopologyProblem
-from topoopt.verify.regular_networks import enumeration_bound, numberings, tables_of_few_hops
+from topoopt.verify.network.regular_networks import enumeration_bound, numberings, tables_of_few_hops
 
 
 def classes(tables: np.ndarray) -> int:

@@ -16,9 +16,9 @@ from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network_problem import SourceFlow
 from topoopt.core.topology import Topology
-from topoopt.verify import least_ring
-from topoopt.verify.least_ring import least_ring_bound
-from topoopt.verify.ring_mix import certified_mix_bound, check_ring_mix
+from topoopt.verify.job import least_ring
+from topoopt.verify.job.least_ring import least_ring_bound
+from topoopt.verify.job.ring_mix import certified_mix_bound, check_ring_mix
 
 
 def directed(n: int, arcs: list[tuple[int, int]]) -> Topology:

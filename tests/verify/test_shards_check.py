@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer, layer_from_table
-from topoopt.verify.shards import PlacedJob, layer_violations, shard_violations
+from topoopt.verify.shards.shards import PlacedJob, layer_violations, shard_violations
 
 LAYER = block_layer(8, 2, 4, 0.01)
 RING = ShardShape(np.array([[1, 2, 0], [2, 0, 1]], dtype=np.int32))

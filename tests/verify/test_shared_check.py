@@ -14,9 +14,9 @@ from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, Queue, Sha
 from topoopt.core.shared_solution import SharedClusterSolution
 from topoopt.core.solution import Bound, Objective
 from topoopt.core.status import Status
-from topoopt.shared import solve_shared_cluster
-from topoopt.verify.shared_bounds import least_total_s
-from topoopt.verify.shared_cluster import check_shared_cluster
+from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.verify.shared_cluster.bounds import least_total_s
+from topoopt.verify.shared_cluster.cluster import check_shared_cluster
 
 RANDOM = Fabric("thin", FabricKind.FAT_TREE, 400.0, 4.0)
 CLASSES = (
@@ -148,7 +148,7 @@ def test_a_changed_solution_is_rejected(problem: SharedCluster, solution: Shared
 
 def test_a_long_run_is_followed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows are enough to see that a job had too little time."""
-    monkeypatch.setattr("topoopt.verify.shared_contention.MOMENTS", 30)
+    monkeypatch.setattr("topoopt.verify.shared_cluster.contention.MOMENTS", 30)
     jobs = [(2.0 * j, 0, 30) for j in range(60)]
     problem = shared_cluster(jobs, CLASSES, servers=16, fabrics=(RANDOM,))
     solution = solve_shared_cluster(problem)

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verify_cases import circulant, dense, make_cluster, sample_splits
 
-from formulations.strategy_choice import longest_path
-from solvers.exact.strategy_program import prove
-from solvers.heuristics.realise import realise
+from formulations.job.strategy_choice import longest_path
+from solvers.job.realise import realise
+from solvers.job.strategy_program import prove
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.simulate.evaluate import simulate
+from topoopt.kinds.job.strategy_bound import program_of, prove_bound
 from topoopt.simulate.lower import build_task_graph
-from topoopt.strategy_bound import program_of, prove_bound
+from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify import best_bound
-from topoopt.verify.choices import choices_of
-from topoopt.verify.strategy_certificate import evaluate_certificate, strategy_bound, unit_flow
-from topoopt.verify.strategy_laws import strategy_laws
+from topoopt.verify.job.choices import choices_of
+from topoopt.verify.job.strategy_certificate import evaluate_certificate, strategy_bound, unit_flow
+from topoopt.verify.job.strategy_laws import strategy_laws
 
 
 def laws_of(cluster, workload):

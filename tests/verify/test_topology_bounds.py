@@ -16,7 +16,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network_problem import LengthCertificate
 from topoopt.core.topology import Topology
-from topoopt.verify.topology_bounds import (
+from topoopt.verify.network.topology_bounds import (
     CutCertificate,
     HopCertificate,
     LayeredCertificate,
@@ -34,7 +34,7 @@ from topoopt.verify.topology_bounds import (
     node_cut_bound,
     two_layer_bound,
 )
-from topoopt.verify.topology_bounds.matching import matching_dual, matching_prices
+from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
 from topoopt.workloads.demand_matrices import demand_matrix
 
 Array = NDArray[np.float64]

@@ -13,13 +13,13 @@ from verify_cases import circulant, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.strategy import Placement
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.verify.choices import choices_of
-from topoopt.verify.hops import diameter_and_mean, hop_counts
-from topoopt.verify.labelling import Costs, largest_of_least, least_labelling, spanning_forest
-from topoopt.verify.parts import place
-from topoopt.verify.traffic import recompute_traffic
-from topoopt.verify.windows import latest_by, window_bound, windows_by
-from topoopt.verify.wire import Between, between_all, least_byte_hops, nearest_hops
+from topoopt.verify.job.choices import choices_of
+from topoopt.verify.job.labelling import Costs, largest_of_least, least_labelling, spanning_forest
+from topoopt.verify.job.parts import place
+from topoopt.verify.job.traffic import recompute_traffic
+from topoopt.verify.job.wire import Between, between_all, least_byte_hops, nearest_hops
+from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
+from topoopt.verify.laws.windows import latest_by, window_bound, windows_by
 
 times = st.floats(0, 10).map(lambda x: round(x, 3))
 jobs = st.lists(st.tuples(times, times, times), min_size=1, max_size=5)

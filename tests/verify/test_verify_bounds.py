@@ -23,10 +23,11 @@ from verify_cases import (
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.simulate.evaluate import evaluate
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify import best_bound, compute_bounds, instance_bounds, plan_bounds
+from topoopt.simulate.time_models.evaluate import evaluate
+from topoopt.verify import best_bound, compute_bounds
+from topoopt.verify.job import instance_bounds, plan_bounds
 
 
 def values(bounds):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verify_cases import four_servers, twelve_servers, with_arrays
 
-from solvers.exact.strategy_program import prove
+from solvers.job.strategy_program import prove
 from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
@@ -19,11 +19,12 @@ from topoopt.core.instance import CoOptimisation
 from topoopt.core.solution import Baseline, Bound, Breakdown, CheckResult, Evaluation, Objective, Solution
 from topoopt.core.status import Status, StopReason
 from topoopt.core.strategy import StrategyCertificate
-from topoopt.strategy_bound import program_of
-from topoopt.verify import best_bound, check_solution, instance_bounds
-from topoopt.verify.choices import choices_of
-from topoopt.verify.strategy_certificate import strategy_bound
-from topoopt.verify.strategy_laws import strategy_laws
+from topoopt.kinds.job.strategy_bound import program_of
+from topoopt.verify import best_bound, check_solution
+from topoopt.verify.job import instance_bounds
+from topoopt.verify.job.choices import choices_of
+from topoopt.verify.job.strategy_certificate import strategy_bound
+from topoopt.verify.job.strategy_laws import strategy_laws
 
 GROUP_BYTES = 4.0 * (4096 + 8)
 
@@ -279,9 +280,9 @@ def test_prices_of_simulated_fabrics_are_accepted():
 def test_simulated_solution_is_accepted():
     """The simulator's own evaluation of the twelve-server plan passes every check."""
     from topoopt.simulate.demand import demand_of
-    from topoopt.simulate.evaluate import evaluate
     from topoopt.simulate.fabrics import direct_connect_network
     from topoopt.simulate.lower import build_task_graph
+    from topoopt.simulate.time_models.evaluate import evaluate
 
     cluster, workload, plan = twelve_servers()
     graph = build_task_graph(cluster, workload, plan.strategy)

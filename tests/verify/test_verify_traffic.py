@@ -14,9 +14,9 @@ from topoopt.core.cluster import LocalAllReduce
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.verify import plan_figures
-from topoopt.verify.findings import Findings
-from topoopt.verify.parts import check_strategy
-from topoopt.verify.traffic import local_allreduce_ms, recompute_traffic
+from topoopt.verify.job.parts import check_strategy
+from topoopt.verify.job.traffic import local_allreduce_ms, recompute_traffic
+from topoopt.verify.laws.findings import Findings
 
 
 def recompute(cluster, workload, placements):

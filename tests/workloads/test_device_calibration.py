@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from topoopt.io.flexnet_profile import infer_sizes, read_profile, workload_from_profile
+from topoopt.formats.flexnet.profile import infer_sizes, read_profile, workload_from_profile
 from topoopt.workloads import DEVICES, Job, build_workload
 from topoopt.workloads.calibration import Comparison, summarise
 from topoopt.workloads.spec import Ways, part_memory_bytes

@@ -8,27 +8,18 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from topoopt.cli import (
-    check,
-    compare,
-    cost,
-    doctor,
-    dump_model,
-    explain,
-    export,
-    fabrics,
-    files,
-    imports,
-    reconfigure,
-    replay,
-    resilience,
-    robust,
-    solve,
-    study,
-    topology,
-)
+from topoopt.analyses.costs import command as cost
+from topoopt.analyses.fabrics import command as fabrics
+from topoopt.analyses.reconfiguration import command as reconfigure
+from topoopt.analyses.replay import command as replay
+from topoopt.analyses.resilience import command as resilience
+from topoopt.analyses.topologies import command as topology
+from topoopt.cli import check, compare, doctor, dump_model, explain, export, files, solve
 from topoopt.cli.output import Output
 from topoopt.core.errors import InputError
+from topoopt.formats import importers as imports
+from topoopt.kinds.network.several_demands import robust_command as robust
+from topoopt.studies import command as study
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Base of all errors in the arguments; typer has it from click or from a copy of its own, depending on the version."""

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from topoopt.cli.kinds import commands_of
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import CheckError
+from topoopt.kinds.kind import commands_of
 
 
 def check(
@@ -22,7 +22,7 @@ def check(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.io.instance_file import read_instance
+        from topoopt.files.instance_file import read_instance
 
         problem = read_instance(instance)
         violations = commands_of(problem.kind).check(problem, solution)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from topoopt.analyses.costs.prices import given_book
 from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.kinds import commands_of
 from topoopt.cli.output import JsonOption, Output
-from topoopt.cli.prices import given_book
 from topoopt.cli.progress import counting_bar
 from topoopt.cli.targets import require_targets
 from topoopt.core.errors import CheckError, TopooptError
 from topoopt.core.status import StopReason
+from topoopt.kinds.kind import commands_of
 
 if TYPE_CHECKING:
     from topoopt.cli.compare_runs import Start
@@ -122,8 +122,8 @@ def _record(row: Comparison) -> dict[str, Any]:
 def _written(
     records: list[dict[str, Any]], rows: list[Comparison], csv_file: Path | None, plot: Path | None
 ) -> dict[str, str | None]:
-    from topoopt.io.atomic import write_text_atomically
-    from topoopt.report.comparison import comparison_html, comparison_svg
+    from topoopt.drawing.comparison import comparison_html, comparison_svg
+    from topoopt.files.atomic import write_text_atomically
 
     if csv_file is not None:
         stream = io.StringIO()

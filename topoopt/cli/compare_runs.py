@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from topoopt.cli.kinds import KINDS, Contest, Wishes, commands_of
 from topoopt.core.comparison import Run
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
 from topoopt.core.price_book import PriceBook
+from topoopt.kinds.kind import KINDS, Contest, Wishes, commands_of
 
 DEFAULT_LIMIT_S = 30.0
 
@@ -57,7 +57,7 @@ def entrants_of(files: Sequence[Path]) -> list[Entrant]:
     Raises:
         InputError: everything wrong with any of them, or a kind without a contest.
     """
-    from topoopt.io.instance_file import read_instance
+    from topoopt.files.instance_file import read_instance
 
     entrants: list[Entrant] = []
     problems: list[Problem] = []

@@ -60,10 +60,10 @@ def _options(words: list[str], faults: list[Problem]) -> dict[str, float]:
 
 
 def _dump(output: Output, instance: Path, formulation: str, out: Path, options: dict[str, float]) -> int:
+    from formulations.parts.write_model import model_text
     from formulations.table import build_named
-    from formulations.write_model import model_text
-    from topoopt.io.atomic import write_text_atomically
-    from topoopt.io.instance_file import read_instance
+    from topoopt.files.atomic import write_text_atomically
+    from topoopt.files.instance_file import read_instance
 
     problem = read_instance(instance)
     program = build_named(formulation, problem, options)

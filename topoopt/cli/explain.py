@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from topoopt.cli.kinds import EXIT_OF_STOP
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.status import StopReason
+from topoopt.kinds.kind import EXIT_OF_STOP
 
 if TYPE_CHECKING:
-    from topoopt.networks.explain import Explanation
-    from topoopt.networks.explain_degree import DegreeGain
-    from topoopt.networks.explain_gains import Gain
+    from topoopt.kinds.network.explain import Explanation
+    from topoopt.kinds.network.explain_degree import DegreeGain
+    from topoopt.kinds.network.explain_gains import Gain
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def explain(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.io.solution_kind import solution_kind
+        from topoopt.files.solution_kind import solution_kind
 
         if more is not None and not 0.001 <= more <= 1e6:
             raise InputError([Problem("out of range", path="--more", value=f"{more:g}", allowed="0.001 to 1000000")])
@@ -61,10 +61,10 @@ def explain(
 
 def _network(output: Output, path: Path, question: Question) -> int:
     from topoopt.core.network_problem import RoutingProblem, TopologyProblem
-    from topoopt.io.instance_file import read_instance
-    from topoopt.io.network_solution_file import read_network_solution
-    from topoopt.networks.explain import explain_network
-    from topoopt.networks.explain_text import explanation_lines
+    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.network.explain import explain_network
+    from topoopt.kinds.network.explain_text import explanation_lines
+    from topoopt.kinds.network.solution_file import read_network_solution
 
     began = time.monotonic()
     problem = None if question.instance is None else read_instance(question.instance)
@@ -87,9 +87,9 @@ def _network(output: Output, path: Path, question: Question) -> int:
 
 def _job(output: Output, path: Path, question: Question) -> int:
     from topoopt.core.instance import CoOptimisation
-    from topoopt.explain_job import explain_job, job_lines
-    from topoopt.io.instance_file import read_instance
-    from topoopt.io.solution_file import read_solution
+    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.job.explain import explain_job, job_lines
+    from topoopt.kinds.job.solution_file import read_solution
 
     began = time.monotonic()
     instance = None if question.instance is None else read_instance(question.instance)
@@ -122,10 +122,10 @@ def _job(output: Output, path: Path, question: Question) -> int:
 
 
 def _allocation(output: Output, path: Path, question: Question) -> int:
-    from topoopt.allocation.explain import allocation_lines, explain_allocation
     from topoopt.core.allocation_problem import AllocationProblem
-    from topoopt.io.allocation_solution_file import read_allocation_solution
-    from topoopt.io.instance_file import read_instance
+    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
+    from topoopt.kinds.allocation.solution_file import read_allocation_solution
 
     began = time.monotonic()
     if question.instance is None:

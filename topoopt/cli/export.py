@@ -11,15 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.export_readers import READ_BACK, SOLUTION_READERS, previous_topology, task_graph_of
-from topoopt.cli.imports import positive
-from topoopt.cli.instance_output import QueuesOption
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.formats.export_readers import READ_BACK, SOLUTION_READERS, previous_topology, task_graph_of
+from topoopt.formats.importers import positive
+from topoopt.formats.instance_output import QueuesOption
 
 if TYPE_CHECKING:
     from topoopt.core.host_rates import HostSetting
-    from topoopt.export.base import Export
+    from topoopt.formats.base import Export
 
 
 def check_export(target: str, export: Export) -> None:
@@ -40,7 +40,7 @@ def check_export(target: str, export: Export) -> None:
 
 
 def _list(output: Output) -> int:
-    from topoopt.export import EXPORTERS
+    from topoopt.formats.exporters import EXPORTERS
 
     def show(console: Console) -> None:
         for name, one in EXPORTERS.items():
@@ -60,7 +60,7 @@ def _list(output: Output) -> int:
 
 def _write(target: str, folder: bool, export: Export, out: Path) -> list[str]:
     """Files that were written."""
-    from topoopt.io.atomic import write_bytes_atomically, write_folder_atomically
+    from topoopt.files.atomic import write_bytes_atomically, write_folder_atomically
 
     if folder:
         write_folder_atomically(out, dict(export.files))
@@ -98,10 +98,10 @@ def export(
     def command() -> int:
         if listed:
             return _list(output)
-        from topoopt.export import EXPORTERS
-        from topoopt.export.base import ExportOptions
-        from topoopt.io.faults import nearest_text, value_text
-        from topoopt.io.solution_kind import solution_kind
+        from topoopt.files.faults import nearest_text, value_text
+        from topoopt.files.solution_kind import solution_kind
+        from topoopt.formats.base import ExportOptions
+        from topoopt.formats.exporters import EXPORTERS
 
         given = {"SOLUTION": solution, "--to": to, "--out": out}
         missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
@@ -120,7 +120,7 @@ def export(
             raise InputError([Problem(message, str(solution), None, "--to", to, able)])
         named: tuple[HostSetting, ...] = ()
         if hosts is not None:
-            from topoopt.io.host_file import read_hosts
+            from topoopt.formats.hosts.host_file import read_hosts
 
             named = read_hosts(hosts)
         found = SOLUTION_READERS[kind](solution)

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.cli.kinds import KINDS, commands_of
 from topoopt.cli.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
+from topoopt.kinds.kind import KINDS, commands_of
 
 
 def validate(
@@ -24,7 +24,7 @@ def validate(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.io.instance_file import read_instance
+        from topoopt.files.instance_file import read_instance
 
         files: list[dict[str, Any]] = []
         problems: list[Problem] = []
@@ -60,7 +60,7 @@ def schema(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.io.schema import json_schema
+        from topoopt.files.schema import json_schema
 
         document = json_schema(kind)
         output.result(document, lambda console: console.print_json(json.dumps(document)))
@@ -78,8 +78,8 @@ def report(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.io.atomic import write_text_atomically
-        from topoopt.io.solution_kind import solution_kind
+        from topoopt.files.atomic import write_text_atomically
+        from topoopt.files.solution_kind import solution_kind
 
         write_text_atomically(out, commands_of(solution_kind(solution, KINDS)).report(solution))
         output.result({"report": str(out)}, lambda console: console.print(f"written: {out}", markup=False))

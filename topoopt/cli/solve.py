@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from topoopt.cli.kinds import Wishes, commands_of
+from topoopt.analyses.costs.prices import given_book
 from topoopt.cli.output import JsonOption, Output
-from topoopt.cli.prices import given_book
+from topoopt.kinds.kind import Wishes, commands_of
 
 
 def solve(
@@ -46,7 +46,7 @@ def solve(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.io.instance_file import read_instance
+        from topoopt.files.instance_file import read_instance
 
         problem = read_instance(instance)
         commands = commands_of(problem.kind)
@@ -63,7 +63,7 @@ def _require_writable(out: Path) -> None:
     Raises:
         WriteError: something else has the name of the directory or of a file in it, or writing is not permitted.
     """
-    from topoopt.io.atomic import WriteError
+    from topoopt.files.atomic import WriteError
 
     try:
         there = next(path for path in (out, *out.absolute().parents) if path.exists())

@@ -13,10 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.kinds import Wishes, exit_code, nothing_found
 from topoopt.cli.output import Output
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.solution import SolutionHead
+from topoopt.kinds.kind import Wishes, exit_code, nothing_found
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Steps:
 def solve_and_write(problem: Any, output: Output, out: Path, wishes: Wishes, steps: Steps) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from solvers.stop import stop_on_signals
-    from topoopt.io.atomic import make_directory, write_text_atomically
+    from topoopt.files.atomic import make_directory, write_text_atomically
 
     if wishes.budget is not None and not steps.takes_budget:
         text, allowed = "no such limit for this kind", "--time-limit"

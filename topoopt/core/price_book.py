@@ -158,7 +158,7 @@ class PriceBook:
 
 
 def price_book(data: Mapping[str, Any]) -> PriceBook:
-    """The book that a valid price-book document states (`topoopt.io.price_book_file` is what validates)."""
+    """The book that a valid price-book document states (`topoopt.files.price_book_file` is what validates)."""
     parts = []
     for name in PARTS:
         entry = data["parts"][name]

@@ -66,7 +66,7 @@ class CommonRouting:
     Attributes:
         pairs: int64[P, 2], ordered pairs with demand in some matrix.
         split: float64[P, m], part of each pair's traffic over each arc.
-        prices: float64[k, m], not negative; see `topoopt.verify.robust_routing`.
+        prices: float64[k, m], not negative; see `topoopt.verify.network.robust_routing`.
     """
 
     pairs: NDArray[np.int64]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from topoopt.simulate.demand import demand_of
-    from topoopt.simulate.evaluate import simulate
     from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
     from topoopt.simulate.hops import diameter_and_mean_hops
     from topoopt.simulate.lower import build_task_graph
+    from topoopt.simulate.time_models.evaluate import simulate
 
 _LAZY = {
     "FABRICS": "fabrics",

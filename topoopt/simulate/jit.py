@@ -1,8 +1,8 @@
 """One decorator for compiled kernels, whose cache on disk cannot go stale.
 
 numba keys its cache on the file of the outermost kernel only; a kernel that calls one of another file would keep the
-old callee after an edit. Here the key also holds a digest of all files of this package and of the kernel's own folder,
-so kernels may call kernels of these two places.
+old callee after an edit. Here the key also holds a digest of all files of this package and of the kernel's own part of
+the house (`solvers/network`, say, with all folders in it), so kernels may call kernels of these two places.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @lru_cache(maxsize=64)
 def sources_digest(folder: Path) -> str:
-    """SHA-256 over the sources in a folder."""
+    """SHA-256 over the sources in a folder and in all below it."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.name.encode())
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -33,7 +33,11 @@ def sources_digest(folder: Path) -> str:
 class _Cache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        own = Path(function.__code__.co_filename).parent
+        top, part = function.__module__.split(".")[:2]
+        file = Path(function.__code__.co_filename)
+        own = next(
+            (folder for folder in file.parents if folder.parent.name == top and folder.name == part), file.parent
+        )
         digests = tuple(sources_digest(folder) for folder in (Path(__file__).parent, own))
         self._cache_file._source_stamp = (self._cache_file._source_stamp, *digests)
 

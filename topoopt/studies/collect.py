@@ -12,7 +12,7 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Scalar
-from topoopt.io.atomic import write_bytes_atomically, write_text_atomically
+from topoopt.files.atomic import write_bytes_atomically, write_text_atomically
 from topoopt.studies.rows import TIMES, row_of
 from topoopt.studies.runner import STUDY_FILE
 from topoopt.studies.store import Store

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from topoopt.report.study_data import number_of, text_of
 from topoopt.studies.collect import Row, collect_rows, read_plan
 from topoopt.studies.report import FACTORS
+from topoopt.studies.report_data import number_of, text_of
 
 COLUMNS = ("objective", "bound", "gap", "solve_wall_s", "peak_memory_mib")
 LARGER_IS_BETTER = ("bound",)

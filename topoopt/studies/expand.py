@@ -13,15 +13,15 @@ from pydantic import ValidationError
 
 from topoopt.core.errors import InputError
 from topoopt.core.study import Comparison, Figure, Run, RunLimits, Study, Table
-from topoopt.io.canonical import canonical_json, canonical_sha256
-from topoopt.io.documents import parse_document
-from topoopt.io.faults import Fault, value_text
-from topoopt.io.faults import Path as DataPath
-from topoopt.io.findings import Findings
-from topoopt.io.schema_faults import schema_faults
-from topoopt.io.study_schema import GroupFile, LimitsFile, StudyFile
+from topoopt.files.canonical import canonical_json, canonical_sha256
+from topoopt.files.documents import parse_document
+from topoopt.files.faults import Fault, value_text
+from topoopt.files.faults import Path as DataPath
+from topoopt.files.findings import Findings
+from topoopt.files.schema_faults import schema_faults
 from topoopt.studies.file_options import with_found_files
 from topoopt.studies.identity import References, code_versions, identity_of
+from topoopt.studies.schema import GroupFile, LimitsFile, StudyFile
 from topoopt.studies.vary import Factors, combinations, seeds_of, varied
 
 MAX_RUNS = 100_000

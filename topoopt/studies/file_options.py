@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from topoopt.io.faults import Fault, value_text
+from topoopt.files.faults import Fault, value_text
 
 FILE_OPTIONS = ("prices",)
 """Options that name a file."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.versions import versions
-from topoopt.io.canonical import canonical_sha256
+from topoopt.files.canonical import canonical_sha256
 
 PACKAGES = ("topoopt", "formulations", "solvers")
 REFERENCES = ("file", "profile", "trace", "plan")

@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from topoopt.core.study import Comparison, Figure, Table
-from topoopt.report.study_html import StudyPage, render_study
 from topoopt.studies.collect import Row, collect_rows, read_plan
+from topoopt.studies.report_html import StudyPage, render_study
 
 FACTORS = ("instance", "method", "seed", "repetition")
 

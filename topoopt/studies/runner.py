@@ -14,7 +14,7 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Run, Study
-from topoopt.io.atomic import WriteError, make_directory, write_text_atomically
+from topoopt.files.atomic import WriteError, make_directory, write_text_atomically
 from topoopt.studies.execute import FAILURES
 from topoopt.studies.executor_table import EXECUTORS
 from topoopt.studies.executors import Event, Work

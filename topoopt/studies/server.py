@@ -21,12 +21,12 @@ from typing import Any
 
 PRELOADED = (
     "topoopt.cli.app",
-    "topoopt.io.instance_file",
-    "topoopt.io.network_solution_file",
-    "topoopt.networks.solve",
-    "topoopt.pipeline",
-    "topoopt.report.html",
-    "topoopt.report.text",
+    "topoopt.files.instance_file",
+    "topoopt.kinds.network.solution_file",
+    "topoopt.kinds.network.solve",
+    "topoopt.kinds.job.solve",
+    "topoopt.kinds.job.report",
+    "topoopt.kinds.job.show",
     "scipy.optimize",
 )
 """What most runs load; a second or two that is spent once a worker instead of once a run."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from topoopt.cli.kinds import commands_of
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Run, Study
-from topoopt.io.documents import Document
-from topoopt.io.instance_file import build_instance, read_instance
+from topoopt.files.documents import Document
+from topoopt.files.instance_file import build_instance, read_instance
+from topoopt.kinds.kind import commands_of
 
 
 @dataclass(frozen=True)

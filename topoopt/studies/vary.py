@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from topoopt.io.faults import Fault, Path, parse_path, path_text, value_text
-from topoopt.io.study_schema import MAX_LISTED, GroupFile, SeedCount, Sequence
+from topoopt.files.faults import Fault, Path, parse_path, path_text, value_text
+from topoopt.studies.schema import MAX_LISTED, GroupFile, SeedCount, Sequence
 
 Factors = tuple[tuple[str, Any], ...]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.arrays import LpArrays
-from formulations.rows import Rows
+from formulations.parts.arrays import LpArrays
+from formulations.parts.rows import Rows
 from solvers.backends import SOLVERS
 from topoopt.core.status import Status
 

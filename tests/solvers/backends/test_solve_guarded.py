@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from formulations.arrays import LpArrays
+from formulations.parts.arrays import LpArrays
 from solvers.backends import SOLVERS, SolverLimits, solve_guarded
 from solvers.stop import Stop
 from topoopt.core.errors import InputError

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from solvers.exact.allreduce_mix import mix_rings
-from solvers.exact.allreduce_topology import RingTopologyLimits, ring_topology_bound, solve_ring_topology
-from solvers.exact.mix_result import MixLimits
-from solvers.exact.ring_orders import every_order, normal
-from solvers.exact.ring_pricing import EXACT_SIZE, arithmetic_orders, ring_length, short_ring
-from solvers.heuristics.topology import circulant_topology
+from solvers.job.allreduce_mix import mix_rings
+from solvers.job.allreduce_topology import RingTopologyLimits, ring_topology_bound, solve_ring_topology
+from solvers.job.mix_result import MixLimits
+from solvers.job.ring_orders import every_order, normal
+from solvers.job.ring_pricing import EXACT_SIZE, arithmetic_orders, ring_length, short_ring
+from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.verify.ring_mix import certified_mix_bound, check_ring_mix
+from topoopt.verify.job.ring_mix import certified_mix_bound, check_ring_mix
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import shortest_path
 
-from solvers.exact import METHODS, ExactLimits, TopologyResult
-from solvers.exact.bounds import best_bound, layer_sizes, most_within
-from solvers.exact.brute_force import maximal_networks
-from solvers.exact.enumeration import moore_sum, networks_of_excess
-from solvers.exact.local import price_cut
-from solvers.exact.routed import relaxed_theta, route
-from solvers.exact.space import counts_of, open_space
+from solvers.network.exact import METHODS, ExactLimits, TopologyResult
+from solvers.network.exact.bounds import best_bound, layer_sizes, most_within
+from solvers.network.exact.brute_force import maximal_networks
+from solvers.network.exact.enumeration import moore_sum, networks_of_excess
+from solvers.network.exact.local import price_cut
+from solvers.network.exact.routed import relaxed_theta, route
+from solvers.network.exact.space import counts_of, open_space
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network_problem import TopologyProblem

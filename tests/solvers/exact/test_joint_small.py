@@ -11,21 +11,21 @@ from pyomo.contrib.appsi.solvers.highs import Highs
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import connected_components
 
-from formulations.joint_plan_arrays import build_arrays
-from formulations.joint_plan_pyomo import build_pyomo
+from formulations.job.joint_plan_arrays import build_arrays
+from formulations.job.joint_plan_pyomo import build_pyomo
 from solvers.backends import SOLVERS
-from solvers.exact.joint_small import plan_time, solve_joint
-from solvers.exact.joint_tables import joint_problems, joint_tables, ring_orders
-from solvers.heuristics.alternate import LoopSettings
-from solvers.joint_method import realised, run_joint, topology_of
-from solvers.methods import run_method
+from solvers.job.alternate import LoopSettings
+from solvers.job.joint_method import realised, run_joint, topology_of
+from solvers.job.joint_small import plan_time, solve_joint
+from solvers.job.joint_tables import joint_problems, joint_tables, ring_orders
+from solvers.job.methods import run_method
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.instance import CoOptimisation
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.pipeline import evaluate_plan
+from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.verify import check_plan
 
 BI, UNI = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.exact import METHODS, ExactLimits
-from solvers.heuristics.topology_search import SEEDS, SearchBudget, search_topology
-from solvers.routing import route
+from solvers.network.exact import METHODS, ExactLimits
+from solvers.network.routing import route
+from solvers.network.search import SEEDS, SearchBudget, search_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network_problem import TopologyProblem
-from topoopt.networks.bounds import formula_bound
+from topoopt.verify.network.bounds import formula_bound
 
 SIZES = [
     (2, 1, LinkDirection.UNIDIRECTIONAL),

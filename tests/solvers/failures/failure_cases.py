@@ -8,8 +8,8 @@ import numpy as np
 
 from solvers.failures.damage import Traffic
 from solvers.failures.job import JobEvaluator
-from solvers.heuristics.topology import balanced_routes
-from solvers.heuristics.topology.assemble import assemble, link_arcs, ring_arcs
+from solvers.network.constructions import balanced_routes
+from solvers.network.constructions.assemble import assemble, link_arcs, ring_arcs
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.routing import GroupRings, Ring

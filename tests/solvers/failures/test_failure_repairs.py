@@ -27,11 +27,11 @@ from solvers.failures.listing import links_left, links_of, parts_of, single_link
 from solvers.failures.reorder import other_orders
 from solvers.failures.ring_repairs import RING_REPAIRS
 from solvers.failures.surviving import after, not_forwarding, reach
-from solvers.heuristics.topology import balanced_routes
+from solvers.network.constructions import balanced_routes
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.failures import Failure
 from topoopt.core.routing import GroupRings
-from topoopt.verify.failures import check_repair
+from topoopt.verify.laws.failures import check_repair
 
 
 def checked(evaluator: JobEvaluator, failure: Failure) -> None:

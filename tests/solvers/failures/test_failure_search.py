@@ -29,7 +29,7 @@ from solvers.failures.listing import (
 from solvers.failures.network import NetworkEvaluator
 from solvers.failures.sample import sample_failures
 from solvers.failures.worst import WorstEffort, worst_failure
-from solvers.heuristics.topology import balanced_routes
+from solvers.network.constructions import balanced_routes
 from topoopt.core.errors import InputError
 from topoopt.core.failures import Failure
 

@@ -14,14 +14,14 @@ from solvers.failures.damage import Traffic
 from solvers.failures.job import JobEvaluator
 from solvers.failures.listing import single_links
 from solvers.failures.robust_job import exchanged
-from solvers.heuristics.loop import LoopResult
-from solvers.heuristics.topology_search.links import arcs_of, table_of
-from solvers.methods import run_method
+from solvers.job.loop import LoopResult
+from solvers.job.methods import run_method
+from solvers.network.search.links import arcs_of, table_of
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.instance import CoOptimisation, RobustGoal, SearchSettings
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.pipeline import search_problems
+from topoopt.kinds.job.solve import search_problems
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify import check_plan

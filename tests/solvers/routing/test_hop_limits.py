@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from solvers.routing import CONSTRAINED, ROUTING_METHODS, route
+from solvers.network.routing import CONSTRAINED, ROUTING_METHODS, route
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
-from topoopt.verify.certificates import certified_theta_bound
-from topoopt.verify.flows import check_flow, check_hops
+from topoopt.verify.laws.certificates import certified_theta_bound
+from topoopt.verify.laws.flows import check_flow, check_hops
 
 Matrix = NDArray[np.float64]
 

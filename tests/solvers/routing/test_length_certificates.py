@@ -14,14 +14,14 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network_problem import LengthCertificate, SourceFlow
 from topoopt.core.topology import Topology
-from topoopt.verify.certificates import (
+from topoopt.verify.laws.certificates import (
     certificate_document,
     certificate_from_document,
     certified_circulant_bound,
     certified_theta_bound,
     exact_theta_bound,
 )
-from topoopt.verify.flows import check_flow
+from topoopt.verify.laws.flows import check_flow
 
 
 def ring(n: int, links: int = 1) -> Topology:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.heuristics.topology import circulant_topology
-from solvers.routing import circulant_classes, route, route_circulant
+from solvers.network.constructions import circulant_topology
+from solvers.network.routing import circulant_classes, route, route_circulant
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.verify.certificates import certified_circulant_bound, certified_theta_bound
-from topoopt.verify.flows import check_flow
+from topoopt.verify.laws.certificates import certified_circulant_bound, certified_theta_bound
+from topoopt.verify.laws.flows import check_flow
 
 
 def all_to_all(n: int) -> np.ndarray:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from solvers.routing import ROUTING_METHODS, route
+from solvers.network.routing import ROUTING_METHODS, route
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.verify.certificates import certified_theta_bound, exact_theta_bound
-from topoopt.verify.flows import check_flow
+from topoopt.verify.laws.certificates import certified_theta_bound, exact_theta_bound
+from topoopt.verify.laws.flows import check_flow
 
 EXACT = ("simplex", "ipx", "column-generation", "path-generation")
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_cases import most_placed, pairs, random_layer, random_shape, rings
 
-from solvers.exact.shards import BY_COUNTING, ShardLimits, assign_shards
-from solvers.heuristics.shards.several import place_jobs
+from solvers.shards.exact_shards import BY_COUNTING, ShardLimits, assign_shards
+from solvers.shards.several import place_jobs
 from solvers.stop import Stop
 from topoopt.core.optical_layer import block_layer, layer_from_table
 from topoopt.core.status import Status, StopReason
 from topoopt.verify.shard_bounds import placing_bound
-from topoopt.verify.shards import PlacedJob, shard_violations
+from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_cases import exists, pairs, random_layer, random_shape, rings
 
-from solvers.heuristics.shards import Verdict, find_shard, search_shard
+from solvers.shards import Verdict, find_shard, search_shard
 from topoopt.core.optical_layer import ShardShape, block_layer, layer_from_table, staggered_layer
-from topoopt.verify.shards import PlacedJob, shard_violations
+from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 
 def free_servers(servers: int, busy: tuple[int, ...] = ()) -> np.ndarray:

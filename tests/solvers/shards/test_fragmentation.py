@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_cases import exists, random_layer, rings
 
-from solvers.heuristics.shards import fragmentation
+from solvers.shards import fragmentation
 from topoopt.core.optical_layer import block_layer
 
 

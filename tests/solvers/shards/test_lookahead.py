@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_cases import pairs, rings
 
-from solvers.heuristics.shards import wire
+from solvers.shards import wire
 from topoopt.core.optical_layer import Shard, block_layer
 from topoopt.core.shard_wiring import PlannedJob, WiredJob
-from topoopt.verify.shard_wiring import wiring_violations
+from topoopt.verify.shards.wiring import wiring_violations
 
 LAYER = block_layer(4, 1, 4, 0.01)
 PANEL, TURN = 120.0, 0.5

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_cases import most_placed, pairs, random_layer, random_shape, rings
 
-from solvers.exact.shard_moves import exact_moves
-from solvers.exact.shards import ShardLimits
-from solvers.heuristics.shards import decide, find_shard, greedy_moves, wait_s
-from solvers.heuristics.shards.steps import ordered_steps
+from solvers.shards import decide, find_shard, greedy_moves, wait_s
+from solvers.shards.exact_moves import exact_moves
+from solvers.shards.exact_shards import ShardLimits
+from solvers.shards.steps import ordered_steps
 from solvers.stop import Stop
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer
 from topoopt.core.shard_moves import MovePlan, RunningJob
 from topoopt.core.status import Status, StopReason
-from topoopt.verify.shard_moves import move_violations
+from topoopt.verify.shards.moves import move_violations
 
 
 def cheapest(layer: OpticalLayer, free: np.ndarray, running: list[RunningJob], waiting: ShardShape) -> float | None:

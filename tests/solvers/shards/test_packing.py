@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_cases import most_placed, pairs, rings
 
-from formulations.shard_classes import classes_of, parts_of
-from solvers.exact.shards import BY_FILLING, assign_shards
-from solvers.heuristics.shards.packing import fill_regions, knapsack, knapsack_bound, separate_regions
+from formulations.shards.shard_classes import classes_of, parts_of
+from solvers.shards.exact_shards import BY_FILLING, assign_shards
+from solvers.shards.packing import fill_regions, knapsack, knapsack_bound, separate_regions
 from topoopt.core.optical_layer import block_layer, layer_from_table, staggered_layer
 from topoopt.core.status import Status
-from topoopt.verify.shards import PlacedJob, shard_violations
+from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 
 @given(

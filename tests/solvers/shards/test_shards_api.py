@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from shard_cases import rings
 
-import topoopt.shards as api
+import topoopt.kinds.shared_cluster.shards as api
+from topoopt.analyses.topologies.run import circulant_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import Shard
 from topoopt.core.status import Status
-from topoopt.topology import circulant_topology
-from topoopt.verify.findings import Violation
+from topoopt.verify.laws.findings import Violation
 
 LAYER = api.block_layer(8, 4, 4, 0.01)
 FREE = np.ones(8, dtype=bool)

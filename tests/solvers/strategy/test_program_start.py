@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.strategy_choice import longest_path
-from solvers.exact.strategy_program import choose_splits
-from solvers.heuristics.strategy import program_start as module
-from solvers.heuristics.strategy.program_start import bulk_synchronous, mean_hops, place_blocks, program_start
-from solvers.heuristics.strategy.starts import starting_strategies
+from formulations.job.strategy_choice import longest_path
+from solvers.job.strategy import program_start as module
+from solvers.job.strategy.program_start import bulk_synchronous, mean_hops, place_blocks, program_start
+from solvers.job.strategy.starts import starting_strategies
+from solvers.job.strategy_program import choose_splits
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.heuristics.realise import realise
-from solvers.heuristics.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.heuristics.strategy.anneal_kernel import quick_bounds
-from solvers.heuristics.strategy.moves import graph_shape, propose
-from solvers.heuristics.strategy.starts import branches, data_parallel, starting_strategies
-from solvers.heuristics.topology import circulant_topology
+from solvers.job.realise import realise
+from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
+from solvers.job.strategy.anneal_kernel import quick_bounds
+from solvers.job.strategy.moves import graph_shape, propose
+from solvers.job.strategy.starts import branches, data_parallel, starting_strategies
+from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.status import StopReason
 from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.simulate.evaluate import simulate
-from topoopt.simulate.events import network_arrays
 from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.simulate.time_models.events import network_arrays
 
 
 def splits(n, work_ms, memory=0):

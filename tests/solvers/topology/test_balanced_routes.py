@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.heuristics.topology import (
+from solvers.network.constructions import (
     balanced_routes,
     circulant_routes,
     circulant_topology,
@@ -23,7 +23,7 @@ from solvers.heuristics.topology import (
     split_routes_lp,
     totient,
 )
-from solvers.heuristics.topology.assemble import assemble
+from solvers.network.constructions.assemble import assemble
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.heuristics.topology import circulant_topology, find_topology, group_rings
-from solvers.heuristics.topology.hamilton import hamiltonian_cycles
+from solvers.network.constructions import circulant_topology, find_topology, group_rings
+from solvers.network.constructions.hamilton import hamiltonian_cycles
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.heuristics.topology import FinderSettings, Selection, candidate_topologies, find_topology
-from solvers.heuristics.topology.degree_split import share_rings, split_degree
-from solvers.heuristics.topology.estimate import invariant_units
-from solvers.heuristics.topology.matching import best_matching, best_permutation
+from solvers.network.constructions import FinderSettings, Selection, candidate_topologies, find_topology
+from solvers.network.constructions.degree_split import share_rings, split_degree
+from solvers.network.constructions.estimate import invariant_units
+from solvers.network.constructions.matching import best_matching, best_permutation
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError

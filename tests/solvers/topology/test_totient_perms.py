@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.heuristics.topology import (
+from solvers.network.constructions import (
     Selection,
     TotientResult,
     candidate_distances,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.exact import METHODS, ExactLimits
-from solvers.heuristics.topology_search import SearchBudget, search_topology
-from solvers.routing import route
+from solvers.network.exact import METHODS, ExactLimits
+from solvers.network.routing import route
+from solvers.network.search import SearchBudget, search_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.network_problem import TopologyProblem

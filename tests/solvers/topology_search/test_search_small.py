@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from solvers.heuristics.topology_search import search_topology
+from solvers.network.search import search_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_problem import TopologyProblem
-from topoopt.verify.topology_bounds import best_topology_bound
+from topoopt.verify.network.topology_bounds import best_topology_bound
 from topoopt.workloads.demand_matrices import demand_matrix
 
 

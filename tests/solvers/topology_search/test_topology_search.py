@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.heuristics.topology_search import (
+from solvers.network.routing import route
+from solvers.network.search import (
     SEEDS,
     AnnealPlan,
     SearchBudget,
@@ -26,15 +27,14 @@ from solvers.heuristics.topology_search import (
     table_of,
     topology_of,
 )
-from solvers.heuristics.topology_search.anneal_kernels import hop_total, reach_rows
-from solvers.heuristics.topology_search.hop_lp import hop_proof
-from solvers.heuristics.topology_search.price_kernel import price_links
-from solvers.routing import route
+from solvers.network.search.anneal_kernels import hop_total, reach_rows
+from solvers.network.search.hop_lp import hop_proof
+from solvers.network.search.price_kernel import price_links
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network_problem import TopologyProblem
 from topoopt.core.status import StopReason
-from topoopt.verify.topology_bounds import HopCertificate, best_topology_bound, evaluate_hop
+from topoopt.verify.network.topology_bounds import HopCertificate, best_topology_bound, evaluate_hop
 from topoopt.workloads.demand_matrices import demand_matrix
 
 ONE_WAY, BOTH_WAYS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL

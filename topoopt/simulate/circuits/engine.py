@@ -36,10 +36,10 @@ from topoopt.simulate.circuits.state import (
 )
 from topoopt.simulate.circuits.wires import Wires, route
 from topoopt.simulate.circuits.work import Work
-from topoopt.simulate.fluid_rates import max_min_rates
 from topoopt.simulate.insertion_heap import pop
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import TRANSFER
+from topoopt.simulate.time_models.fluid_rates import max_min_rates
 
 SIMULTANEOUS_MS = 1e-9
 

@@ -17,7 +17,7 @@ from topoopt.simulate.circuits.policy import CircuitPolicy, CircuitTiming
 from topoopt.simulate.circuits.state import ACTIVE, BACKLOG, CARRIED, COUNT, FINISHED, NOW, State, begin
 from topoopt.simulate.circuits.wires import Wires, lay_wires
 from topoopt.simulate.circuits.work import Work, make_work, pair_chunks
-from topoopt.simulate.flexnet import require_all_done
+from topoopt.simulate.time_models.flexnet import require_all_done
 
 US_PER_MS = 1000.0
 

@@ -19,8 +19,8 @@ from topoopt.simulate.circuits.engine import advance, light
 from topoopt.simulate.circuits.state import CARRIED, DARK, FINISHED, State, begin
 from topoopt.simulate.circuits.wires import Wires
 from topoopt.simulate.circuits.work import Chunks, make_work
-from topoopt.simulate.flexnet import require_all_done, require_paths
 from topoopt.simulate.network import Network
+from topoopt.simulate.time_models.flexnet import require_all_done, require_paths
 
 
 class Phase(IntEnum):

@@ -1,0 +1,171 @@
+r"""Rates of transfers that share links: one step of lexicographic (max-min fair) allocation, or the largest total.
+
+Decided: the rate of every transfer on each of its routes. Routes are given, so the program is a packing one. Max-min
+fairness needs a sequence of these programs: each raises all transfers that can still rise together, and its dual values
+name some that cannot (Bertsekas and Gallager, Data Networks, section 6.5; for several routes Pioro and Medhi, Routing,
+Flow and Capacity Design, chapter 8).
+
+Sets        TRANSFERS t; ROUTES k, each of one transfer t(k); SHARED r: links, egress and ingress of servers.
+Parameters  use[r, k] >= 0: part of route k's traffic that uses r;  capacity[r] > 0, Gbit/s;
+            floor[t] >= 0: rate that is kept (guaranteed, or reached before), Gbit/s;  ceiling[t], Gbit/s, or infinite;
+            gain[t] >= 0: how fast t rises with the level (0: does not rise);  worth[t] >= 0: of a unit of its rate.
+Variables   rate[k] >= 0, Gbit/s;  level >= 0 (only if some gain is above 0).
+
+    maximise    level + sum_t worth[t] sum_{k of t} rate[k]
+    (1) fit         sum_k use[r, k] rate[k] <= capacity[r]                              for every r in use
+    (2) keep        sum_{k of t} rate[k] - gain[t] level >= floor[t]                    for every t
+    (3) limit       sum_{k of t} rate[k] <= ceiling[t]                                  where finite
+
+Uses: max-min fair rates, gain = weight; above guarantees, floor = guarantee; least completion time of transfers that
+start together, gain = size, where 1/level is the time; largest weighted total above guarantees, gain = 0 and
+worth = weight. Dual: prices of (1) and (3) prove that nothing above is possible, see `PriceCertificate`.
+
+Size: |ROUTES| + 1 columns, |SHARED| + 2 |TRANSFERS| rows at most. Against `path_split` (least largest load of given
+demands) the rates are free here; with gain = demand and no limits level = 1 / theta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+
+from formulations.parts.arrays import LpArrays
+
+
+@dataclass(frozen=True, eq=False)
+class BandwidthAllocation:
+    """Data of the problem.
+
+    Attributes:
+        owner: int64[K], transfer of each route, 0..T-1; every transfer has one route at least.
+        shared, route, use: the non-zero use[r, k], equally long arrays, each pair once.
+        capacity: float64[R], finite.
+        floor, ceiling, gain, worth: float64[T].
+        transfer_names, shared_names: for people; None: numbers.
+    """
+
+    owner: NDArray[np.int64]
+    shared: NDArray[np.int64]
+    route: NDArray[np.int64]
+    use: NDArray[np.float64]
+    capacity: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    ceiling: NDArray[np.float64]
+    gain: NDArray[np.float64]
+    worth: NDArray[np.float64]
+    transfer_names: tuple[str, ...] | None = None
+    shared_names: tuple[str, ...] | None = None
+
+    @property
+    def transfers(self) -> int:
+        """T."""
+        return len(self.floor)
+
+    def limited(self) -> NDArray[np.int64]:
+        """Transfers with a finite ceiling: rows (3), in this order."""
+        return np.flatnonzero(np.isfinite(self.ceiling))
+
+    def rises(self) -> bool:
+        """Whether the program has a level."""
+        return bool((self.gain > 0).any())
+
+
+def build_arrays(data: BandwidthAllocation) -> LpArrays:
+    """The linear program (minimising the negative); columns rate[k], then level; rows (1), (2), (3)."""
+    routes, shares, transfers = len(data.owner), len(data.capacity), data.transfers
+    limited = data.limited()
+    place = np.full(transfers, -1, dtype=np.int64)
+    place[limited] = shares + transfers + np.arange(len(limited))
+    every = np.arange(routes)
+    capped = place[data.owner] >= 0
+    rising = np.flatnonzero(data.gain > 0)
+    level = np.full(len(rising), routes)
+    row = np.concatenate((data.shared, shares + data.owner, place[data.owner[capped]], shares + rising))
+    column = np.concatenate((data.route, every, every[capped], level))
+    value = np.concatenate((data.use, np.ones(routes), np.ones(int(capped.sum())), -data.gain[rising]))
+    columns = routes + int(data.rises())
+    matrix = csc_array((value, (row, column)), shape=(shares + transfers + len(limited), columns))
+    matrix.sum_duplicates()
+    cost = np.zeros(columns)
+    cost[:routes] = -data.worth[data.owner]
+    if data.rises():
+        cost[routes] = -1.0
+    endless = np.full(transfers, np.inf)
+    return LpArrays(
+        cost=cost,
+        lower=np.zeros(columns),
+        upper=np.full(columns, np.inf),
+        row_lower=np.concatenate((np.full(shares, -np.inf), data.floor, np.full(len(limited), -np.inf))),
+        row_upper=np.concatenate((data.capacity, endless, data.ceiling[limited])),
+        start=matrix.indptr.astype(np.int64),
+        index=matrix.indices.astype(np.int64),
+        value=np.asarray(matrix.data, dtype=np.float64),
+        column_names=_column_names(data),
+        row_names=_row_names(data),
+    )
+
+
+def _names(given: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
+    return given if given is not None else tuple(str(i) for i in range(count))
+
+
+def _column_names(data: BandwidthAllocation) -> tuple[str, ...]:
+    names = _names(data.transfer_names, data.transfers)
+    choice = np.bincount(data.owner, minlength=data.transfers)
+    first = np.concatenate(([0], np.cumsum(choice)))
+    order = np.argsort(data.owner, kind="stable")
+    within = np.empty(len(order), dtype=np.int64)
+    within[order] = np.arange(len(order)) - first[data.owner[order]]
+    columns = [
+        f"rate_{names[t]}" if choice[t] == 1 else f"rate_{names[t]}_{k}"
+        for t, k in zip(data.owner.tolist(), within.tolist(), strict=True)
+    ]
+    return tuple(columns + ["level"] * data.rises())
+
+
+def _row_names(data: BandwidthAllocation) -> tuple[str, ...]:
+    names = _names(data.transfer_names, data.transfers)
+    shared = _names(data.shared_names, len(data.capacity))
+    return (
+        *(f"fit_{name}" for name in shared),
+        *(f"keep_{name}" for name in names),
+        *(f"limit_{names[t]}" for t in data.limited()),
+    )
+
+
+def build_pyomo(data: BandwidthAllocation) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    import pyomo.environ as pyo
+
+    shares = range(len(data.capacity))
+    label = [name.removeprefix("rate_") for name in _column_names(data)[: len(data.owner)]]
+    use = {(int(r), label[k]): float(u) for r, k, u in zip(data.shared, data.route, data.use, strict=True)}
+    of = {t: [k for k, owner in zip(label, data.owner, strict=True) if owner == t] for t in range(data.transfers)}
+
+    model = pyo.ConcreteModel("bandwidth allocation")
+    model.routes = pyo.Set(initialize=label)
+    model.shared = pyo.Set(initialize=[r for r in shares if any((r, k) in use for k in label)])
+    model.transfers = pyo.Set(initialize=list(of))
+    model.limited = pyo.Set(initialize=data.limited().tolist())
+    model.rate = pyo.Var(model.routes, bounds=(0.0, None))
+    model.level = pyo.Var(bounds=(0.0, None if data.rises() else 0.0))
+
+    def fits(block: Any, r: int) -> Any:
+        return sum(use[r, k] * block.rate[k] for k in label if (r, k) in use) <= float(data.capacity[r])
+
+    def kept(block: Any, t: int) -> Any:
+        return sum(block.rate[k] for k in of[t]) - float(data.gain[t]) * block.level >= float(data.floor[t])
+
+    def within(block: Any, t: int) -> Any:
+        return sum(block.rate[k] for k in of[t]) <= float(data.ceiling[t])
+
+    model.fit = pyo.Constraint(model.shared, rule=fits)
+    model.keep = pyo.Constraint(model.transfers, rule=kept)
+    model.limit = pyo.Constraint(model.limited, rule=within)
+    value = sum(float(data.worth[t]) * model.rate[k] for t in of for k in of[t])
+    model.most = pyo.Objective(expr=model.level + value, sense=pyo.maximize)
+    return model

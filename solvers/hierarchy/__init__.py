@@ -1,0 +1,18 @@
+"""Bandwidths of hierarchical networks by linear programs with tangents, and the choice among designs."""
+
+from solvers.hierarchy.cuts import Optimum, minimise
+from solvers.hierarchy.designs import Choice, Proof, best_design, solve_program
+from solvers.hierarchy.pareto import FrontPoint, front
+from solvers.hierarchy.start import starting_point
+
+__all__ = [
+    "Choice",
+    "FrontPoint",
+    "Optimum",
+    "Proof",
+    "best_design",
+    "front",
+    "minimise",
+    "solve_program",
+    "starting_point",
+]

@@ -1,0 +1,226 @@
+"""Ring orders, their shares and all routing on a fixed topology, by column generation over orders, with a proof.
+
+    few orders -> linear program -> shares, flow, link lengths -> shortest ring of every group under them -> ...
+
+Nothing is taken from the solver on trust: shares are normalised, the flow is rebuilt so that it delivers demand and
+ring steps exactly, theta is its largest load, and the bound is the weak duality of `allreduce_mix`, with
+the shortest ring replaced by the assignment bound where it is not known (`topoopt.verify.job.ring_mix` does this anew).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from formulations.job.allreduce_mix import (
+    AllReduceMix,
+    Order,
+    RingGroup,
+    build_arrays,
+    flow_of,
+    lengths_of,
+    shares_of,
+    total_demand,
+)
+from solvers.backends import SOLVERS
+from solvers.job.mix_result import OPTIMALITY, MixLimits, RingMix, Shares
+from solvers.job.ring_orders import check_groups, ring_groups
+from solvers.job.ring_pricing import EXACT_SIZE, short_ring
+from solvers.network.exact.routed import distances
+from solvers.network.routing.network import network_of
+from solvers.network.routing.proof import Proof
+from solvers.stop import Stop
+from topoopt.core.demand import Demand
+from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.status import Status, StopReason
+from topoopt.core.topology import Topology
+
+SMOOTHING = 0.5
+"""Weight of the best lengths so far in the second pricing."""
+
+
+def mix_rings(
+    topology: Topology,
+    demand: Demand,
+    *,
+    link_bytes_per_ms: float = 1.0,
+    limits: MixLimits | None = None,
+    known: Sequence[Sequence[Order]] | None = None,
+    stop: Stop | None = None,
+) -> RingMix:
+    """Ring orders, shares and routing of least theta.
+
+    Args:
+        topology: connected where there is traffic.
+        demand: model-parallel bytes and AllReduce groups.
+        link_bytes_per_ms: rate of one link.
+        known: orders of every group to begin with, beside TotientPerms.
+        stop: looked at between programs; one program is always solved.
+
+    Raises:
+        InputError: bad topology or demand, no traffic at all, groups that are none.
+        InfeasibleError: traffic between servers that no path joins.
+        LimitError: the linear program was not solved.
+    """
+    return _Mix(topology, demand, link_bytes_per_ms, limits or MixLimits(), known, stop or Stop()).run()
+
+
+class _Mix:
+    def __init__(
+        self,
+        topology: Topology,
+        demand: Demand,
+        link_bytes_per_ms: float,
+        limits: MixLimits,
+        known: Sequence[Sequence[Order]] | None,
+        stop: Stop,
+    ) -> None:
+        check_groups(topology.servers, demand, known)
+        self.topology, self.demand, self.limits, self.stop = topology, demand, limits, stop
+        self.rate = link_bytes_per_ms
+        n = topology.servers
+        wire = sum(len(group.members) * group.wire_bytes_per_member for group in demand.allreduce)
+        # mean demand 1 suits the absolute tolerances of solvers
+        self.scale = (float(demand.model_parallel_bytes.sum()) + wire) / (n * (n - 1))
+        if not self.scale > 0:
+            raise InputError([Problem("there is no traffic at all", path="demand")])
+        groups = ring_groups(demand, self.scale, known)
+        self.data = AllReduceMix(
+            tail=topology.arcs[:, 0].astype(np.int64),
+            head=topology.arcs[:, 1].astype(np.int64),
+            capacity=topology.multiplicity.astype(np.float64),
+            demand=demand.model_parallel_bytes / self.scale,
+            groups=groups,
+        )
+        network_of(topology, total_demand(self.data, [_even(group) for group in groups]))  # refuses what has no path
+        self.bound, self.lengths = 0.0, np.ones(len(topology.arcs))
+        self.theta = np.inf
+        self.best: tuple[tuple[Shares, ...], NDArray[np.float64]] | None = None
+        self.rounds = 0
+
+    def run(self) -> RingMix:
+        reason = StopReason.BUDGET
+        while self.rounds < self.limits.rounds:
+            added = self._round()
+            if self.theta - self.bound <= self.limits.accuracy * self.theta:
+                reason = StopReason.GAP
+            elif not added:
+                reason = StopReason.CONVERGED
+            else:
+                reason = self.stop.reason() or StopReason.BUDGET
+                if reason is StopReason.BUDGET:
+                    continue
+            break
+        if self.limits.hop_price > 0:
+            self._shorten()
+        return self._result(reason)
+
+    def _round(self) -> bool:
+        """One linear program; whether it was given new orders.
+
+        Orders are priced at its lengths and at their mean with the best ones so far, which jump about less (Wentges
+        smoothing); any order that prices out at its own lengths is new to it, and any lengths give a bound.
+        """
+        x, row_dual = self._solved(self.data)
+        self.rounds += 1
+        lengths = lengths_of(self.data, row_dual)
+        self._offer(x, lengths)
+        worth = row_dual[len(row_dual) - len(self.data.groups) :]
+        best = self.lengths / float(self.lengths @ self.data.capacity)
+        first = self.data
+        far = self._distances(lengths)
+        for tried in (lengths, SMOOTHING * best + (1.0 - SMOOTHING) * lengths):
+            found = self._priced(tried)
+            groups = []
+            for group, order, price in zip(self.data.groups, found, worth.tolist(), strict=True):
+                length = sum(float(far[step]) for step in group.steps(order))
+                pays = group.volume * length < price - 1e-9 * max(1.0, abs(price))
+                new = pays and order not in group.orders
+                groups.append(replace(group, orders=(*group.orders, order)) if new else group)
+            self.data = replace(self.data, groups=tuple(groups))
+        return any(len(new.orders) > len(old.orders) for new, old in zip(self.data.groups, first.groups, strict=True))
+
+    def _priced(self, lengths: NDArray[np.float64]) -> list[Order]:
+        """A shortest known ring of every group for lengths, whose bound is kept if it is the best."""
+        far = self._distances(lengths)
+        total = float((self.data.demand * np.where(self.data.demand > 0, far, 0.0)).sum())
+        found = []
+        for group in self.data.groups:
+            members = np.array(sorted(group.members))
+            between = far[np.ix_(members, members)]
+            starts = [np.searchsorted(members, order) for order in group.orders[-8:]]
+            length, order = short_ring(between, starts)
+            total += group.volume * (length if len(members) <= EXACT_SIZE else _assignment(between))
+            found.append(tuple(members[order].tolist()))
+        room = float(lengths @ self.data.capacity)
+        if room > 0 and total / room > self.bound:
+            self.bound, self.lengths = total / room, lengths
+        return found
+
+    def _shorten(self) -> None:
+        """The last program again with a charge on hops: kept when it costs next to nothing in theta."""
+        held = self.theta, self.best
+        self.theta = np.inf
+        x, row_dual = self._solved(replace(self.data, hop_price=self.limits.hop_price))
+        self._offer(x, lengths_of(self.data, row_dual))
+        if self.theta > held[0] * (1.0 + 2.0 * self.limits.hop_price):
+            self.theta, self.best = held
+
+    def _solved(self, data: AllReduceMix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        result = SOLVERS["highs"](build_arrays(data))
+        x = result.x if result.x is not None else result.raw_x
+        if x is None or result.row_dual is None:
+            raise LimitError(f"the mix of rings was not solved: {result.message}")
+        return x, result.row_dual
+
+    def _offer(self, x: NDArray[np.float64], lengths: NDArray[np.float64]) -> None:
+        """Shares and exact flow of a solution; kept if they are the best."""
+        shares = shares_of(self.data, x)
+        proof = Proof(network_of(self.topology, total_demand(self.data, shares)), 0.0)
+        theta = proof.offer_rough_flow(flow_of(self.data, x), lengths)
+        if theta < self.theta and proof.flow is not None:
+            rings = tuple(
+                tuple((order, part) for order, part in zip(group.orders, share.tolist(), strict=True) if part > 0)
+                for group, share in zip(self.data.groups, shares, strict=True)
+            )
+            self.theta, self.best = theta, (rings, proof.flow)
+
+    def _distances(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        n = self.topology.servers
+        direct = np.full((n, n), np.inf)
+        direct[self.data.tail, self.data.head] = lengths
+        return distances(direct)
+
+    def _result(self, reason: StopReason) -> RingMix:
+        assert self.best is not None
+        rings, flow = self.best
+        closed = self.theta - self.bound <= OPTIMALITY * self.theta
+        unit = self.scale / self.rate
+        return RingMix(
+            topology=self.topology,
+            rings=rings,
+            flow=SourceFlow(flow * self.scale),
+            theta=self.theta * unit,
+            bound=min(self.bound, self.theta) * unit,
+            certificate=LengthCertificate(self.lengths),
+            status=Status.OPTIMAL if closed else Status.FEASIBLE,
+            stopped_by=reason,
+            rounds=self.rounds,
+        )
+
+
+def _assignment(distance: NDArray[np.float64]) -> float:
+    """Lower bound on a ring: every member has one successor, not itself."""
+    cost = distance.copy()
+    np.fill_diagonal(cost, distance.sum() + 1.0)
+    rows, columns = linear_sum_assignment(cost)
+    return float(cost[rows, columns].sum())
+
+
+def _even(group: RingGroup) -> NDArray[np.float64]:
+    return np.full(len(group.orders), 1.0 / len(group.orders))

@@ -1,0 +1,238 @@
+"""The alternating loop of TopoOpt (NSDI'23, section 4): strategy search on a fixed topology, then TopologyFinder for
+the demand of the strategy found, until neither improves.
+
+    starts -> best (start, topology) pairs -> [ anneal strategy | topology fixed
+                                                topology, routes, rings | strategy fixed ] ... -> plan
+
+Proposals are scored by `hop`; whatever is kept is scored by `rounds`. The returned strategy, topology and routes are
+always the ones that were simulated together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.job.loop import Candidate, LoopLog, LoopResult, LoopSettings, Progress
+from solvers.job.realise import Realisation, realise, routes_of_pairs, with_rings_for
+from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
+from solvers.job.strategy.anneal_kernel import quick_bounds
+from solvers.job.strategy.moves import graph_shape
+from solvers.job.strategy.starts import Start, data_parallel, starting_strategies
+from solvers.job.topology_step import TopologyStep
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.plan import Plan
+from topoopt.core.status import StopReason
+from topoopt.core.strategy import Strategy, strided_groups
+from topoopt.core.workload import Workload
+from topoopt.simulate.demand import demand_of
+from topoopt.simulate.lower import strategy_arrays, workload_arrays
+from topoopt.simulate.time_models.events import network_arrays
+
+IMPROVEMENT = 5e-4
+"""Relative gain below which a turn of the loop counts as no improvement."""
+
+PATIENCE = 3
+"""Turns without improvement after which the loop has converged."""
+
+HEAT = (0.008, 0.03, 0.1)
+"""Starting temperature of the strategy search of a turn, by the number of turns without improvement before it."""
+
+
+class Alternation:
+    """One run of the loop; `run` is the figure of the paper, the other methods are its boxes."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        workload: Workload,
+        settings: LoopSettings,
+        *,
+        seed: int,
+        stop: Stop,
+        progress: Progress | None = None,
+    ) -> None:
+        self.cluster, self.workload, self.settings = cluster, workload, settings
+        self.seed, self.stop = seed, stop
+        self.arrays = workload_arrays(cluster, workload)
+        self.shape = graph_shape(workload)
+        self.capacity = memory_capacity(cluster)
+        self.groups = strided_groups(cluster.servers)
+        self.log = LoopLog(progress)
+        self.topology = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
+
+    def run(self) -> LoopResult:
+        """Alternate until converged, out of budget, or stopped.
+
+        Raises:
+            InfeasibleError: no strategy found fits the memory of the servers.
+            LimitError: nor was there time to look for more.
+        """
+        initial, pool, plain = self._first_pairs()
+        best = self._best(*pool)
+        reason: StopReason | None = self.stop.reason()
+        spent = StopReason.CONVERGED
+        finalists = list(pool)
+        if self.settings.search_strategy and reason is None:
+            explore = self.settings.budget // 2 // len(pool)
+            for index, candidate in enumerate(pool):
+                found = self._topology_step(self._anneal(candidate, explore, index, "explore"))
+                finalists.append(found)
+                best = self._best(best, found)
+            share = self.settings.budget // 10
+            stale = 0
+            while stale < PATIENCE and self.stop.reason() is None:
+                turn = self.log.turns
+                if share == 0 or self.log.proposals + share > self.settings.budget * 7 // 8:
+                    spent = StopReason.BUDGET
+                    break
+                self.log.turns += 1
+                heat = HEAT[min(stale, len(HEAT) - 1)]
+                found = self._topology_step(self._anneal(best, share, 100 + turn, "alternate", start=heat))
+                gain = best.iteration_time_ms - found.iteration_time_ms
+                stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
+                best = self._best(best, found)
+            polished = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
+            best = self._best(best, polished)
+        found = self._program_steps(best, finalists)
+        # Routes help either: what the programs found must not stand in the way of a better plan without them.
+        # So do those of plain data parallelism, which otherwise could end ahead of a plan that beat it before.
+        distinct = list({id(each): each for each in (best, found, *plain)}.values())
+        best = self._best(*(self.topology.best_routes(each) for each in distinct))
+        self._require_memory(best)
+        self.log.step("routes", 0, best.iteration_time_ms)
+        return LoopResult(
+            plan=self._plan(best),
+            iteration_time_ms=best.iteration_time_ms,
+            initial_ms=initial.iteration_time_ms,
+            convergence=tuple(self.log.points),
+            stopped_by=self.stop.reason() or spent,
+            proposals=self.log.proposals,
+            notes=(f"start: {best.origin}",),
+        )
+
+    def _first_pairs(self) -> tuple[Candidate, list[Candidate], list[Candidate]]:
+        """Every start on the topologies that suit it.
+
+        Returns:
+            The reference's start, the best pairs of start and topology, and that of data parallelism if it fits.
+        """
+        n = self.cluster.servers
+        starts: list[Start] = list(starting_strategies(self.cluster, self.workload))
+        first = Start("data parallel", data_parallel(n, self.workload))
+        initial = self.topology.portfolio(first.name, first.strategy, limit=1)[0]
+        self.log.step("start", 0, initial.iteration_time_ms if self._overflow(initial.strategy) == 0 else np.inf)
+        feasible = [start for start in starts if self._overflow(start.strategy) == 0]
+        if not self.settings.search_strategy:
+            starts, feasible = starts[:1], feasible[:1]
+        pool = []
+        for start in feasible or sorted(starts, key=lambda start: self._overflow(start.strategy))[:1]:
+            pool.append(self.topology.portfolio(start.name, start.strategy, limit=self.settings.topologies)[0])
+            if self._overflow(start.strategy) == 0:
+                self.log.step("start", 0, pool[-1].iteration_time_ms)
+            if self.stop.reason() is not None:
+                break
+        plain = [candidate for candidate in pool if candidate.origin == first.name and feasible]
+        pool.sort(key=lambda candidate: candidate.iteration_time_ms)
+        return initial, pool[: self.settings.beam], plain
+
+    def _topology_step(self, candidate: Candidate) -> Candidate:
+        """TopologyFinder for the strategy found: keep the topology unless another is better."""
+        best = self.topology.improved(candidate)
+        self._note("topology", best)
+        return best
+
+    def _program_steps(self, reached: Candidate, others: list[Candidate]) -> Candidate:
+        """Topologies of the mathematical programs for the best candidates; strategy and programs in turn while the time
+        falls and proposals are left."""
+        best = reached
+        if not self.settings.programs:
+            return best
+        distinct: dict[Strategy, Candidate] = {}
+        for each in (reached, *sorted(others, key=lambda each: each.iteration_time_ms)):
+            distinct.setdefault(each.strategy, each)
+        for candidate in list(distinct.values())[: self.settings.finalists]:
+            best = self._best(best, self.topology.by_programs(candidate))
+        gain = best.iteration_time_ms < reached.iteration_time_ms
+        while gain and self.settings.search_strategy and self.stop.reason() is None:
+            self._note("programs", best)
+            left = min(self.settings.budget - self.log.proposals, self.settings.budget // 16)
+            if left <= 0:
+                break
+            self.log.turns += 1
+            annealed = self._anneal(best, left, 300 + self.log.turns, "polish", start=0.003, by_rounds=True)
+            found = self._best(best, self.topology.by_programs(annealed))
+            gain = found.iteration_time_ms < best.iteration_time_ms
+            best = found
+        return best
+
+    def _anneal(
+        self,
+        candidate: Candidate,
+        proposals: int,
+        stream: int,
+        phase: str,
+        *,
+        start: float = 0.02,
+        by_rounds: bool = False,
+    ) -> Candidate:
+        """Strategy search with the topology fixed."""
+        realisation = candidate.realisation
+        if len(realisation.rings) != len(self.groups):
+            realisation = self._full(realisation)
+        result = anneal(
+            self.arrays,
+            network_arrays(realisation.network),
+            self.shape,
+            candidate.strategy,
+            AnnealSettings(proposals, start_temperature=start, scored_by_rounds=by_rounds, batch=self._batch()),
+            capacity=self.capacity,
+            seed=self.seed * 1_000_003 + stream,
+            stop=self.stop,
+            progress=lambda made, best_ms: self.log.step(phase, made, self._shown(best_ms, candidate)),
+        )
+        found = Candidate(candidate.origin, result.strategy, realisation, result.iteration_time_ms)
+        self._note(phase, found)
+        return found
+
+    def _plan(self, candidate: Candidate) -> Plan:
+        """The plan: rings of the groups in use and routes of the pairs with demand, no more."""
+        demand = demand_of(self.topology.graph(candidate.strategy))
+        used = {group.members for group in demand.allreduce}
+        rings = tuple(group for group in candidate.realisation.rings if group.members in used)
+        routes = routes_of_pairs(candidate.realisation.routes, demand.model_parallel_bytes > 0)
+        return Plan(candidate.strategy, candidate.realisation.topology, routes, rings)
+
+    def _full(self, realisation: Realisation) -> Realisation:
+        """The same topology and routes with rings for all cosets, as the search needs."""
+        if realisation.tailored:
+            return with_rings_for(self.cluster, realisation, self.groups, seed=self.seed)
+        return realise(self.cluster, realisation.topology, self.groups, seed=self.seed)
+
+    def _overflow(self, strategy: Strategy) -> float:
+        return float(quick_bounds(self.arrays, *strategy_arrays(strategy), self.capacity)[1])
+
+    def _best(self, *candidates: Candidate) -> Candidate:
+        """The fastest of those that fit the memory best: a faster one that does not fit is no plan."""
+        return min(candidates, key=lambda each: (self._overflow(each.strategy), each.iteration_time_ms))
+
+    def _shown(self, best_ms: float, candidate: Candidate) -> float:
+        return best_ms if self._overflow(candidate.strategy) == 0 else float("inf")
+
+    def _note(self, phase: str, candidate: Candidate) -> None:
+        if self._overflow(candidate.strategy) == 0:
+            self.log.step(phase, 0, candidate.iteration_time_ms)
+
+    def _batch(self) -> int:
+        """Proposals between two looks at the clock: fewer for larger graphs."""
+        return max(5, min(200, 200_000 // (4 * self.arrays.servers * len(self.arrays.split_ptr) + 1)))
+
+    def _require_memory(self, candidate: Candidate) -> None:
+        if self._overflow(candidate.strategy) > 0:
+            error = InfeasibleError if self.stop.reason() is None else LimitError
+            raise error(
+                "no strategy found fits the memory of the servers: the best one overflows by "
+                f"{self._overflow(candidate.strategy) / 2**30:.1f} GiB in all; raise cluster.gpu_memory_gib, use more "
+                "servers, or offer splits that take less memory"
+            )

@@ -1,0 +1,81 @@
+"""What goes into the alternating loop, what it keeps, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from solvers.job.realise import Realisation
+from topoopt.core.plan import Plan
+from topoopt.core.solution import ConvergencePoint
+from topoopt.core.status import StopReason
+from topoopt.core.strategy import Strategy
+
+Progress = Callable[[str, int, float], None]
+"""Called with (phase, proposals made since the last call, best iteration time so far in ms)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A strategy simulated on a realised topology by `rounds`."""
+
+    origin: str
+    strategy: Strategy
+    realisation: Realisation
+    iteration_time_ms: float
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """Shares of the work.
+
+    Attributes:
+        budget: strategy proposals in all.
+        topologies: candidate topologies looked at per strategy.
+        beam: (start, topology) pairs that are annealed.
+        search_strategy, search_topology: switch one half of the loop off.
+        programs: names of PROGRAMS (`solvers.job.program_topologies`) that add topologies and ring mixes, after
+            the loop, which is the same with them as without, so that they can only gain.
+        finalists: candidates they are asked about, the best of the loop first.
+    """
+
+    budget: int
+    topologies: int
+    beam: int = 3
+    search_strategy: bool = True
+    search_topology: bool = True
+    programs: tuple[str, ...] = ()
+    finalists: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class LoopResult:
+    """Best plan, the time of the first one (data parallel on TotientPerms), and how it went."""
+
+    plan: Plan
+    iteration_time_ms: float
+    initial_ms: float
+    convergence: tuple[ConvergencePoint, ...]
+    stopped_by: StopReason
+    proposals: int
+    notes: tuple[str, ...]
+
+
+@dataclass
+class LoopLog:
+    """Counts proposals and keeps the improvements."""
+
+    progress: Progress | None
+    proposals: int = 0
+    turns: int = 0
+    best_ms: float = float("inf")
+    points: list[ConvergencePoint] = field(default_factory=list)
+
+    def step(self, phase: str, proposals: int, best_ms: float) -> None:
+        """Note proposals made in a phase and a time reached."""
+        self.proposals += proposals
+        if best_ms < self.best_ms:
+            self.best_ms = best_ms
+            self.points.append(ConvergencePoint(self.proposals, phase, best_ms))
+        if self.progress is not None:
+            self.progress(phase, proposals, self.best_ms)

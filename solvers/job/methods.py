@@ -1,0 +1,117 @@
+"""The methods of `topoopt solve` on a co-optimisation instance, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from solvers.failures.robust_job import RobustDesign
+from solvers.job.alternate import Alternation
+from solvers.job.joint_method import run_joint
+from solvers.job.loop import LoopResult, LoopSettings, Progress
+from solvers.job.program_topologies import PROGRAMS
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster
+from topoopt.core.instance import RobustGoal
+from topoopt.core.workload import Workload
+
+
+@dataclass(frozen=True)
+class Method:
+    """Which halves of the alternating loop are searched, and which mathematical programs are asked."""
+
+    summary: str
+    search_strategy: bool
+    search_topology: bool
+    programs: tuple[str, ...] = ()
+
+
+METHODS: Mapping[str, Method] = {
+    "alternating": Method("strategy and topology in turn, as TopoOpt does", True, True),
+    "fixed-topology": Method("strategy search on the TotientPerms topology", True, False),
+    "data-parallel": Method("topology search for data parallelism, no strategy search", False, True),
+    "topology-search": Method(
+        "as alternating, with a topology search for all traffic in each step", True, True, ("search",)
+    ),
+    "exact-topology": Method(
+        "as alternating, with the joint program of links, rings and routes", True, True, ("exact",)
+    ),
+    "robust": Method("alternating, then the topology whose worst single link failure is best", True, True),
+    "joint": Method("alternating, held against the joint optimum of a tiny job (5 servers at most)", True, True),
+}
+
+DEFAULT_METHOD = "alternating"
+"""What `auto` runs; on small clusters it then asks the programs of `AUTO_PROGRAMS` about the plan found."""
+
+AUTO_PROGRAMS: Mapping[str, int] = {"exact": 8, "search": 8}
+"""Programs, and servers up to which they pay: they gained a tenth on 8 servers, and nothing on DLRM, CANDLE and mixture
+of experts on 16, where the portfolio's busiest link is within 2 % of the bound over all topologies."""
+
+FINALISTS = 4
+"""Candidates the programs are asked about when a method names them."""
+
+TASKS_PER_BUDGET = 150_000_000
+"""Default budget: about this many tasks are simulated in all (tens of seconds on one core)."""
+
+
+def default_budget(cluster: Cluster, workload: Workload) -> int:
+    """Proposals that take tens of seconds, from the size of the job alone, so that results stay reproducible."""
+    compute_tasks = sum(2 * min(cluster.servers, max(s.parts for s in op.splits)) for op in workload.operators)
+    edges = sum(len(operator.inputs) for operator in workload.operators) * cluster.servers
+    return max(500, min(60_000, TASKS_PER_BUDGET // max(1, compute_tasks + 2 * edges)))
+
+
+def candidate_limit(servers: int) -> int:
+    """Topologies tried per strategy: many where that is cheap."""
+    return 48 if servers <= 20 else 24 if servers <= 40 else 10 if servers <= 160 else 4
+
+
+def run_method(
+    name: str,
+    cluster: Cluster,
+    workload: Workload,
+    *,
+    budget: int,
+    seed: int,
+    stop: Stop,
+    progress: Progress | None = None,
+    robust: RobustGoal | None = None,
+) -> LoopResult:
+    """Run a method of the table; `auto` is `robust` where that goal is given.
+
+    Raises:
+        KeyError: unknown method (the reader of instances refuses it before).
+        InfeasibleError: no plan satisfies the constraints.
+        InputError: the job is too large for the method.
+    """
+    if name == "auto" and robust is not None:
+        name = "robust"
+    method = METHODS[DEFAULT_METHOD if name == "auto" else name]
+    programs = method.programs
+    if name == "auto":
+        programs = tuple(each for each, most in AUTO_PROGRAMS.items() if cluster.servers <= most)
+    settings = LoopSettings(
+        budget=budget,
+        topologies=candidate_limit(cluster.servers),
+        search_strategy=method.search_strategy,
+        search_topology=method.search_topology,
+        programs=programs,
+        finalists=FINALISTS if method.programs else 1,
+    )
+    if name == "joint":
+        return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress)
+    result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress).run()
+    if name == "robust":
+        design = RobustDesign(
+            cluster,
+            workload,
+            result,
+            robust or RobustGoal(),
+            topologies=settings.topologies,
+            seed=seed,
+            stop=stop,
+        )
+        return design.run()
+    too_large = [each for each in method.programs if cluster.servers > PROGRAMS[each].most_servers]
+    notes = [f"{PROGRAMS[each].summary}: left out above {PROGRAMS[each].most_servers} servers" for each in too_large]
+    return replace(result, notes=(*result.notes, *notes))

@@ -1,0 +1,145 @@
+"""Simulated annealing over strategies on one network, compiled, in batches so that limits and Ctrl-C are seen."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.job.strategy.moves import GraphShape, propose
+from topoopt.simulate.jit import kernel
+from topoopt.simulate.lower import WorkloadArrays, lower_arrays
+from topoopt.simulate.splitmix import uniform
+from topoopt.simulate.time_models.events import NetworkArrays, simulate_events
+
+COST, OVERFLOW, BEST, BEST_OVERFLOW, FIGURE = 0, 1, 2, 3, 4
+PROPOSALS, SIMULATED, ACCEPTED, PRUNED = 0, 1, 2, 3
+CLOSE = 1.005
+"""Accepted proposals whose score is within this factor of the best are scored by `rounds` too."""
+
+
+class Walker(NamedTuple):
+    """State of one annealing run, changed in place.
+
+    Attributes:
+        split, offset: the current strategy.
+        figure_split, figure_offset: best by `rounds` among the strategies scored by it.
+        value: current cost, current memory overflow, best cost, best overflow, best cost by `rounds`.
+        counts: proposals, simulated, accepted, pruned by a bound.
+        rng: uint64[1].
+    """
+
+    split: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    figure_split: NDArray[np.int64]
+    figure_offset: NDArray[np.int64]
+    value: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    rng: NDArray[np.uint64]
+
+
+@kernel
+def quick_bounds(
+    w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np.int64], capacity: float
+) -> tuple[float, float]:
+    """(lower bound on the iteration time, memory overflow in bytes) of a strategy, without simulating it.
+
+    The bound is the larger of the busiest server's compute time and the longest chain of forward and backward times:
+    every part of an operator waits for at least one part of each of its producers.
+    """
+    n = w.servers
+    load = np.zeros(n, dtype=np.float64)
+    memory = np.zeros(n, dtype=np.float64)
+    operators = len(split)
+    chain = np.zeros(operators, dtype=np.float64)
+    bound = 0.0
+    for o in range(operators):
+        s = w.split_ptr[o] + split[o]
+        parts = w.sample_ways[s] * w.channel_ways[s] * w.reduce_ways[s]
+        span = w.forward_ms[s] + w.backward_ms[s]
+        stride = n // parts
+        for j in range(parts):
+            load[offset[o] + stride * j] += span
+            memory[offset[o] + stride * j] += w.memory[s]
+        for e in range(w.edge_ptr[o], w.edge_ptr[o + 1]):
+            chain[o] = max(chain[o], chain[w.producer[e]])
+        chain[o] += span
+        bound = max(bound, chain[o])
+    overflow = 0.0
+    for i in range(n):
+        bound = max(bound, load[i])
+        overflow += max(0.0, memory[i] - capacity)
+    return bound, overflow
+
+
+@kernel
+def score(
+    w: WorkloadArrays,
+    net: NetworkArrays,
+    split: NDArray[np.int64],
+    offset: NDArray[np.int64],
+    rounds: bool,
+    limit: float,
+) -> float:
+    """Iteration time of a strategy, ms; infinity once it is sure to exceed `limit`."""
+    return simulate_events(lower_arrays(w, split, offset), net, rounds, limit, False).time
+
+
+@kernel
+def anneal_batch(
+    w: WorkloadArrays,
+    net: NetworkArrays,
+    g: GraphShape,
+    walker: Walker,
+    proposals: int,
+    temperature: float,
+    cooling: float,
+    rounds: bool,
+    capacity: float,
+) -> None:
+    """Make `proposals` proposals.
+
+    A proposal is accepted if its time is at most current * (1 - temperature * ln u), u uniform in (0, 1]: Metropolis
+    with a temperature relative to the current cost. u is drawn first, so that bounds and the simulation can stop as
+    soon as a proposal is sure to be rejected. Memory overflow comes before time: it may never grow.
+    """
+    split, offset = walker.split.copy(), walker.offset.copy()
+    for _ in range(proposals):
+        temperature *= cooling
+        walker.counts[PROPOSALS] += 1
+        split[:] = walker.split
+        offset[:] = walker.offset
+        if not propose(w, g, split, offset, walker.rng):
+            continue
+        limit = walker.value[COST] * (1.0 - temperature * np.log(1.0 - uniform(walker.rng)))
+        bound, overflow = quick_bounds(w, split, offset, capacity)
+        if overflow > walker.value[OVERFLOW] * (1 + 1e-12):
+            walker.counts[PRUNED] += 1
+            continue
+        relieved = overflow < walker.value[OVERFLOW] * (1 - 1e-12)
+        if relieved:
+            limit = np.inf
+        if bound > limit:
+            walker.counts[PRUNED] += 1
+            continue
+        walker.counts[SIMULATED] += 1
+        cost = score(w, net, split, offset, rounds, limit)
+        if cost > limit or cost == np.inf:
+            continue
+        walker.counts[ACCEPTED] += 1
+        walker.split[:] = split
+        walker.offset[:] = offset
+        walker.value[COST] = cost
+        walker.value[OVERFLOW] = overflow
+        less_overflow = overflow < walker.value[BEST_OVERFLOW]
+        if less_overflow or (overflow == walker.value[BEST_OVERFLOW] and cost < walker.value[BEST] * CLOSE):
+            # A search exploits the errors of the model it is scored with, so all that look best are scored by `rounds`.
+            reach = np.inf if less_overflow else walker.value[FIGURE]
+            figure = cost if rounds else score(w, net, split, offset, True, reach)
+            if less_overflow or figure < walker.value[FIGURE]:
+                walker.value[FIGURE] = figure
+                walker.figure_split[:] = split
+                walker.figure_offset[:] = offset
+            walker.value[BEST] = cost if less_overflow else min(cost, walker.value[BEST])
+            walker.value[BEST_OVERFLOW] = overflow

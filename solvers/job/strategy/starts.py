@@ -1,0 +1,201 @@
+"""Starting strategies: data parallelism and structured ones, which a local search does not find from there.
+
+Measured (spec engine.md, section 4): from data parallelism simulated annealing finds nothing on CANDLE; branches of the
+graph on cosets of the servers win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from solvers.job.strategy.program_start import program_start
+from topoopt.core.cluster import Cluster
+from topoopt.core.strategy import Placement, Strategy
+from topoopt.core.workload import Operator, Split, Workload
+
+
+@dataclass(frozen=True)
+class Start:
+    """A named starting strategy."""
+
+    name: str
+    strategy: Strategy
+
+
+def _widest(operator: Operator, limit: int) -> int:
+    """Index of the split with most sample parts up to `limit` and no other cut (else the one with fewest parts)."""
+
+    def rank(split: Split) -> tuple[bool, int]:
+        plain = split.channel_ways == split.reduce_ways == 1 and split.sample_ways <= limit
+        return plain, split.sample_ways if plain else -split.parts
+
+    return max(range(len(operator.splits)), key=lambda index: rank(operator.splits[index]))
+
+
+def _exact(operator: Operator, sample_ways: int, channel_ways: int, reduce_ways: int) -> int | None:
+    for index, split in enumerate(operator.splits):
+        if (split.sample_ways, split.channel_ways, split.reduce_ways) == (sample_ways, channel_ways, reduce_ways):
+            return index
+    return None
+
+
+def _place(n: int, workload: Workload, wanted: Sequence[tuple[int, int | None]]) -> Strategy:
+    """Fix open offsets (None): longest operators first, each on the coset with least compute time so far."""
+    load = [0.0] * n
+    placements: list[Placement | None] = [None] * len(wanted)
+
+    def occupy(index: int, offset: int) -> None:
+        pinned = workload.operators[index].pinned_offset
+        offset = offset if pinned is None else pinned
+        split = workload.operators[index].splits[wanted[index][0]]
+        placements[index] = Placement(wanted[index][0], offset)
+        for server in range(offset, n, n // split.parts):
+            load[server] += split.forward_ms + split.backward_ms
+
+    for index, (_, offset) in enumerate(wanted):
+        if offset is not None:
+            occupy(index, offset)
+
+    def span(index: int) -> float:
+        split = workload.operators[index].splits[wanted[index][0]]
+        return split.forward_ms + split.backward_ms
+
+    still_open = [index for index, (_, offset) in enumerate(wanted) if offset is None]
+    for index in sorted(still_open, key=lambda index: (-span(index), index)):
+        stride = n // workload.operators[index].splits[wanted[index][0]].parts
+        occupy(index, min(range(stride), key=lambda offset: (max(load[offset::stride]), offset)))
+    return Strategy(tuple(placement for placement in placements if placement is not None))
+
+
+def data_parallel(n: int, workload: Workload) -> Strategy:
+    """Every operator over all servers where it can be; single-server operators spread evenly (FlexNet's start)."""
+    wanted: list[tuple[int, int | None]] = []
+    for operator in workload.operators:
+        index = _widest(operator, n)
+        wanted.append((index, 0 if operator.splits[index].parts == n else None))
+    return _place(n, workload, wanted)
+
+
+def branches(workload: Workload) -> list[list[int]]:
+    """Parallel branches: connected components of the operators that some other operator can run beside."""
+    count = len(workload.operators)
+    before = [0] * count
+    for index, operator in enumerate(workload.operators):
+        for edge in operator.inputs:
+            before[index] |= before[edge.producer] | 1 << edge.producer
+    after = [0] * count
+    for index in reversed(range(count)):
+        for edge in workload.operators[index].inputs:
+            after[edge.producer] |= after[index] | 1 << index
+    trunk = {index for index in range(count) if (before[index] | after[index] | 1 << index) == (1 << count) - 1}
+    component: dict[int, list[int]] = {}
+    for index in range(count):
+        if index in trunk:
+            continue
+        merged = [index]
+        for edge in workload.operators[index].inputs:
+            other = component.get(edge.producer)
+            if other is not None and other[0] != merged[0]:
+                merged = sorted({*merged, *other})
+        for member in merged:
+            component[member] = merged
+    return [list(group) for group in {tuple(group): None for group in component.values()}]
+
+
+def _branch_work(workload: Workload, branch: Sequence[int], k: int) -> float:
+    total = 0.0
+    for index in branch:
+        operator = workload.operators[index]
+        split = operator.splits[_widest(operator, k)]
+        total += (split.forward_ms + split.backward_ms) * split.parts / k
+    return total
+
+
+def on_cosets(n: int, workload: Workload, k: int, count: int | None) -> Strategy | None:
+    """The `count` heaviest branches on cosets of k servers, balanced; the rest data parallel.
+
+    None if there are fewer than two branches to place or no operator of them can be split k ways.
+    """
+    groups = [
+        branch
+        for branch in branches(workload)
+        if any(_exact(workload.operators[index], k, 1, 1) is not None for index in branch)
+    ]
+    if len(groups) < 2:
+        return None
+    groups.sort(key=lambda branch: (-_branch_work(workload, branch, k), branch[0]))
+    base = data_parallel(n, workload)
+    wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in base.placements]
+    load = [0.0] * (n // k)
+    for branch in groups[:count]:
+        coset = min(range(n // k), key=lambda offset: (load[offset], offset))
+        load[coset] += _branch_work(workload, branch, k)
+        for index in branch:
+            operator = workload.operators[index]
+            split = _widest(operator, k)
+            if operator.splits[split].parts == k:
+                wanted[index] = (split, coset)
+    return _place(n, workload, wanted)
+
+
+def tensor_parallel(n: int, workload: Workload, t: int) -> Strategy | None:
+    """Column-parallel operators followed by row-parallel ones (Megatron-LM, arXiv 1909.08053), t ways.
+
+    None if no operator can be cut t ways along its channels.
+    """
+    base = data_parallel(n, workload)
+    wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in base.placements]
+    sliced: set[int] = set()
+    found = False
+    for index, operator in enumerate(workload.operators):
+        column, row = _exact(operator, n // t, t, 1), _exact(operator, n // t, 1, t)
+        fed_by_slices = any(edge.producer in sliced for edge in operator.inputs)
+        if operator.mixes_channels and fed_by_slices and row is not None:
+            wanted[index], found = (row, 0), True
+        elif column is not None and (operator.mixes_channels or fed_by_slices):
+            wanted[index], found = (column, 0), True
+            sliced.add(index)
+    return _place(n, workload, wanted) if found else None
+
+
+def stages(n: int, workload: Workload, k: int) -> Strategy:
+    """Operators in order, cut into n/k stages of like work, stage i on coset i: for models that fit no other way."""
+    work = [
+        min(split.parts * (split.forward_ms + split.backward_ms) for split in operator.splits)
+        for operator in workload.operators
+    ]
+    total = sum(work) or 1.0
+    wanted: list[tuple[int, int | None]] = []
+    done = 0.0
+    for operator, own in zip(workload.operators, work, strict=True):
+        stage = min(n // k - 1, int((done + own / 2) / total * (n // k)))
+        done += own
+        split = _widest(operator, k)
+        parts = operator.splits[split].parts
+        wanted.append((split, stage if parts <= k else None))
+    return _place(n, workload, wanted)
+
+
+def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ...]:
+    """Distinct starts, data parallelism first."""
+    n = cluster.servers
+    found: dict[Strategy, str] = {data_parallel(n, workload): "data parallel"}
+    divisors = [k for k in range(1, n) if n % k == 0]
+    for k in reversed(divisors):
+        for count in (None, n // k, 2 * (n // k)):
+            strategy = on_cosets(n, workload, k, count)
+            if strategy is not None:
+                label = "all" if count is None else f"{count} heaviest"
+                found.setdefault(strategy, f"{label} branches on cosets of {k}")
+    for t in [*divisors[1:], n]:
+        tensor = tensor_parallel(n, workload, t)
+        if tensor is not None:
+            found.setdefault(tensor, f"tensor parallel {t} ways")
+    if cluster.server_memory_bytes is not None:
+        for k in divisors:
+            found.setdefault(stages(n, workload, k), f"{n // k} stages on cosets of {k}")
+    program = program_start(cluster, workload)
+    if program is not None:
+        found.setdefault(program, "strategy program")
+    return tuple(Start(name, strategy) for strategy, name in found.items())

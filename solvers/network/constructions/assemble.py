@@ -1,0 +1,78 @@
+"""From link counts to a `Topology`: arcs, switches, circulant offsets; and a check that everybody reaches everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from solvers.network.constructions.switches import assign_switches
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.topology import Topology
+
+ArcList = NDArray[np.int64]
+"""int64[m, 2], rows (tail, head), one per unit link and direction."""
+
+
+def ring_arcs(n: int, distance: int, links: LinkDirection) -> ArcList:
+    """Arcs i -> i + distance of all servers, and back for bidirectional links (once for the antipodal distance)."""
+    start = np.arange(n, dtype=np.int64)
+    forward = np.column_stack((start, (start + distance) % n))
+    if links is LinkDirection.UNIDIRECTIONAL or 2 * distance % n == 0:
+        return forward
+    return np.vstack((forward, forward[:, ::-1]))
+
+
+def link_arcs(pairs: Iterable[tuple[int, int]]) -> ArcList:
+    """Both arcs of each bidirectional link."""
+    array = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+    return np.vstack((array, array[:, ::-1]))
+
+
+def assemble(n: int, degree: int, links: LinkDirection, parts: Sequence[ArcList], origin: str) -> Topology:
+    """Topology with all unit arcs of `parts`; equal arcs become parallel links.
+
+    Raises:
+        InfeasibleError: some server cannot reach another one.
+        InputError: a server has more arcs than interfaces.
+    """
+    unit = np.vstack([np.zeros((0, 2), dtype=np.int64), *parts])
+    keys, counts = np.unique(unit[:, 0] * n + unit[:, 1], return_counts=True)
+    arcs = np.column_stack((keys // n, keys % n)).astype(np.int32)
+    multiplicity = counts.astype(np.int32)
+    if not strongly_connected(n, arcs):
+        raise InfeasibleError(f"the links of this topology ({origin}) do not connect all {n} servers")
+    return Topology(
+        servers=n,
+        degree=degree,
+        links=links,
+        arcs=arcs,
+        multiplicity=multiplicity,
+        switches=assign_switches(n, degree, arcs, multiplicity),
+        offsets=tuple(common_offsets(n, arcs, multiplicity)) if _is_circulant(n, arcs, multiplicity) else (),
+        origin=origin,
+    )
+
+
+def strongly_connected(n: int, arcs: NDArray[np.int32]) -> bool:
+    """Whether a directed path leads from every server to every other."""
+    graph = csr_array((np.ones(len(arcs), dtype=np.int8), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
+    return bool(connected_components(graph, connection="strong", return_labels=False) == 1)
+
+
+def common_offsets(n: int, arcs: NDArray[np.int32], multiplicity: NDArray[np.int32]) -> dict[int, int]:
+    """Displacements that every server has an arc of, ascending, with the parallel links all of them have."""
+    shift = (arcs[:, 1].astype(np.int64) - arcs[:, 0]) % n
+    present = np.bincount(shift, minlength=n)
+    fewest = np.full(n, np.iinfo(np.int32).max, dtype=np.int32)
+    np.minimum.at(fewest, shift, multiplicity)
+    return {int(p): int(fewest[p]) for p in np.flatnonzero(present == n)}
+
+
+def _is_circulant(n: int, arcs: NDArray[np.int32], multiplicity: NDArray[np.int32]) -> bool:
+    common = common_offsets(n, arcs, multiplicity)
+    return n > 1 and sum(common.values()) * n == int(multiplicity.sum())

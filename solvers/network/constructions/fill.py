@@ -1,0 +1,53 @@
+"""Use the interfaces that rings and matchings leave free, as far as parity allows (bidirectional links)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.network.constructions.matching import best_matching, discount
+
+
+def match_demand(demand: NDArray[np.float64], free: NDArray[np.int64], rounds: int) -> list[tuple[int, int]]:
+    """`rounds` matchings of the servers that have free interfaces, heaviest first; `free` is counted down.
+
+    Demand of a pair is the sum of both directions; a linked pair's demand counts c/(c+1) for the next round, c being
+    the links it has got. A server left over in a round (odd n) goes first in the next.
+    """
+    weights = np.array(demand + demand.T, dtype=np.float64)
+    links = np.zeros(weights.shape, dtype=np.int64)
+    waiting = np.zeros(len(free), dtype=bool)
+    chosen: list[tuple[int, int]] = []
+    for _ in range(rounds):
+        # More than any matching can weigh, so that whoever waits is served.
+        bonus = (float(weights.sum()) + 1.0) * waiting
+        pairs = best_matching(weights + bonus[:, None] + bonus[None, :], free > 0)
+        waiting = free > 0
+        for i, j in pairs:
+            links[i, j] = links[j, i] = links[i, j] + 1
+            discount(weights, np.array([i, j]), np.array([j, i]), int(links[i, j]))
+            free[[i, j]] -= 1
+            waiting[[i, j]] = False
+        chosen += pairs
+    return chosen
+
+
+def fill_free(
+    demand: NDArray[np.float64], free: NDArray[np.int64], movable: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """All links outside the rings: `movable` (those of the matchings), and what the free interfaces still allow.
+
+    What is left when one server alone has two or more free interfaces is mended by opening a movable link a-b and
+    linking that server to a and to b. At most one interface of the whole cluster stays dark, if that.
+    """
+    links = [*movable, *match_demand(demand, free, int(free.max(initial=0)))]
+    lonely = int(np.argmax(free))
+    for index in range(len(links)):
+        a, b = links[index]
+        if free[lonely] < 2:
+            break
+        if lonely not in (a, b):
+            links[index] = (lonely, a)
+            links.append((lonely, b))
+            free[lonely] -= 2
+    return links

@@ -1,0 +1,58 @@
+"""A topology as the compiled routing loops see it: arcs in rows by tail, capacities, hops of all pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.network.constructions.route_kernels import all_hops_kernel
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class ArcGraph:
+    """Arcs in the order of `Topology.arcs`.
+
+    Attributes:
+        ptr: int64[n+1]; arcs of server u are ptr[u]..ptr[u+1].
+        tail, head: int64[m].
+        inverse_capacity: float64[m], 1 / parallel links.
+        hops_to: int32[n, n]; hops_to[t, v] is the fewest hops from v to t.
+    """
+
+    ptr: NDArray[np.int64]
+    tail: NDArray[np.int64]
+    head: NDArray[np.int64]
+    inverse_capacity: NDArray[np.float64]
+    hops_to: NDArray[np.int32]
+
+    @property
+    def servers(self) -> int:
+        """n."""
+        return len(self.ptr) - 1
+
+
+def arc_graph(topology: Topology) -> ArcGraph:
+    """Compile a topology.
+
+    Raises:
+        InfeasibleError: some server cannot reach another one.
+    """
+    n = topology.servers
+    tail = topology.arcs[:, 0].astype(np.int64)
+    head = topology.arcs[:, 1].astype(np.int64)
+    hops_to = np.empty((n, n), dtype=np.int32)
+    # Hops towards t are hops from t over reversed arcs.
+    by_head = np.argsort(head, kind="stable")
+    all_hops_kernel(_row_ptr(head, n), np.ascontiguousarray(tail[by_head]), hops_to)
+    if (hops_to < 0).any():
+        t, s = np.argwhere(hops_to < 0)[0]
+        raise InfeasibleError(f"no route from server {s} to server {t}: the topology is not connected")
+    return ArcGraph(_row_ptr(tail, n), tail, head, 1.0 / topology.multiplicity.astype(np.float64), hops_to)
+
+
+def _row_ptr(keys: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=n)))).astype(np.int64)

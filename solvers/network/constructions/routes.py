@@ -1,0 +1,232 @@
+"""Routes of all pairs on any topology, shortest and spread so that the largest link load is least."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.network.constructions.assemble import common_offsets
+from solvers.network.constructions.coin_routes import circulant_routes
+from solvers.network.constructions.graph import ArcGraph, arc_graph
+from solvers.network.constructions.route_kernels import (
+    plain_trees_kernel,
+    route_kernel,
+    tree_loads_kernel,
+    tree_paths_kernel,
+)
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.routing import PathTable
+from topoopt.core.topology import Topology
+
+PASSES_SMALL = 5
+PASSES_LARGE = 1
+LARGE_PAIRS = 100_000
+SMALL_SERVERS = 64
+ROUNDING = 1e-12
+
+
+def balanced_routes(
+    topology: Topology, weights: NDArray[np.float64] | None = None, *, paths_per_pair: int = 1, seed: int = 0
+) -> PathTable:
+    """Shortest paths of all ordered pairs.
+
+    On a circulant whose traffic depends on the displacement only, `circulant_routes` answers in one table (up to 64
+    servers it must stand comparison with the general method). Otherwise each pair's traffic, in `paths_per_pair` equal
+    parcels, heaviest first, goes over the shortest path that is least loaded; then every parcel is taken out and put
+    back a few times and the best state is kept. Should breadth-first shortest paths load the worst link less (local
+    search can end above them), the same is done from those, so the result is never worse than they are (but for the one
+    table of larger circulants).
+
+    Args:
+        topology: connected.
+        weights: float64[n, n], bytes i -> j; None: uniform. Pairs without traffic are routed too.
+        paths_per_pair: most paths a pair is split over.
+        seed: order of equal weights.
+
+    Raises:
+        InputError: weights of another shape, negative or not finite; fewer than one path per pair.
+        InfeasibleError: the topology is not connected.
+    """
+    n = topology.servers
+    amount = checked_weights(n, weights, paths_per_pair)
+    if n < 2:
+        return _table(n, np.zeros(0, dtype=np.int64), 1, np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    if topology.offsets:
+        by_displacement = _invariant(amount)
+        if by_displacement is not None:
+            parallel = common_offsets(n, topology.arcs, topology.multiplicity)
+            capacities = [float(parallel[p]) for p in topology.offsets]
+            alike = circulant_routes(
+                n, topology.offsets, by_displacement, capacities, paths_per_pair=paths_per_pair, seed=seed
+            )
+            if n > SMALL_SERVERS:
+                return alike
+            peak = float(link_loads(topology, alike, amount).max())
+            plain = _plain_peak(arc_graph(topology), amount)
+            # Routes that differ between sources can balance what whole paths per displacement cannot.
+            free = _spread(topology, amount, paths_per_pair, seed)
+            gain = float(link_loads(topology, free, amount).max()) < 0.98 * peak
+            return free if gain or plain < peak * (1.0 - ROUNDING) else alike
+    return _spread(topology, amount, paths_per_pair, seed)
+
+
+def _spread(topology: Topology, amount: NDArray[np.float64], paths_per_pair: int, seed: int) -> PathTable:
+    n = topology.servers
+    graph = arc_graph(topology)
+    pair = np.flatnonzero(~np.eye(n, dtype=bool).ravel()).astype(np.int64)
+    parcels = np.repeat(pair, paths_per_pair)
+    bytes_each = amount.ravel()[parcels] / paths_per_pair
+    bytes_each = np.maximum(bytes_each, 1e-6 * max(float(bytes_each.max()), 1e-300))
+    source, target = parcels // n, parcels % n
+    path_ptr = np.concatenate(([0], np.cumsum(graph.hops_to[target, source], dtype=np.int64)))
+    shuffled = np.random.default_rng(seed).permutation(len(parcels))
+    order = shuffled[np.argsort(-bytes_each[shuffled], kind="stable")]
+    arcs = np.empty(int(path_ptr[-1]), dtype=np.int64)
+    load = np.zeros(len(graph.head))
+    best_value, best_arcs = np.inf, arcs
+    passes = PASSES_SMALL if len(parcels) <= LARGE_PAIRS else PASSES_LARGE
+
+    def peak() -> float:
+        """Largest load of the traffic itself, without the dust that spreads pairs without any."""
+        return float(_loads_of(arcs, path_ptr, amount.ravel()[parcels] / paths_per_pair, graph).max(initial=0.0))
+
+    def improve(turns: range) -> None:
+        """Route all parcels again, turn by turn (turn 0: from nothing), and keep the best state."""
+        nonlocal best_value, best_arcs
+        for turn in turns:
+            route_kernel(
+                order, source, target, bytes_each, graph.ptr, graph.head, graph.tail, graph.hops_to,
+                graph.inverse_capacity, load, path_ptr, arcs, turn > 0,
+            )  # fmt: skip
+            value = peak()
+            if value < best_value * (1.0 - ROUNDING):
+                best_value, best_arcs = value, arcs.copy()
+
+    improve(range(passes))
+    if _plain_peak(graph, amount) < best_value * (1.0 - ROUNDING):
+        via, _ = _plain_trees(graph)
+        tree_paths_kernel(order, source, target, graph.tail, via, path_ptr, arcs)
+        load[:] = _loads_of(arcs, path_ptr, bytes_each, graph) / graph.inverse_capacity
+        best_value, best_arcs = peak(), arcs.copy()
+        improve(range(1, passes + 1))
+    return _table(n, pair, paths_per_pair, path_ptr, best_arcs, graph.head)
+
+
+def _loads_of(
+    arcs: NDArray[np.int64], path_ptr: NDArray[np.int64], amounts: NDArray[np.float64], graph: ArcGraph
+) -> NDArray[np.float64]:
+    """float64[m]: load per parallel link of parcels over given paths."""
+    load = np.bincount(arcs, weights=np.repeat(amounts, np.diff(path_ptr)), minlength=len(graph.head))
+    return np.asarray(load * graph.inverse_capacity, dtype=np.float64)
+
+
+def _plain_trees(graph: ArcGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    n = graph.servers
+    via, found = np.empty((n, n), dtype=np.int64), np.empty((n, n), dtype=np.int64)
+    plain_trees_kernel(graph.ptr, graph.head, via, found)
+    return via, found
+
+
+def _plain_peak(graph: ArcGraph, amount: NDArray[np.float64]) -> float:
+    """Largest load per link when every pair takes its first shortest path in breadth-first order."""
+    via, found = _plain_trees(graph)
+    load = np.zeros(len(graph.head))
+    tree_loads_kernel(graph.tail, via, found, amount, load)
+    return float((load * graph.inverse_capacity).max(initial=0.0))
+
+
+def link_loads(
+    topology: Topology, routes: PathTable, weights: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """float64[m]: bytes on each arc per parallel link, for traffic `weights` (None: 1 per ordered pair)."""
+    n = topology.servers
+    amount = checked_weights(n, weights, 1)
+    per_pair = amount[routes.source, routes.target]
+    per_path = np.repeat(per_pair, np.diff(routes.pair_ptr)) * routes.share
+    hops = np.diff(routes.path_ptr) - 1
+    inside = np.ones(max(len(routes.node) - 1, 0), dtype=bool)
+    inside[routes.path_ptr[1:-1] - 1] = False
+    ids = topology.arc_ids()[routes.node[:-1], routes.node[1:]][inside]
+    loads = np.bincount(ids, weights=np.repeat(per_path, hops), minlength=len(topology.arcs))
+    return np.asarray(loads / topology.multiplicity, dtype=np.float64)
+
+
+def checked_weights(n: int, weights: NDArray[np.float64] | None, paths_per_pair: int) -> NDArray[np.float64]:
+    problems = []
+    amount = np.ones((n, n)) if weights is None else np.array(weights, dtype=np.float64)
+    if paths_per_pair < 1:
+        problems.append(Problem("too few paths", path="paths_per_pair", value=str(paths_per_pair), allowed=">= 1"))
+    if amount.shape != (n, n):
+        problems.append(
+            Problem("traffic has the wrong shape", path="weights", value=str(amount.shape), allowed=f"({n}, {n})")
+        )
+    elif not np.isfinite(amount).all() or (amount < 0).any():
+        problems.append(Problem("traffic must be finite and not negative", path="weights"))
+    if problems:
+        raise InputError(problems)
+    np.fill_diagonal(amount, 0.0)
+    return amount
+
+
+def _invariant(amount: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Traffic by displacement, when every server has the same (up to rounding), else None."""
+    n = len(amount)
+    columns = (np.arange(n)[:, None] + np.arange(n)[None, :]) % n
+    shifted = np.take_along_axis(amount, columns, axis=1)
+    spread = float(np.ptp(shifted, axis=0).max())
+    return shifted.mean(axis=0) if spread <= 1e-9 * float(amount.max(initial=0.0)) else None
+
+
+def _table(
+    n: int,
+    pair: NDArray[np.int64],
+    paths_per_pair: int,
+    path_ptr: NDArray[np.int64],
+    arcs: NDArray[np.int64],
+    head: NDArray[np.int64] | None = None,
+) -> PathTable:
+    """Path table from the arcs of each parcel; equal paths of a pair are merged."""
+    source = (pair // max(n, 1)).astype(np.int32)
+    target = (pair % max(n, 1)).astype(np.int32)
+    hops = np.diff(path_ptr)
+    start = np.concatenate(([0], np.cumsum(hops + 1))).astype(np.int64)
+    node = np.empty(int(start[-1]), dtype=np.int32)
+    first = np.zeros(len(node), dtype=bool)
+    first[start[:-1]] = True
+    node[first] = np.repeat(source, paths_per_pair)
+    if head is not None:
+        node[~first] = head[arcs]
+    share = np.full(len(hops), 1.0 / paths_per_pair)
+    pair_ptr = np.arange(len(pair) + 1, dtype=np.int64) * paths_per_pair
+    if paths_per_pair > 1:
+        return _merged(n, source, target, paths_per_pair, start, node)
+    return PathTable(n, source, target, pair_ptr, share, start, node)
+
+
+def _merged(
+    n: int,
+    source: NDArray[np.int32],
+    target: NDArray[np.int32],
+    paths_per_pair: int,
+    start: NDArray[np.int64],
+    node: NDArray[np.int32],
+) -> PathTable:
+    share: list[float] = []
+    pair_ptr = [0]
+    pieces: list[NDArray[np.int32]] = []
+    for index in range(len(source)):
+        distinct: dict[bytes, int] = {}
+        for p in range(index * paths_per_pair, (index + 1) * paths_per_pair):
+            piece = node[start[p] : start[p + 1]]
+            key = piece.tobytes()
+            if key in distinct:
+                share[distinct[key]] += 1.0 / paths_per_pair
+            else:
+                distinct[key] = len(share)
+                share.append(1.0 / paths_per_pair)
+                pieces.append(piece)
+        pair_ptr.append(len(share))
+    path_ptr = np.concatenate(([0], np.cumsum([len(piece) for piece in pieces]))).astype(np.int64)
+    return PathTable(
+        n, source, target, np.array(pair_ptr, dtype=np.int64), np.array(share), path_ptr, np.concatenate(pieces)
+    )

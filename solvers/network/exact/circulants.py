@@ -1,0 +1,209 @@
+"""Best circulant: every server i has links to i + c for the same distances c. A restriction, exact within it.
+
+Directed links: all sets of d distances; bidirectional: all sets of distances up to n/2 that use d interfaces (n/2 uses
+one, others two), or d - 1 where d cannot be used up. Candidates go by their sum of hops over all links, a lower
+bound on theta; each that may still be best is routed exactly.
+
+Shift-invariant demand (D[i, i+j] = w_j): theta = max over lengths l >= 0 of the distances, sum of l times links per
+server = 1, of sum_j w_j dist_l(j), since averaging over the shifts makes any routing and any lengths invariant. The
+maximum of a concave function given by its largest minorants (loads of shortest paths) is found by cutting planes with
+d + 1 variables; their weights are the shares of the shortest path trees in an optimal routing. (Spec
+`optimisation.md`, sections 3 and 4.) Other demand: the full linear program.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb, gcd
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from solvers.network.constructions.circulant_kernels import score_sets_kernel
+from solvers.network.exact.circulant_kernels import shortest_loads, tree_flow
+from solvers.network.exact.result import ExactLimits, TopologyResult
+from solvers.network.exact.routed import (
+    Counts,
+    Matrix,
+    Routed,
+    checked_theta,
+    hop_distances,
+    relaxed_theta,
+    repaired,
+    route,
+)
+from solvers.network.exact.space import Space, finish, open_space
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.solution import Bound
+from topoopt.core.status import StopReason
+
+MOST_SETS = 3_000_000
+
+
+def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
+    """Best circulant; `restricted_bound` holds among circulants, `bound` among all topologies.
+
+    Raises:
+        InputError: bad problem, or more than `MOST_SETS` sets of distances.
+        InfeasibleError: no circulant satisfies the constraints.
+    """
+    space = open_space(problem)
+    stop = limits.started()
+    n = problem.servers
+    sets = distance_sets(space)
+    weights = shift_invariant(space.demand)
+    order, floors = _floors(space, sets, weights)
+    best: tuple[float, Counts, Routed] | None = None
+    proven = np.inf
+    stopped = StopReason.CONVERGED
+    work = 0
+    for k in order:
+        floor = float(floors[k])
+        if best is not None and floor >= best[0] * (1 - 1e-9):
+            proven = min(proven, floor)
+            break
+        if best is not None and (reason := stop.reason()) is not None:
+            proven, stopped = min(proven, floor), reason
+            break
+        coins = sets[k]
+        counts = circulant_counts(n, coins)
+        if not space.fits(counts):
+            continue
+        work += 1
+        if weights is None:
+            relaxed = relaxed_theta(space.demand, counts)
+            if relaxed is None or (best is not None and relaxed[0] >= best[0]):
+                proven = np.inf if relaxed is None else min(proven, relaxed[0])
+                continue
+            routed = route(space.demand, counts)
+        else:
+            routed = route_invariant(space.demand, weights, coins, np.inf if best is None else best[0])
+        if routed is None:
+            continue
+        proven = min(proven, routed.bound)
+        if best is None or routed.theta < best[0]:
+            best = (routed.theta, counts, routed)
+    if best is None:
+        raise InfeasibleError("no circulant satisfies the constraints")
+    proof = Bound(proven, "all circulants")
+    return finish(space, best[1], best[2], proof, stopped, "circulant", work, restriction="circulants")
+
+
+def distance_sets(space: Space) -> NDArray[np.int64]:
+    """int64[k, d]: sets of distances, each as the arcs of server 0 (p and n - p for bidirectional links)."""
+    n, degree = space.problem.servers, space.problem.degree
+    if not space.bidirectional:
+        size = min(degree, n - 1)
+        total = comb(n - 1, size)
+    else:
+        half = (n - 1) // 2
+        size = min(degree // 2, half)
+        total = comb(half, size)
+    if total > MOST_SETS:
+        raise InputError([Problem("too many circulants", path="servers", value=str(total), allowed=f"<= {MOST_SETS}")])
+    if not space.bidirectional:
+        return np.array(list(combinations(range(1, n), size)), dtype=np.int64).reshape(-1, size)
+    antipode = [n // 2] if n % 2 == 0 and degree > 2 * size else []
+    rows = [[c for p in pick for c in (p, n - p)] + antipode for pick in combinations(range(1, half + 1), size)]
+    if n % 2 == 0 and degree % 2 == 0 and not rows[0]:
+        rows = [[n // 2]]
+    return np.sort(np.array(rows, dtype=np.int64), axis=1)
+
+
+def circulant_counts(servers: int, coins: NDArray[np.int64]) -> Counts:
+    """int64[n, n]: link counts of a set of distances."""
+    counts = np.zeros((servers, servers), dtype=np.int64)
+    start = np.arange(servers)
+    for c in coins.tolist():
+        counts[start, (start + c) % servers] += 1
+    return counts
+
+
+def shift_invariant(demand: Matrix) -> Matrix | None:
+    """float64[n]: w with D[i, i+j] = w_j, or None."""
+    n = len(demand)
+    start = np.arange(n)
+    for j in range(1, n):
+        along = demand[start, (start + j) % n]
+        if not (along == along[0]).all():
+            return None
+    return np.asarray(demand[0], dtype=np.float64)
+
+
+def _floors(space: Space, sets: NDArray[np.int64], weights: Matrix | None) -> tuple[list[int], Matrix]:
+    """Order to visit the sets in, and a lower bound on theta of each: demand times hops over links."""
+    n, size = space.problem.servers, sets.shape[1]
+    off = space.demand[~np.eye(n, dtype=np.bool_)]
+    floors = np.empty(len(sets))
+    if (off == off[0]).all():
+        scores = np.empty((len(sets), 2), dtype=np.int64)
+        score_sets_kernel(n, sets, scores)
+        floors = np.where(scores[:, 1] >= n * n, np.inf, scores[:, 1] * off[0] / size)
+    else:
+        for k, coins in enumerate(sets):
+            far = hop_distances(circulant_counts(n, coins))
+            needed = space.demand > 0
+            floors[k] = (space.demand[needed] * far[needed]).sum() / (n * size)
+    order = np.argsort(floors, kind="stable")
+    if weights is not None and (off == off[0]).all():
+        order = _one_per_class(n, sets, order)
+    return [int(k) for k in order if np.isfinite(floors[k])], floors
+
+
+def _one_per_class(n: int, sets: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Drop sets that are a unit of Z_n times an earlier one: renaming i to u i maps uniform demand to itself."""
+    units = [u for u in range(1, n) if gcd(u, n) == 1]
+    seen: set[tuple[int, ...]] = set()
+    kept: list[int] = []
+    # Renaming more than the first few thousand sets would cost more than it saves.
+    for k in order[:5000].tolist():
+        if tuple(sets[k].tolist()) not in seen:
+            kept.append(k)
+            seen.update(tuple(sorted((u * sets[k] % n).tolist())) for u in units)
+    return np.concatenate((np.array(kept, dtype=np.int64), order[5000:]))
+
+
+def route_invariant(demand: Matrix, weights: Matrix, coins: NDArray[np.int64], cutoff: float) -> Routed | None:
+    """Exact routing of shift-invariant demand over a circulant; None once theta is proven to be at least `cutoff`."""
+    n, classes = len(demand), len(coins)
+    lengths = np.full(classes, 1.0 / classes)
+    rows: list[Matrix] = []
+    trees: list[NDArray[np.int64]] = []
+    lower, best_lengths = 0.0, lengths
+    for _ in range(500):
+        loads = np.zeros(classes)
+        tree = np.empty(n, dtype=np.int64)
+        if not shortest_loads(n, coins, lengths, weights, loads, tree):
+            return None
+        value = float(loads @ lengths)
+        if value > lower:
+            lower, best_lengths = value, lengths
+        if lower >= cutoff:
+            return None
+        rows.append(loads)
+        trees.append(tree)
+        # Master: largest t with t <= g . l for all loads g, l on the simplex.
+        table = np.column_stack((-np.array(rows), np.ones(len(rows))))
+        simplex = np.append(np.ones(classes), 0.0)[None]
+        bounds = [(0.0, None)] * classes + [(None, None)]
+        master = linprog(np.append(np.zeros(classes), -1.0), table, np.zeros(len(rows)), simplex, [1.0], bounds)
+        if -master.fun - lower <= 1e-10 * lower:
+            break
+        lengths = np.maximum(master.x[:classes], 0.0)
+        lengths /= lengths.sum()
+    share = np.maximum(-master.ineqlin.marginals, 0.0)
+    share /= share.sum()
+    counts = circulant_counts(n, coins)
+    arcs = np.argwhere(counts > 0)
+    shift = (arcs[:, 1] - arcs[:, 0]) % n
+    one = np.zeros((n, classes))
+    for part, tree in zip(share, trees, strict=True):
+        if part > 0.0:
+            tree_flow(n, coins, tree, weights * part, one)
+    coin_of = np.full(n, -1)
+    coin_of[coins] = np.arange(classes)
+    flow = np.array([one[(arcs[:, 0] - s) % n, coin_of[shift]] for s in range(n)])
+    flow = flow if n > 40 else repaired(demand, arcs, flow)
+    return Routed(arcs, flow, checked_theta(demand, counts, flow), best_lengths[coin_of[shift]], lower)

@@ -1,0 +1,157 @@
+"""Joint topology and routing by HiGHS branch and bound, after the bounds and a local search had their chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.network.joint_topology import JointTopology, Symmetry, find_symmetry
+from formulations.network.joint_topology_arrays import build_arrays, link_counts, start_values
+from solvers.backends.guarded import solve_guarded
+from solvers.backends.result import SolverLimits
+from solvers.backends.table import solver_named
+from solvers.network.exact.bounds import layer_sizes, source_distances, total_distance
+from solvers.network.exact.local import local_search, refuse_large
+from solvers.network.exact.result import OPTIMALITY, ExactLimits, TopologyResult
+from solvers.network.exact.routed import Counts, Routed, hop_distances, route
+from solvers.network.exact.space import Space, counts_of, finish, infeasible_hops, open_space
+from solvers.stop import Stop, first_part
+from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.solution import Bound
+from topoopt.core.status import Status, StopReason
+
+NOT_CERTIFIED = "HiGHS dual bound, not certified"
+LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
+
+OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8}
+GUARDED = 300
+"""Columns from which on a program may take longer than seconds (7 servers)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Branched:
+    """Outcome of branch and bound: link counts, and a lower bound on theta (infinite: infeasible)."""
+
+    counts: Counts | None
+    bound: float
+    stopped_by: StopReason
+
+
+def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
+    """Exact by mixed-integer programming; any constraints; no program is solved if the local search meets a bound.
+
+    Raises:
+        InputError, InfeasibleError, LimitError: see `ExactMethod`; InputError for more servers than fit into memory.
+    """
+    stop = limits.started()
+    space = open_space(problem)
+    refuse_large(space)
+    known = None if limits.incumbent is None else counts_of(limits.incumbent)
+    found = local_search(space, limits.seed, first_part(stop, LOCAL_SHARE, LOCAL_MOST_S), known)
+    first = None if found is None else (found[0], _routed(space, found[0]))
+    if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
+        return finish(space, *first, space.bound, StopReason.CONVERGED, "milp", 0)
+    outcome = branch(space, first, stop, limits.seed)
+    candidates = [] if first is None else [first]
+    if outcome.counts is not None and space.fits(outcome.counts):
+        candidates.append((outcome.counts, _routed(space, outcome.counts)))
+    if not candidates:
+        if np.isinf(outcome.bound):
+            raise InfeasibleError(_why_infeasible(space, limits))
+        raise LimitError("the time limit came before any topology was found")
+    best = min(candidates, key=lambda pair: pair[1].theta)
+    if np.isinf(outcome.bound):  # contradicts the network at hand: the solver's word counts for nothing
+        return finish(space, *best, space.bound, StopReason.ERROR, "milp", 1)
+    proven = Bound(outcome.bound, NOT_CERTIFIED)
+    return finish(space, *best, proven, outcome.stopped_by, "milp", 1)
+
+
+def joint_data(space: Space, scale: float = 1.0, *, symmetry: bool = True) -> JointTopology:
+    """The program of a problem with demand divided by `scale`; with all cuts that hold for it."""
+    problem = space.problem
+    within = layer_sizes(problem.servers, problem.degree, problem.links)
+    demand = space.demand / scale
+    bound = space.bound.value / scale
+    return JointTopology(
+        servers=problem.servers,
+        degree=problem.degree,
+        bidirectional=space.bidirectional,
+        demand=demand,
+        allowed=space.allowed,
+        most_links=space.most_links,
+        kept=space.kept,
+        max_changed=problem.max_changed,
+        max_hops=problem.max_hops,
+        lower=(1 - 1e-6) / float(demand.sum()),
+        upper=1.0 / bound if bound > 0 else np.inf,
+        distance=source_distances(demand, within),
+        total_distance=total_distance(demand, within) * (1 - 1e-12),
+        symmetry=find_symmetry(space.demand, space.allowed, space.kept) if symmetry else Symmetry(),
+    )
+
+
+def branch(space: Space, known: tuple[Counts, Routed] | None, stop: Stop, seed: int) -> Branched:
+    """HiGHS on the array program; demand is scaled so that lambda is at most 1.
+
+    Programs that may take long run in a process that can be stopped.
+    """
+    if (reason := stop.reason()) is not None:
+        return Branched(None, space.bound.value, reason)
+    scale = max(space.bound.value, 1e-300)
+    data = joint_data(space, scale)
+    program = build_arrays(data)
+    limits = SolverLimits(time_s=stop.remaining_s(), seed=seed % 2**31)
+    start = None
+    if known is not None:
+        columns, values = start_values(data, known[0])
+        start = np.full(program.columns, np.nan)
+        start[columns] = values
+    if program.columns < GUARDED:
+        found = solver_named("highs")(program, limits, OPTIONS, start)
+    else:
+        found = solve_guarded("highs", program, limits, OPTIONS, start, stop=stop)
+    if found.status is Status.INFEASIBLE:
+        return Branched(None, np.inf, StopReason.CONVERGED)
+    best = data.upper if found.bound is None else max(-found.bound, 1e-300)
+    counts = None if found.x is None else link_counts(data, found.x)
+    early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED, StopReason.ERROR)
+    return Branched(counts, scale / best, found.stopped_by if early else StopReason.CONVERGED)
+
+
+def smallest_hops(space: Space, seed: int, stop: Stop) -> int | None:
+    """Smallest diameter of the networks a short search without the hop limit meets; None if it meets none."""
+    problem = space.problem
+    open_problem = TopologyProblem(
+        problem.name,
+        problem.servers,
+        problem.degree,
+        problem.links,
+        np.ones_like(space.demand) - np.eye(problem.servers),
+        forbidden=problem.forbidden,
+        kept=problem.kept,
+        max_changed=problem.max_changed,
+        parallel_links=problem.parallel_links,
+    )
+    try:
+        found = local_search(open_space(open_problem), seed, stop)
+    except TopooptError:
+        return None
+    return None if found is None else int(hop_distances(found[0]).max())
+
+
+def _why_infeasible(space: Space, limits: ExactLimits) -> str:
+    if space.problem.max_hops is not None:
+        known = smallest_hops(space, limits.seed, first_part(Stop(), 1.0, 2.0))
+        return infeasible_hops(space.problem, "proven by HiGHS, not certified", known)
+    return "no allowed topology carries every demand (proven by HiGHS, not certified)"
+
+
+def _routed(space: Space, counts: Counts) -> Routed:
+    routed = route(space.demand, counts)
+    assert routed is not None
+    return routed
+
+
+__all__ = ["Branched", "branch", "joint_data", "smallest_hops", "solve_milp"]

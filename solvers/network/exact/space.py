@@ -1,0 +1,186 @@
+"""The topologies a problem allows: what is refused, what fits, and which of them a result is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.network.joint_topology import allowed_arcs, kept_counts
+from solvers.network.constructions.switches import assign_switches
+from solvers.network.exact.bounds import best_bound, moore_hops
+from solvers.network.exact.result import OPTIMALITY, TopologyResult
+from solvers.network.exact.routed import Counts, Matrix, Routed, hop_distances
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.network_problem import LengthCertificate, SourceFlow, TopologyProblem
+from topoopt.core.solution import Bound
+from topoopt.core.status import Status, StopReason
+from topoopt.core.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """A problem in tables.
+
+    Attributes:
+        problem: as stated.
+        demand: float64[n, n].
+        allowed: bool[n, n], pairs that may have a link.
+        kept: int64[n, n], links as they stand, when some must stay; else None.
+        bound: lower bound on theta over all topologies.
+    """
+
+    problem: TopologyProblem
+    demand: Matrix
+    allowed: NDArray[np.bool_]
+    kept: Counts | None
+    bound: Bound
+
+    @property
+    def bidirectional(self) -> bool:
+        """Whether links are fibre pairs."""
+        return self.problem.links is LinkDirection.BIDIRECTIONAL
+
+    @property
+    def most_links(self) -> int:
+        """Largest number of parallel links."""
+        return self.problem.degree if self.problem.parallel_links else 1
+
+    def changed(self, counts: Counts) -> int:
+        """Links of the network as it stands that are given up."""
+        if self.kept is None:
+            return 0
+        lost = int(np.maximum(self.kept - counts, 0).sum())
+        return lost // 2 if self.bidirectional else lost
+
+    def fits(self, counts: Counts) -> bool:
+        """Whether a table of link counts satisfies every constraint and carries every demand."""
+        problem = self.problem
+        if (counts < 0).any() or (counts[~self.allowed] > 0).any() or counts.max(initial=0) > self.most_links:
+            return False
+        if counts.sum(axis=0).max() > problem.degree or counts.sum(axis=1).max() > problem.degree:
+            return False
+        if self.bidirectional and not np.array_equal(counts, counts.T):
+            return False
+        if problem.max_changed is not None and self.changed(counts) > problem.max_changed:
+            return False
+        far = hop_distances(counts)
+        if problem.max_hops is not None and far.max() > problem.max_hops:
+            return False
+        return not bool(np.isinf(far[self.demand > 0]).any())
+
+
+def open_space(problem: TopologyProblem) -> Space:
+    """Tables of a problem.
+
+    Raises:
+        InputError: sizes, demand or links that make no sense; all are listed.
+        InfeasibleError: the Moore bound or the number of interfaces already excludes every topology.
+    """
+    problems = _faults(problem)
+    if problems:
+        raise InputError(problems)
+    n, degree = problem.servers, problem.degree
+    needed = moore_hops(n, degree, problem.links)
+    joined = bool((problem.demand.sum(axis=1) > 0).all()) and bool((problem.demand > 0).sum() == n * (n - 1))
+    if needed is None and (joined or problem.max_hops is not None):
+        raise InfeasibleError(f"{n} servers of {degree} interface(s) with {problem.links} links cannot all be joined")
+    if problem.max_hops is not None and needed is not None and problem.max_hops < needed:
+        raise InfeasibleError(infeasible_hops(problem, "by the Moore bound", None))
+    allowed = allowed_arcs(problem)
+    kept = kept_counts(problem) if problem.max_changed is not None else None
+    demand = np.asarray(problem.demand, dtype=np.float64)
+    return Space(problem, demand, allowed, kept, best_bound(problem, allowed))
+
+
+def infeasible_hops(problem: TopologyProblem, proof: str, known: int | None) -> str:
+    """Sentence for a hop limit no topology meets."""
+    text = f"no allowed topology has every pair within {problem.max_hops} hops ({proof}); the Moore bound is "
+    text += f"{moore_hops(problem.servers, problem.degree, problem.links)} hops"
+    return text + (f", the smallest limit known to be feasible {known}" if known is not None else "")
+
+
+def as_topology(space: Space, counts: Counts, origin: str) -> Topology:
+    """Topology of link counts (which may leave servers without demand apart)."""
+    arcs = np.argwhere(counts > 0).astype(np.int32)
+    multiplicity = counts[arcs[:, 0], arcs[:, 1]].astype(np.int32)
+    n = space.problem.servers
+    shift = np.arange(n)
+    around = [p for p in range(1, n) if (counts[shift, (shift + p) % n] > 0).all()]
+    same = all((counts[shift, (shift + p) % n] == counts[0, p]).all() for p in range(1, n))
+    return Topology(
+        servers=n,
+        degree=space.problem.degree,
+        links=space.problem.links,
+        arcs=arcs,
+        multiplicity=multiplicity,
+        switches=assign_switches(n, space.problem.degree, arcs, multiplicity),
+        offsets=tuple(around) if same else (),
+        origin=origin,
+    )
+
+
+def counts_of(topology: Topology) -> Counts:
+    """int64[n, n]: link counts."""
+    counts = np.zeros((topology.servers, topology.servers), dtype=np.int64)
+    counts[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
+    return counts
+
+
+def finish(
+    space: Space,
+    counts: Counts,
+    routed: Routed,
+    proven: Bound,
+    stopped_by: StopReason,
+    method: str,
+    work: int,
+    restriction: str = "",
+) -> TopologyResult:
+    """Result with the larger of `proven` and the cheap bound; with a restriction, `proven` holds in the family only."""
+    best = proven if not restriction and proven.value > space.bound.value else space.bound
+    bound = min(best.value, routed.theta)
+    optimal = routed.theta - bound <= OPTIMALITY * routed.theta
+    return TopologyResult(
+        topology=as_topology(space, counts, method),
+        theta=routed.theta,
+        bound=bound,
+        proved_by=best.proved_by,
+        flow=SourceFlow(routed.flow),
+        certificate=LengthCertificate(routed.lengths),
+        routing_bound=min(routed.bound, routed.theta),
+        status=Status.OPTIMAL if optimal else Status.FEASIBLE,
+        stopped_by=StopReason.CONVERGED if optimal else stopped_by,
+        method=method,
+        restriction=restriction,
+        restricted_bound=max(bound, min(proven.value, routed.theta)),
+        work=work,
+    )
+
+
+def _faults(problem: TopologyProblem) -> list[Problem]:
+    n, demand = problem.servers, np.asarray(problem.demand, dtype=np.float64)
+    found = []
+    if n < 2:
+        found.append(Problem("too few servers", path="servers", value=str(n), allowed=">= 2"))
+    if problem.degree < 1:
+        found.append(Problem("too few interfaces", path="degree", value=str(problem.degree), allowed=">= 1"))
+    if demand.shape != (n, n):
+        found.append(Problem("wrong size", path="demand", value=str(demand.shape), allowed=f"({n}, {n})"))
+    elif not np.isfinite(demand).all() or (demand < 0).any():
+        found.append(Problem("demand must be finite and not negative", path="demand"))
+    elif np.diagonal(demand).any():
+        found.append(Problem("a server has demand to itself", path="demand"))
+    elif not demand.any():
+        found.append(Problem("there is no demand", path="demand"))
+    if problem.max_hops is not None and problem.max_hops < 1:
+        found.append(Problem("out of range", path="max_hops", value=str(problem.max_hops), allowed=">= 1"))
+    if problem.max_changed is not None and problem.max_changed < 0:
+        found.append(Problem("out of range", path="max_changed", value=str(problem.max_changed), allowed=">= 0"))
+    for name, arcs in (("forbidden", problem.forbidden), ("kept", problem.kept)):
+        for i, j in arcs:
+            if not (0 <= i < n and 0 <= j < n) or i == j:
+                found.append(Problem("no such arc", path=name, value=f"{i} -> {j}"))
+    return found

@@ -1,0 +1,149 @@
+"""Splittable routing of a demand on a fixed topology, with a proof of how good it is.
+
+Every method leaves theta (of a flow that conserves exactly) and a bound (of link lengths) in a `Proof`; neither is
+taken from a solver's tolerances.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.network.routing.circulant import CirculantResult, circulant_classes, route_circulant, shift_invariant
+from solvers.network.routing.column_generation import by_paths, by_trees
+from solvers.network.routing.frank_wolfe import frank_wolfe
+from solvers.network.routing.linear import first_order, ipx, simplex
+from solvers.network.routing.network import Network, network_of
+from solvers.network.routing.proof import Proof
+from solvers.network.routing.result import RoutingResult
+from solvers.network.routing.rotation import by_rotation, rotates
+from solvers.stop import Stop
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.topology import Topology
+from topoopt.simulate.hop_kernel import hop_distances
+
+Method = Callable[[Proof], int]
+
+ROUTING_METHODS: dict[str, Method] = {
+    "simplex": simplex,
+    "ipx": ipx,
+    "pdlp": first_order,
+    "frank-wolfe": frank_wolfe,
+    "circulant": by_rotation,
+    "column-generation": by_trees,
+    "path-generation": by_paths,
+}
+
+
+CONSTRAINED = ("simplex", "ipx", "pdlp", "path-generation")
+"""Methods that know limits and prices of hops."""
+
+
+def automatic(network: Network, accuracy: float, max_hops: int | None = None, hop_price: float = 0.0) -> str:
+    """Name of the method for a problem: by structure first, then by size and by the accuracy asked for.
+
+    Figures behind the limits (one core): simplex takes seconds from n = 64 (d = 4), IPX half a minute and 270 MB at
+    n = 256; PDLP is the quickest to 0.5 % at n = 128. Beyond, only the sweeps of Frank-Wolfe end within minutes, at
+    gaps of about 1 %, in a tenth of the memory; ask for `pdlp` by name where hours are no matter.
+    """
+    columns = network.servers * len(network.head) * (1 if max_hops is None else max_hops)
+    if max_hops is not None or hop_price:
+        return "simplex" if columns <= 5_000 else "ipx" if columns <= 300_000 and accuracy < 1e-4 else "pdlp"
+    if rotates(network):
+        return "circulant"
+    if columns <= 5_000:
+        return "simplex"
+    if columns <= 300_000:
+        return "ipx" if accuracy < 1e-4 else "pdlp"
+    return "frank-wolfe"
+
+
+def route(
+    topology: Topology,
+    demand: NDArray[np.float64],
+    *,
+    method: str = "auto",
+    accuracy: float = 1e-6,
+    time_limit_s: float | None = None,
+    max_hops: int | None = None,
+    hop_price: float = 0.0,
+    stop: Stop | None = None,
+) -> RoutingResult:
+    """Route `demand` (float64[n, n], in units of a link's capacity) so that the largest link utilisation is least.
+
+    Args:
+        topology: arcs and multiplicities are used.
+        demand: zero diagonal, not negative.
+        method: a name in ROUTING_METHODS, or `auto`; only those of CONSTRAINED take limits or prices of hops.
+        accuracy: relative gap (objective - bound) / objective at which to stop.
+        time_limit_s: after which the best known is returned; a method always ends its first step.
+        max_hops: longest path allowed; the flow then comes with its split by hops. None, or n - 1 and more: any.
+        hop_price: time of one hop in the unit of theta; theta + hop_price * mean hops of the demand is made least.
+        stop: deadline and interrupt shared with others; the earlier deadline holds.
+
+    Raises:
+        InputError: bad topology, demand, method, limit or price of hops.
+        InfeasibleError: demand between servers that no path joins, or none within `max_hops`.
+    """
+    problems = []
+    if method != "auto" and method not in ROUTING_METHODS:
+        allowed = ", ".join(("auto", *ROUTING_METHODS))
+        problems.append(Problem("unknown routing method", path="method", value=method, allowed=allowed))
+    if max_hops is not None and max_hops < 1:
+        problems.append(Problem("a path has a hop at least", path="max_hops", value=str(max_hops), allowed=">= 1"))
+    if not 0.0 <= hop_price < float("inf"):
+        problems.append(Problem("bad price of a hop", path="hop_price", value=str(hop_price), allowed=">= 0"))
+    if problems:
+        raise InputError(problems)
+    network = network_of(topology, demand)
+    if max_hops is not None:
+        _refuse_far(network, max_hops)
+        max_hops = None if max_hops >= network.servers - 1 else max_hops
+    name = automatic(network, accuracy, max_hops, hop_price) if method == "auto" else method
+    if (max_hops is not None or hop_price) and name not in CONSTRAINED:
+        text, allowed = "this method knows no limit or price of hops", ", ".join(("auto", *CONSTRAINED))
+        raise InputError([Problem(text, path="method", value=name, allowed=allowed)])
+    if name == "circulant" and not rotates(network):
+        text = "this method needs a circulant topology and a demand that depends on the displacement alone"
+        raise InputError([Problem(text, path="method", value=name, allowed="another method")])
+    proof = Proof(network, accuracy, _earlier(stop or Stop(), time_limit_s), max_hops, hop_price)
+    work = ROUTING_METHODS[name](proof)
+    return proof.result(name, work)
+
+
+def _earlier(stop: Stop, time_limit_s: float | None) -> Stop:
+    """The same interrupt, with the earlier of two deadlines."""
+    if time_limit_s is None:
+        return stop
+    deadline = time.monotonic() + time_limit_s
+    return Stop(deadline if stop.deadline is None else min(deadline, stop.deadline), stop.interrupted)
+
+
+def _refuse_far(network: Network, max_hops: int) -> None:
+    """Raise InfeasibleError for demand between servers farther apart than `max_hops`."""
+    hops = hop_distances(network.first, network.head, network.servers)
+    far = np.argwhere((hops > max_hops) & (network.demand > 0))
+    if len(far):
+        pairs = ", ".join(f"{i} -> {j} ({hops[i, j]} hops)" for i, j in far[:5])
+        more = f" and {len(far) - 5} more" if len(far) > 5 else ""
+        needed = int(hops[network.demand > 0].max())
+        raise InfeasibleError(
+            f"demand between servers that no path of at most {max_hops} hops joins: {pairs}{more}; "
+            f"the smallest limit that works is {needed} hops"
+        )
+
+
+__all__ = [
+    "CONSTRAINED",
+    "ROUTING_METHODS",
+    "CirculantResult",
+    "RoutingResult",
+    "automatic",
+    "circulant_classes",
+    "route",
+    "route_circulant",
+    "shift_invariant",
+]

@@ -1,0 +1,157 @@
+"""Value of a flow and the bound of lengths, both recomputed by us, and the result made of the best of each.
+
+The value is theta, plus the price of hops times the mean hops of the demand where there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.network.routing.hop_limits import limited_flow, limited_total
+from solvers.network.routing.network import Network
+from solvers.network.routing.repair import repaired_flow
+from solvers.network.routing.result import RoutingResult
+from solvers.network.routing.shortest import breadth_first_orders, total_distance
+from solvers.stop import Stop
+from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.status import Status, StopReason
+
+_PROVEN = 1e-6
+_DUST = 1e-12  # of a source's demand: less flow than this on an arc is none
+
+
+def largest_utilisation(network: Network, flow: NDArray[np.float64]) -> float:
+    """theta of a flow."""
+    return float((flow.sum(axis=0) / network.capacity).max())
+
+
+@dataclass(eq=False)
+class Proof:
+    """Best flow and best lengths seen so far; each kept only with the value recomputed here.
+
+    Attributes:
+        network: the problem.
+        accuracy: relative gap at which to stop.
+        stop: when to stop in any case.
+        max_hops: longest path allowed; None for any. Flows offered then come by hop, float64[h, n, m].
+        hop_price: time of one hop in the unit of theta.
+        orders: int64[n, n], scratch of the shortest-path kernels.
+        value: least objective of a flow; bound: largest bound of lengths.
+        flow: float64[n, m], by_hop: float64[h, n, m] under a hop limit, of that flow.
+    """
+
+    network: Network
+    accuracy: float
+    stop: Stop = field(default_factory=Stop)
+    max_hops: int | None = None
+    hop_price: float = 0.0
+    orders: NDArray[np.int64] = field(init=False)
+    value: float = field(init=False, default=np.inf)
+    bound: float = field(init=False, default=0.0)
+    flow: NDArray[np.float64] | None = field(init=False, default=None)
+    by_hop: NDArray[np.float64] | None = field(init=False, default=None)
+    lengths: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.orders = breadth_first_orders(self.network.first, self.network.head, self.network.servers)
+        self.lengths = np.ones(len(self.network.head))
+        self.offer_lengths(self.lengths)
+
+    def offer_lengths(self, lengths: NDArray[np.float64]) -> float:
+        """Bound proven by lengths >= 0 (weak duality); kept if it is the best. 0 when they prove nothing."""
+        net = self.network
+        clean = np.where(np.isfinite(lengths), np.maximum(lengths, 0.0), 0.0)
+        price = float(clean @ net.capacity)
+        if price <= 0:
+            return 0.0
+        clean = clean * (len(clean) / price)
+        cost = float(clean @ net.capacity)
+        # every sum here has non-negative terms, n^2 + 2 n + m of them in a row at most
+        rounding = (net.servers * (net.servers + 2) + len(clean)) * 2.0**-52
+        bound = self._distance(self._priced(clean)) / cost * (1 - rounding)
+        if bound > self.bound:
+            self.bound, self.lengths = bound, clean
+        return bound
+
+    def _priced(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lengths with the price of a hop on every arc."""
+        if self.hop_price == 0.0:
+            return lengths
+        added: NDArray[np.float64] = lengths + self.hop_price / self.network.demand.sum() * (
+            lengths @ self.network.capacity
+        )
+        return added
+
+    def _distance(self, lengths: NDArray[np.float64]) -> float:
+        net = self.network
+        if self.max_hops is None:
+            return float(total_distance(net.first, net.head, lengths, net.demand, self.orders))
+        return float(limited_total(net.tail, net.head, lengths, net.demand, self.max_hops))
+
+    def offer_flow(self, flow: NDArray[np.float64]) -> float:
+        """Objective of a flow known to conserve (float64[n, m], or by hop); kept if it is the best."""
+        net = self.network
+        total = flow if self.max_hops is None else flow.sum(axis=0)
+        value = largest_utilisation(net, total)
+        if self.hop_price:
+            value += self.hop_price * float(total.sum()) / float(net.demand.sum())
+        if value < self.value:
+            self.value, self.flow = value, total
+            self.by_hop = None if self.max_hops is None else flow
+        return value
+
+    def offer_rough_flow(self, flow: NDArray[np.float64], lengths: NDArray[np.float64]) -> float:
+        """Objective of the exact flow near a flow that conserves only nearly; missing traffic follows short paths.
+
+        Args:
+            flow: float64[n, m], under a hop limit float64[h, n, m].
+        """
+        net = self.network
+        positive = self._priced(np.maximum(lengths, 0.0))
+        positive = positive / max(float(positive.max()), 1e-300) + 1e-7
+        rough = np.maximum(flow, 0.0)
+        if self.max_hops is not None:
+            return self.offer_flow(limited_flow(net.tail, net.head, positive, net.demand, rough, _DUST))
+        return self.offer_flow(repaired_flow(net.first, net.tail, net.head, positive, net.demand, self.orders, rough))
+
+    def offer_shortest(self) -> None:
+        """All demand over paths of fewest hops: a first flow, for methods that may be stopped before they have one."""
+        net = self.network
+        layers = () if self.max_hops is None else (self.max_hops,)
+        nothing = np.zeros((*layers, net.servers, len(net.head)))
+        self.offer_rough_flow(nothing, np.ones(len(net.head)))
+
+    @property
+    def proven(self) -> bool:
+        """Whether the gap is small enough."""
+        return self.value - self.bound <= self.accuracy * self.value
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up, or somebody interrupted."""
+        return self.stop.reason() is not None
+
+    @property
+    def time_left_s(self) -> float | None:
+        """Seconds to the deadline, 0 at least; None when there is none."""
+        return self.stop.remaining_s()
+
+    def result(self, method: str, work: int) -> RoutingResult:
+        """What is known now; a routing exists, as the first thing every method does is to offer one."""
+        assert self.flow is not None
+        closed = self.value - self.bound <= _PROVEN * self.value
+        reason = StopReason.GAP if self.proven else self.stop.reason() or StopReason.CONVERGED
+        return RoutingResult(
+            theta=largest_utilisation(self.network, self.flow),
+            objective=self.value,
+            bound=min(self.bound, self.value),
+            flow=SourceFlow(self.flow, self.by_hop),
+            certificate=LengthCertificate(self.lengths),
+            status=Status.OPTIMAL if closed else Status.FEASIBLE,
+            stopped_by=reason,
+            method=method,
+            work=work,
+        )

@@ -1,0 +1,39 @@
+"""The circulant method as a routing method: classes in, flows of all sources out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.network.routing.circulant import base_flow, classes_of, route_circulant, shift_invariant
+from solvers.network.routing.network import Network
+from solvers.network.routing.proof import Proof
+
+
+def rotates(network: Network) -> bool:
+    """Whether topology and demand look the same from every server."""
+    return classes_of(network.servers, network.tail, network.head, network.capacity) is not None and shift_invariant(
+        network.demand
+    )
+
+
+def by_rotation(proof: Proof) -> int:
+    """Column generation over class loads, then the flow of source 0 turned to every source; returns the columns."""
+    net = proof.network
+    classes = classes_of(net.servers, net.tail, net.head, net.capacity)
+    assert classes is not None
+    offsets, width = classes
+    accuracy = min(proof.accuracy, 1e-8)
+    weight = net.demand[0]
+    result = route_circulant(
+        offsets.tolist(), weight, capacity=width.tolist(), accuracy=accuracy, time_limit_s=proof.time_left_s
+    )
+    kind = np.searchsorted(offsets, (net.head - net.tail) % net.servers)
+    proof.offer_flow(_turned(net, base_flow(offsets.tolist(), weight, result), kind))
+    proof.offer_lengths(result.lengths[kind])
+    return result.routings
+
+
+def _turned(net: Network, flow: NDArray[np.float64], kind: NDArray[np.int64]) -> NDArray[np.float64]:
+    source = np.arange(net.servers)[:, None]
+    return np.asarray(flow[kind, (net.tail - source) % net.servers], dtype=np.float64)

@@ -1,0 +1,118 @@
+"""Annealing on the demand-weighted hop total (spec topology_gap 5.1), in pieces between which it can be stopped.
+
+Optimal splittable routing comes within a few per cent of sum D dist / (number of links) on such topologies for
+balanced demand, so the hop total, thousands of times cheaper, stands in for theta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.network.search.anneal_kernels import (
+    anneal_hops,
+    bit_positions,
+    exact_hop_total,
+    hop_total,
+    reach_rows,
+)
+from solvers.network.search.links import LinkTable, tails_of
+from solvers.stop import Stop
+
+PIECES = 25
+"""Between two pieces the clock is read and the hop total summed afresh."""
+
+CUT_SHARE = 0.6
+"""Part of the proposals judged by hop counts that are cut off early where that is faster."""
+
+_CONNECT = 1e-6
+"""Extra demand of every pair, against its mean: pairs without demand should be joined, too."""
+
+
+@dataclass(frozen=True)
+class AnnealPlan:
+    """How hard to anneal.
+
+    Attributes:
+        proposals: swaps proposed.
+        hot, cold: temperatures at start and end, against the hop total.
+    """
+
+    proposals: int
+    hot: float = 5e-4
+    cold: float = 1e-5
+
+
+def moore_levels(n: int, d: int) -> int:
+    """Least k with 1 + d + ... + d^k >= n."""
+    within, at, k = 1, 1, 0
+    while within < n:
+        at *= d
+        within += at
+        k += 1
+    return k
+
+
+def hops_of(out: NDArray[np.int64], demand: NDArray[np.float64]) -> float:
+    """sum D dist of a topology; pairs that no path joins count n hops."""
+    return float(exact_hop_total(out, demand))
+
+
+def anneal(
+    table: LinkTable,
+    demand: NDArray[np.float64],
+    allowed: NDArray[np.bool_],
+    plan: AnnealPlan,
+    *,
+    parallel: bool = True,
+    seed: int = 0,
+    stop: Stop | None = None,
+) -> NDArray[np.int64]:
+    """int64[n, d]: heads of the topology of least hop total found; degrees stay as they are.
+
+    Args:
+        allowed: bool[n, n], arcs that may be made, False on the diagonal.
+        parallel: whether a swap may make a parallel link.
+    """
+    n, d = table.out.shape
+    need = moore_levels(n, d) if d > 1 else n - 1
+    full = min(n - 1, need + (1 if d > 2 else 2))
+    cut = min(full, max(3, need - 1)) if d > 2 else full
+    out, into = table.out.copy(), table.into.copy()
+    heads = out.copy()
+    best = out.copy()
+    demand = demand + _CONNECT * float(demand.mean()) * (1.0 - np.eye(n))
+    best_total = hops_of(best, demand)
+    scale = hop_total(reach_rows(out, full), demand)
+    seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, PIECES)
+    ratio = plan.cold / plan.hot
+    position = bit_positions()
+    count = max(1, plan.proposals // PIECES)
+    for piece in range(PIECES):
+        if stop is not None and stop.reason() is not None:
+            break
+        hot, cold = (scale * plan.hot * ratio ** ((piece + part) / PIECES) for part in (0, 1))
+        levels = cut if piece < CUT_SHARE * PIECES else full
+        anneal_hops(
+            out,
+            into,
+            demand,
+            allowed,
+            levels,
+            table.paired,
+            parallel,
+            hot,
+            cold,
+            count,
+            int(seeds[piece]),
+            position,
+            heads,
+        )
+        total = hops_of(heads, demand)
+        if total < best_total:
+            best, best_total = heads.copy(), total
+        elif piece >= CUT_SHARE * PIECES and hop_total(reach_rows(out, full), demand) > 1.02 * best_total:
+            out, into = best.copy(), tails_of(best)  # strayed far while it is already cool
+    return best

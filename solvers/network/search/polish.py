@@ -1,0 +1,235 @@
+"""Exact polish: swaps on theta itself, screened by dual cuts that hold for every topology (spec topology_gap 5.2).
+
+For lengths on the links of any topology, W the shortest paths and tot = sum D W, every topology X' has
+lambda(X') <= sum_ab W_ab X'_ab / tot: with lengths W no distance falls below W. So each topology evaluated, good or
+bad, rules out many swaps at once, and only those that no cut rules out are evaluated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.network.search.links import LinkTable
+from solvers.network.search.price_kernel import link_distances, price_links
+from solvers.stop import Stop
+
+Array = NDArray[np.float64]
+
+SWEEPS = 1600
+"""Most gradient sweeps of one evaluation; the bound is then within about 1e-5 of theta."""
+
+DUAL_WEIGHT = 0.2
+POOL = 80
+GAIN = 2e-5
+"""Least relative gain in theta that counts."""
+
+SWEEP_WORK = 3_500_000_000
+"""Most work of a polish in link-source pairs swept: about ten seconds, whatever the evaluations turn out to cost."""
+
+FAR = 3
+"""Every so many local optima the search goes on from a random topology."""
+
+_KICKS = 3
+_TRUST = 2e-3
+
+
+@dataclass(eq=False)
+class _Point:
+    """A topology, its theta as far as the gradient found it, and where to start the next evaluation."""
+
+    out: NDArray[np.int64]
+    theta: float
+    flow: Array
+    potential: Array
+    length: Array
+
+
+@dataclass(frozen=True, eq=False)
+class PolishResult:
+    """Outcome of a polish.
+
+    Attributes:
+        out: int64[n, d], heads of the best topology.
+        evaluations: topologies priced.
+        local_optima: times no swap was left that any cut allows to be better.
+        cuts: float64[c, n, n], the last cuts: lambda(X) <= sum cut_ab X_ab for every topology X.
+    """
+
+    out: NDArray[np.int64]
+    evaluations: int
+    local_optima: int
+    cuts: Array
+
+
+@dataclass(eq=False)
+class _Polish:
+    table: LinkTable
+    demand: Array
+    allowed: NDArray[np.bool_]
+    parallel: bool
+    scale: float
+    cuts: list[Array] = field(default_factory=list)
+    evaluations: int = 0
+    sweeps: int = 0
+
+    def price(self, out: NDArray[np.int64], start: _Point | None, target: float) -> _Point:
+        """Evaluate until theta >= target is proven, or to the end; the lengths become a cut."""
+        n, d = out.shape
+        if start is None:
+            point = _Point(out, np.inf, np.zeros((n * d, n)), np.zeros((n, n)), np.full(n * d, 1.0 / (n * d)))
+        else:
+            point = _Point(out, np.inf, start.flow.copy(), start.potential.copy(), start.length.copy())
+            moved = np.flatnonzero((out != start.out).ravel())
+            distance = np.empty((n, n))
+            link_distances(start.out, start.length, distance)
+            point.flow[moved] = 0.0
+            point.length[moved] = distance[moved // d, out.ravel()[moved]]
+        best_length = point.length.copy()
+        bound, estimate, used = price_links(
+            out,
+            self.demand,
+            target / self.scale,
+            SWEEPS,
+            DUAL_WEIGHT,
+            point.flow,
+            point.potential,
+            point.length,
+            best_length,
+        )
+        self.evaluations += 1
+        self.sweeps += used
+        self._add_cut(out, best_length)
+        proven = bound * self.scale
+        if proven >= target:
+            point.theta = proven
+        else:  # not trusted while the two ends are apart
+            point.theta = max(proven, estimate * self.scale) if abs(estimate - bound) < _TRUST * bound else np.inf
+        return point
+
+    def _add_cut(self, out: NDArray[np.int64], length: Array) -> None:
+        distance = np.empty(self.demand.shape)
+        link_distances(out, length, distance)
+        total = float((self.demand * np.where(self.demand > 0, distance, 0.0)).sum()) * self.scale
+        if np.isfinite(total) and total > 0 and np.isfinite(distance).all():
+            self.cuts.append(distance / total)
+            del self.cuts[:-POOL]
+
+    def swap_bounds(self, out: NDArray[np.int64], cut: Array) -> Array:
+        """float64[m, m]: what the cut allows lambda to be after exchanging the heads of two links."""
+        n, d = out.shape
+        tails, heads = np.repeat(np.arange(n), d), out.ravel()
+        value = cut + cut.T if self.table.paired else cut
+        cross = value[np.ix_(tails, heads)]
+        own = value[tails, heads]
+        now = float(cut[tails, heads].sum())
+        return np.asarray(now + cross + cross.T - own[:, None] - own[None, :], dtype=np.float64)
+
+    def screened(self, out: NDArray[np.int64]) -> Array:
+        """float64[m, m]: least bound over all cuts; -inf where the swap is not allowed, or stands twice."""
+        least = np.full((out.size, out.size), np.inf)
+        for cut in self.cuts:
+            np.minimum(least, self.swap_bounds(out, cut), out=least)
+        least[~self.legal(out)] = -np.inf
+        return least
+
+    def legal(self, out: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """bool[m, m]: which two links may exchange heads, each exchange once."""
+        n, d = out.shape
+        tails, heads = np.repeat(np.arange(n), d), out.ravel()
+        fits = self.allowed[np.ix_(tails, heads)]
+        if not self.parallel:
+            joined = np.zeros((n, n), dtype=np.bool_)
+            joined[tails, heads] = True
+            fits = fits & ~joined[np.ix_(tails, heads)]
+        fits = fits & fits.T & (tails[:, None] != tails[None, :]) & (heads[:, None] != heads[None, :])
+        if self.table.paired:
+            lit = tails != heads
+            fits = (
+                fits
+                & lit[:, None]
+                & lit[None, :]
+                & self.allowed[np.ix_(heads, tails)]
+                & self.allowed[np.ix_(heads, tails)].T
+            )
+        return np.asarray(fits & (np.arange(n * d)[:, None] < np.arange(n * d)[None, :]), dtype=np.bool_)
+
+    def swapped(self, out: NDArray[np.int64], first: int, second: int) -> NDArray[np.int64]:
+        """Heads after exchanging the ends of two links (numbers into the flat table)."""
+        d = out.shape[1]
+        new = out.copy()
+        i, j, k, l = first // d, out.flat[first], second // d, out.flat[second]  # noqa: E741
+        new.flat[first], new.flat[second] = l, j
+        if self.table.paired:
+            # the opposite arcs, found after the first two moved: j -> i becomes j -> k, l -> k becomes l -> i
+            new[j, int(np.flatnonzero(new[j] == i)[0])] = k
+            new[l, int(np.flatnonzero(new[l] == k)[0])] = i
+        return new
+
+
+def polish(
+    table: LinkTable,
+    demand: Array,
+    allowed: NDArray[np.bool_],
+    *,
+    evaluations: int,
+    parallel: bool = True,
+    goal: float = 0.0,
+    seed: int = 0,
+    stop: Stop | None = None,
+) -> PolishResult:
+    """Improve theta by swaps until the evaluations are used up; local optima are left by random swaps.
+
+    Args:
+        goal: a proven lower bound on theta; reaching it ends the search.
+    """
+    n = len(demand)
+    rng = np.random.default_rng(seed)
+    hops = float(demand.sum()) / table.out.size
+    sweeps = SWEEP_WORK // (n * table.out.size)
+    work = _Polish(table, demand / (2.0 * hops), allowed, parallel, 2.0 * hops)
+    current = work.price(table.out, None, np.inf)
+    work.scale, work.demand = current.theta, demand / current.theta  # theta near 1 suits the gradient's steps
+    current = work.price(table.out, None, np.inf)
+    best = current
+    optima = 0
+    bounds = work.screened(current.out)
+    while work.evaluations < evaluations and work.sweeps < sweeps and (stop is None or stop.reason() is None):
+        if best.theta <= goal * (1.0 + GAIN):
+            break
+        target = current.theta * (1.0 - GAIN)
+        place = int(bounds.argmax())
+        if bounds.flat[place] * target <= 1.0:
+            optima += 1
+            current = _kicked(work, best, rng, far=optima % FAR == 0)
+            bounds = work.screened(current.out)
+            continue
+        first, second = divmod(place, bounds.shape[1])
+        bounds[first, second] = -np.inf
+        trial = work.price(work.swapped(current.out, first, second), current, target)
+        if trial.theta < target:
+            current = trial
+            bounds = work.screened(current.out)
+            if current.theta < best.theta * (1.0 - GAIN):
+                best = current
+        elif work.cuts:
+            np.minimum(bounds, work.swap_bounds(current.out, work.cuts[-1]), out=bounds)
+    return PolishResult(best.out, work.evaluations, optima, np.array(work.cuts).reshape(-1, n, n))
+
+
+def _kicked(work: _Polish, best: _Point, rng: np.random.Generator, *, far: bool) -> _Point:
+    """A few random allowed swaps away from the best topology, or as many as there are links, evaluated."""
+    for _ in range(100):
+        out = best.out
+        for _ in range(best.out.size if far else int(rng.integers(_KICKS, 2 * _KICKS))):
+            legal = np.flatnonzero(work.legal(out))
+            if len(legal) == 0:
+                break
+            first, second = divmod(int(rng.choice(legal)), out.size)
+            out = work.swapped(out, first, second)
+        point = work.price(out, best, np.inf)
+        if np.isfinite(point.theta):
+            return point
+    return best

@@ -1,0 +1,94 @@
+"""Annealing of a placement in rounds of growing length, each from the best one so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.placement.search.anneal_kernels import BEST, Walker, anneal_batch, score
+from solvers.placement.search.groups import GroupGraph
+from solvers.placement.search.starts import Placement
+from solvers.stop import Stop
+from topoopt.core.status import StopReason
+from topoopt.simulate.placement.arrays import PlacementArrays
+
+HOT, COLD = 0.02, 0.0002
+"""Relative worsening accepted with chance 1/e, at the start and the end of a round."""
+FIRST_ROUND = 1500
+"""Moves of the first round; each next one has twice as many."""
+BATCH_OPERATORS = 60_000
+"""Operators simulated between two looks at the clock: some ten milliseconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealResult:
+    """Best placement by groups, its makespan in ms, moves tried, and why the search ended."""
+
+    place: Placement
+    value: float
+    moves: int
+    stopped_by: StopReason
+
+
+def device_of(a: PlacementArrays, place: Placement) -> NDArray[np.int64]:
+    """int64[n], device of each operator."""
+    return place[a.group].astype(np.int64)
+
+
+def anneal(
+    a: PlacementArrays,
+    g: GroupGraph,
+    start: Placement,
+    rates: NDArray[np.float64],
+    *,
+    allocate: bool,
+    moves: int,
+    seed: int,
+    stop: Stop,
+    goal: float = 0.0,
+) -> AnnealResult:
+    """Search from a placement that fits.
+
+    Args:
+        rates: static rates in bytes/ms; unused with other sharing.
+        allocate: choose static rates for each placement in closed form.
+        moves: limit that makes runs repeatable.
+        goal: proven bound, at which to end.
+    """
+    used = np.zeros(len(a.room), dtype=np.int64)
+    np.add.at(used, start, g.memory)
+    device = device_of(a, start)
+    value = score(a, device, rates, allocate, np.inf)
+    walker = Walker(
+        place=start.copy(),
+        best=start.copy(),
+        device=device,
+        used=used,
+        value=np.array([value, value]),
+        rng=np.array([seed % 2**64], dtype=np.uint64),
+    )
+    batch = max(8, BATCH_OPERATORS // len(device))
+    made, length = 0, FIRST_ROUND
+    reason: StopReason | None = None
+    while reason is None and made < moves:
+        length = min(length, moves - made)
+        done = 0
+        while done < length:
+            now = min(batch, length - done)
+            hot, cold = (HOT * (COLD / HOT) ** (step / length) for step in (done, done + now))
+            anneal_batch(a, g, walker, rates, allocate, now, hot, cold)
+            done += now
+            reason = StopReason.CONVERGED if walker.value[BEST] <= goal * (1 + 1e-12) else stop.reason()
+            if reason is not None:
+                break
+        made += done
+        length *= 2
+        if reason is None:
+            walker.place[:] = walker.best
+            walker.device[:] = device_of(a, walker.best)
+            walker.used[:] = 0
+            np.add.at(walker.used, walker.place, g.memory)
+            walker.value[0] = walker.value[BEST]
+    return AnnealResult(walker.best.copy(), float(walker.value[BEST]), made, reason or StopReason.BUDGET)

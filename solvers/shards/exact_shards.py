@@ -1,0 +1,247 @@
+"""The jobs worth most that can be placed now, by branch and bound over classes of servers.
+
+Jobs one after the other give a first answer; a bound by counting may prove it. Else the program of
+`shard_assignment` goes to HiGHS. What comes back is laid out on servers and looked at again before it
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.parts.arrays import LpArrays
+from formulations.shards.shard_assignment import Choice, ShardAssignment, build_arrays, choices_of, waiting_jobs
+from formulations.shards.shard_classes import Ints, LayerClasses, classes_of, parts_of, shard_of
+from solvers.backends.guarded import solve_guarded
+from solvers.backends.result import LpResult, SolverLimits
+from solvers.backends.table import solver_named
+from solvers.shards.find import Verdict, search_shard
+from solvers.shards.packing import knapsack, knapsack_bound, separate_regions
+from solvers.shards.several import place_jobs
+from solvers.stop import Stop
+from topoopt.core.errors import CheckError
+from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, realisable
+from topoopt.core.status import Status, StopReason
+
+OPTIONS = {"mip_rel_gap": 1e-9, "mip_abs_gap": 1e-6}
+OPTIMALITY = 1e-6
+"""Relative gap between the value and the bound below which a result is called optimal."""
+
+GUARDED = 3000
+"""Columns from which on a program may take longer than seconds."""
+
+BY_COUNTING = "jobs that fit alone, and free servers counted (a knapsack)"
+BY_FILLING = "jobs that fit alone, and each region filled as if it had all of them (knapsacks)"
+BY_HIGHS = "HiGHS dual bound, not certified"
+
+
+@dataclass(frozen=True)
+class ShardLimits:
+    """How long a method may work.
+
+    Attributes:
+        time_s: of the solver, wall-clock seconds; None: no limit but that of `stop`.
+        seed: of the searches and of the solver.
+        most_columns: variables of a program up to which it is solved; larger ones are left to the heuristic (BUDGET).
+        stop: a deadline and an interrupt shared with others.
+        most_nodes: of the branch and bound; None: no limit. It makes no result depend on the speed of the machine.
+    """
+
+    time_s: float | None = 60.0
+    seed: int = 0
+    most_columns: int = 50_000
+    stop: Stop = field(default_factory=Stop)
+    most_nodes: int | None = None
+
+    def solver_s(self) -> float | None:
+        """Seconds the solver has."""
+        left = self.stop.remaining_s()
+        return left if self.time_s is None else self.time_s if left is None else min(left, self.time_s)
+
+
+@dataclass(frozen=True)
+class AssignmentResult:
+    """Which jobs are placed where, and what is proven.
+
+    Attributes:
+        shards: of each job, None for one that waits.
+        value: worth of those placed.
+        bound: no choice of shards places more.
+        proved_by: the argument behind `bound`, for people.
+        status: OPTIMAL when value meets the bound.
+        stopped_by: why the method ended.
+    """
+
+    shards: tuple[Shard | None, ...]
+    value: float
+    bound: float
+    proved_by: str
+    status: Status
+    stopped_by: StopReason
+
+
+def assign_shards(
+    layer: OpticalLayer,
+    free: NDArray[np.bool_],
+    shapes: Sequence[ShardShape],
+    worth: Sequence[float] | None = None,
+    limits: ShardLimits | None = None,
+) -> AssignmentResult:
+    """Place the jobs worth most together.
+
+    Args:
+        layer: the switches.
+        free: bool[n], servers without a job.
+        shapes: of the waiting jobs.
+        worth: of placing each, not negative and finite; None: its servers.
+        limits: see `ShardLimits`.
+
+    Raises:
+        ValueError: `free` does not fit the layer, or `worth` the jobs.
+        CheckError: a bug of ours.
+    """
+    limits = limits or ShardLimits()
+    gains = [float(shape.servers) for shape in shapes] if worth is None else [float(value) for value in worth]
+    if len(gains) != len(shapes) or not all(0 <= gain < np.inf for gain in gains):
+        raise ValueError("every job has a worth, finite and not negative")
+    alone = [search_shard(layer, free, shape, limits.seed).verdict is not Verdict.IMPOSSIBLE for shape in shapes]
+    able = [k for k, fits in enumerate(alone) if fits]
+    kept, kept_gains = [shapes[k] for k in able], [gains[k] for k in able]
+    found = place_jobs(layer, free, kept, kept_gains, limits.seed)
+    best = _Found(found, _total(kept_gains, found), StopReason.CONVERGED)
+    bound, proved_by = counting_bound(layer, free, kept, kept_gains)
+    if best.value < bound and limits.stop.reason() is None:
+        best, proven = _branch(layer, free, kept, kept_gains, best, limits)
+        if proven < bound:
+            bound, proved_by = proven, BY_HIGHS
+    elif best.value < bound:
+        best = replace(best, stopped_by=limits.stop.reason() or StopReason.TIME)
+    shards: list[Shard | None] = [None] * len(shapes)
+    for k, shard in zip(able, best.shards, strict=True):
+        shards[k] = shard
+    slack = OPTIMALITY * max(1.0, abs(bound))
+    if best.value > bound + slack:
+        raise CheckError(
+            f"jobs worth {best.value} are placed, and at most {bound} is said to be possible ({proved_by})"
+        )
+    status = Status.OPTIMAL if best.value >= bound - slack else Status.FEASIBLE
+    return AssignmentResult(tuple(shards), best.value, bound, proved_by, status, best.stopped_by)
+
+
+def counting_bound(
+    layer: OpticalLayer, free: NDArray[np.bool_], shapes: Sequence[ShardShape], worth: Sequence[float]
+) -> tuple[float, str]:
+    """No placing is worth more, and why: free servers as one knapsack, or one for each region where none overlap."""
+    classes, sizes = classes_of(layer), np.array([shape.servers for shape in shapes], dtype=np.int64)
+    region = separate_regions(classes, [parts_of(shape) for shape in shapes])
+    if region is None:
+        return knapsack(sizes, np.array(worth), int(free.sum()))[0], BY_COUNTING
+    return knapsack_bound(region, classes.count(free), sizes, np.array(worth)), BY_FILLING
+
+
+def solve_program(program: LpArrays, limits: ShardLimits, start: NDArray[np.float64] | None = None) -> LpResult:
+    """HiGHS, in a process that can be stopped when the program is large."""
+    allowed = SolverLimits(time_s=limits.solver_s(), seed=limits.seed % 2**31)
+    options = OPTIONS if limits.most_nodes is None else OPTIONS | {"mip_max_nodes": limits.most_nodes}
+    if program.columns < GUARDED:
+        return solver_named("highs")(program, allowed, options, start)
+    return solve_guarded("highs", program, allowed, options, start, stop=limits.stop)
+
+
+def start_of(
+    program: LpArrays, layer: LayerClasses, shapes: Sequence[ShardShape], shards: Sequence[Shard | None]
+) -> NDArray[np.float64]:
+    """float64[columns]: a start from shards of waiting jobs; NaN where it follows from the rest."""
+    known: dict[str, float] = {}
+    plane_group = {plane: p for p, planes in enumerate(layer.plane_groups) for plane in planes}
+    for k, (shape, shard) in enumerate(zip(shapes, shards, strict=True)):
+        known[f"place_{k}"] = float(shard is not None)
+        if shard is None:
+            continue
+        parts, at = parts_of(shape), layer.class_of[list(shard.servers)]
+        for q, atom in enumerate(parts.atoms):
+            count = np.bincount(at[atom], minlength=layer.classes)
+            known |= {f"ranks_{k}_{q}_{c}": float(n) for c, n in enumerate(count.tolist())}
+        for g, group in enumerate(parts.groups):
+            used = [plane_group[shard.planes[interface]] for interface in group.interfaces]
+            known |= {f"assign_{k}_{g}_{p}": float(used.count(p)) for p in range(len(layer.widths))}
+    return np.array([known.get(program.column_name(j), np.nan) for j in range(program.columns)])
+
+
+@dataclass(frozen=True)
+class _Found:
+    shards: tuple[Shard | None, ...]
+    value: float
+    stopped_by: StopReason
+
+
+def _branch(
+    layer: OpticalLayer,
+    free: NDArray[np.bool_],
+    shapes: Sequence[ShardShape],
+    worth: Sequence[float],
+    known: _Found,
+    limits: ShardLimits,
+) -> tuple[_Found, float]:
+    """The better of what is known and what HiGHS finds, and an upper bound."""
+    classes = classes_of(layer)
+    data = ShardAssignment(classes, classes.count(free), waiting_jobs(shapes, worth))
+    if data.columns > limits.most_columns:
+        return replace(known, stopped_by=StopReason.BUDGET), float(sum(worth))
+    program = build_arrays(data)
+    # twins are interchangeable, and the program places the earlier ones
+    result = solve_program(program, limits, start_of(program, classes, shapes, _earlier_first(data, known.shards)))
+    bound = float(sum(worth)) if result.bound is None else _whole(-result.bound, worth)
+    if result.status is Status.INFEASIBLE or bound < known.value - OPTIMALITY * max(1.0, known.value):
+        # what is known contradicts the solver, whose word then counts for nothing
+        return replace(known, stopped_by=StopReason.ERROR), float(sum(worth))
+    if result.x is None:
+        return replace(known, stopped_by=result.stopped_by), bound
+    shards = lay_out(data, choices_of(data, program, result.x), classes, free)
+    sound = all(s is None or realisable(layer, shape, s) for shape, s in zip(shapes, shards, strict=True))
+    value = _total(worth, shards)
+    if not sound or value < known.value:
+        return replace(known, stopped_by=result.stopped_by if sound else StopReason.ERROR), bound
+    return _Found(shards, value, result.stopped_by), bound
+
+
+def lay_out(
+    data: ShardAssignment, choices: Sequence[Choice], classes: LayerClasses, free: NDArray[np.bool_]
+) -> tuple[Shard | None, ...]:
+    """Servers for jobs placed anew, class by class, the lowest first."""
+    left: list[Ints] = [members[free[members]] for members in classes.members]
+    shards: list[Shard | None] = []
+    for job, choice in zip(data.jobs, choices, strict=True):
+        if not choice.placed:
+            shards.append(None)
+            continue
+        shards.append(shard_of(classes, job.parts, choice.counts, choice.taken, tuple(left)))
+        left = [pool[count:] for pool, count in zip(left, choice.counts.sum(axis=0).tolist(), strict=True)]
+    return tuple(shards)
+
+
+def _earlier_first(data: ShardAssignment, shards: Sequence[Shard | None]) -> list[Shard | None]:
+    """The same shards, given to the earlier of jobs that are alike."""
+    first: dict[int, int] = {}
+    chains: dict[int, list[int]] = {}
+    for k, job in enumerate(data.jobs):
+        first[k] = k if job.twin is None else first[job.twin]
+        chains.setdefault(first[k], []).append(k)
+    given = list(shards)
+    for chain in chains.values():
+        placed = [shards[k] for k in chain if shards[k] is not None]
+        for k, shard in zip(chain, placed + [None] * (len(chain) - len(placed)), strict=True):
+            given[k] = shard
+    return given
+
+
+def _total(worth: Sequence[float], shards: Sequence[Shard | None]) -> float:
+    return float(sum(gain for gain, shard in zip(worth, shards, strict=True) if shard is not None))
+
+
+def _whole(bound: float, worth: Sequence[float]) -> float:
+    return float(np.floor(bound + 1e-6)) if all(gain == int(gain) for gain in worth) else bound

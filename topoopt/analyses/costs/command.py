@@ -1,0 +1,111 @@
+"""`topoopt cost`: what the network of a cluster costs, and what other networks cost or the same money buys."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from topoopt.cli.output import JsonOption, Output
+
+if TYPE_CHECKING:
+    from topoopt.analyses.costs.count import CostFigures, CostQuestion
+
+MOST_SERVERS = 1_000_000
+
+
+def cost(
+    file: Annotated[Path | None, typer.Argument(help="Instance or solution; or give a size.")] = None,
+    prices: Annotated[Path | None, typer.Option(help="Price book (YAML or JSON); default: the shipped one.")] = None,
+    fabrics: Annotated[str | None, typer.Option(help="Names, parted by commas; default: all.")] = None,
+    servers: Annotated[int | None, typer.Option(min=1, max=MOST_SERVERS, help="Number of servers n.")] = None,
+    degree: Annotated[int | None, typer.Option(min=1, max=64, help="Interfaces per server d.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, max=1e6, help="Of an interface, Gbit/s.")] = None,
+    oversubscription: Annotated[
+        float, typer.Option(min=1.0, max=1e3, help="Downlinks over uplinks, of fabrics that are oversubscribed.")
+    ] = 2.0,
+    counting: Annotated[str, typer.Option(help="ports: those in use; devices: whole switches and panels.")] = "ports",
+    equal_to: Annotated[
+        str, typer.Option(help="Fabric whose cost the others are set to, to find the rate it buys.")
+    ] = "direct-connect",
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write: the bills.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot to write: cost against servers, .html or .svg.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Bill of materials of the cluster on every fabric: price, power, optical devices, and rates of equal cost.
+
+    With a solution file: whether its circuits can be set on real devices, servers patched to them in order; exit code 3
+    with the reason when they cannot.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.analyses.costs.count import CostQuestion, cabling_error, chosen_fabrics, cost_document, figures_of
+        from topoopt.analyses.costs.prices import book_of
+        from topoopt.analyses.costs.table import show_cost
+        from topoopt.analyses.costs.target import target_of
+        from topoopt.cli.targets import require_targets
+
+        require_targets(csv_file, plot)
+        question = CostQuestion(
+            target=target_of(file, servers, degree, rate),
+            fabrics=chosen_fabrics(fabrics, equal_to),
+            named=fabrics is not None,
+            equal_to=equal_to,
+            oversubscription=oversubscription,
+            counting=_counting(counting),
+            book=book_of(prices),
+        )
+        figures = figures_of(question)
+        _write(question, figures, csv_file, plot)
+        written = {"csv": _name(csv_file), "plot": _name(plot)}
+        document = {**cost_document(question, figures, _name(prices)), **written}
+        error = cabling_error(question, figures)
+        if error is not None:
+            if not as_json:
+                show_cost(output.console, question, figures)
+            return output.fail(error, document)
+
+        def show(console: Any) -> None:
+            show_cost(console, question, figures)
+            for name in filter(None, written.values()):
+                console.print(f"written: {name}", markup=False, soft_wrap=True, highlight=False)
+
+        output.result(document, show)
+        return 0
+
+    output.run(command)
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _counting(text: str) -> Any:
+    from topoopt.core.errors import InputError, Problem
+    from topoopt.costs import Counting
+
+    if text not in list(Counting):
+        raise InputError([Problem("unknown counting", path="--counting", value=text, allowed=", ".join(Counting))])
+    return Counting(text)
+
+
+def _write(question: CostQuestion, figures: CostFigures, csv_file: Path | None, plot: Path | None) -> None:
+    from topoopt.analyses.costs.count import COLUMNS, bill_rows
+    from topoopt.files.atomic import write_text_atomically
+
+    if csv_file is not None:
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(("fabric", *COLUMNS))
+        writer.writerows((name, *row) for name, one in figures.fabrics.items() for row in bill_rows(one.bill))
+        write_text_atomically(csv_file, stream.getvalue())
+    if plot is not None:
+        from topoopt.analyses.costs.plot import cost_html, cost_svg
+        from topoopt.analyses.costs.sweep import cost_page
+
+        draw = cost_svg if plot.suffix.lower() == ".svg" else cost_html
+        write_text_atomically(plot, draw(cost_page(question)))

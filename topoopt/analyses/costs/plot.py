@@ -1,0 +1,136 @@
+"""Cost against the size of the cluster: panels of curves, as one SVG picture or an HTML page with the figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from markupsafe import Markup
+
+from topoopt.core.versions import versions
+from topoopt.drawing.axes import Axis, number_axis
+from topoopt.drawing.chart import Point, Series, colour, legend, xy_chart
+from topoopt.drawing.page import render_page
+from topoopt.drawing.svg import coordinate, element, picture
+
+TEMPLATE = "analyses/costs/page.html.j2"
+MILLION = 1e6
+CHART = (470.0, 320.0)
+"""Width and height of a chart in the picture, without the texts of its axis."""
+LEFT, GUTTER, EDGE, TITLE, ROW, LINE = 70.0, 90.0, 24.0, 26.0, 372.0, 20.0
+
+
+@dataclass(frozen=True)
+class CostCurve:
+    """One fabric: (servers, USD), by size."""
+
+    name: str
+    title: str
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class CostPanel:
+    """Curves of one degree and rate."""
+
+    title: str
+    curves: tuple[CostCurve, ...]
+
+
+@dataclass(frozen=True)
+class CostPage:
+    """All panels, and what to know about them."""
+
+    panels: tuple[CostPanel, ...]
+    notes: tuple[str, ...]
+
+
+def _names(page: CostPage) -> list[str]:
+    """Fabrics in order, the same colour for each in every panel."""
+    return list(dict.fromkeys(curve.name for panel in page.panels for curve in panel.curves))
+
+
+def _chart(page: CostPage, panel: CostPanel) -> Markup:
+    everything = [(n, usd / MILLION) for one in page.panels for curve in one.curves for n, usd in curve.points]
+    x = _doublings("servers", [n for n, _ in everything])
+    y = number_axis("cost, million USD", [usd for _, usd in everything], log=True)
+    by_name = {curve.name: curve for curve in panel.curves}
+    series = []
+    for name in _names(page):
+        points = by_name[name].points if name in by_name else ()
+        dots = (Point(float(n), usd / MILLION, f"{name}\n{n:,} servers\n{usd:,.0f} USD") for n, usd in points)
+        series.append(Series(name, tuple(dots), line=True))
+    return xy_chart(series, x, y, f"Cost against servers, {panel.title}")
+
+
+@dataclass(frozen=True)
+class _Doublings(Axis):
+    """A logarithmic axis with a tick at every power of two."""
+
+    def marks(self, target: int) -> list[tuple[float, str]]:
+        """Powers of two within the axis."""
+        values = [2**power for power in range(64) if self.low <= 2**power <= self.high]
+        return [(float(value), f"{value:,}") for value in values]
+
+
+def _doublings(title: str, values: list[int]) -> Axis:
+    axis = number_axis(title, [float(value) for value in values], log=True)
+    return _Doublings(axis.title, axis.low, axis.high, log=axis.log)
+
+
+def cost_svg(page: CostPage) -> str:
+    """Two panels a row, the legend below; styles inside, so that the file needs nothing else."""
+    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
+    width, height = CHART
+    parts = []
+    for place, panel in enumerate(page.panels):
+        left, top = EDGE + LEFT + (place % 2) * (width + GUTTER), EDGE + (place // 2) * ROW
+        parts.append(element("text", panel.title, x=left - LEFT + 14, y=top + 12, class_="title"))
+        parts.append(
+            element("svg", _chart(page, panel), x=left, y=top + TITLE, width=width, height=height, class_="inset")
+        )
+    below = EDGE + -(-len(page.panels) // 2) * ROW + 4
+    titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
+    for place, name in enumerate(_names(page)):
+        across, down = EDGE + 14 + (place % 2) * (width + GUTTER), below + (place // 2) * LINE
+        parts.append(element("circle", cx=across + 6, cy=down - 4, r=5.0, class_=f"dot {colour(place)}"))
+        parts.append(element("text", f"{name}: {titles[name]}", x=across + 18, y=down))
+    below += -(-len(_names(page)) // 2) * LINE + 10
+    for place, note in enumerate(page.notes):
+        parts.append(element("text", note, x=EDGE + 14, y=below + place * LINE, class_="quiet"))
+    whole_width = 2 * EDGE + LEFT + 2 * width + GUTTER
+    whole_height = below + len(page.notes) * LINE + EDGE
+    drawing = picture(
+        element("style", Markup(f"{style}\nsvg.inset {{ overflow: visible; }} svg.inset svg.chart {{ width: 100%; }}")),
+        element("rect", width=whole_width, height=whole_height, class_="paper"),
+        *parts,
+        label="Cost against the size of the cluster",
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {coordinate(whole_width)} {coordinate(whole_height)}",
+        class_="comparison",
+    )
+    return f"{drawing}\n"
+
+
+def cost_html(page: CostPage) -> str:
+    """The panels, and every figure in tables."""
+    names = _names(page)
+    titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
+    return render_page(
+        TEMPLATE,
+        legend=legend([f"{name}: {titles[name]}" for name in names]),
+        panels=[(panel.title, _chart(page, panel), _rows(panel, names)) for panel in page.panels],
+        names=names,
+        notes=page.notes,
+        versions=", ".join(f"{name} {version}" for name, version in versions()),
+    )
+
+
+def _rows(panel: CostPanel, names: list[str]) -> list[list[str]]:
+    costs = {curve.name: dict(curve.points) for curve in panel.curves}
+    sizes = sorted({n for curve in panel.curves for n, _ in curve.points})
+    cells = [[costs.get(name, {}).get(n) for name in names] for n in sizes]
+    return [
+        [f"{n:,}", *("–" if usd is None else f"{usd / MILLION:,.3f}" for usd in row)]
+        for n, row in zip(sizes, cells, strict=True)
+    ]

@@ -1,0 +1,44 @@
+"""The option `--prices`: a price book of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from topoopt.core.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from topoopt.core.price_book import PriceBook
+    from topoopt.kinds.kind import KindCommands
+
+
+def book_of(path: Path | None) -> PriceBook:
+    """A book of the user's, or the shipped one.
+
+    Raises:
+        InputError: everything wrong with it.
+    """
+    from topoopt.costs.default_book import default_price_book
+    from topoopt.files.price_book_file import read_price_book
+
+    return default_price_book() if path is None else read_price_book(path)
+
+
+def given_book(path: Path | None, kinds: Iterable[KindCommands], named: str) -> PriceBook | None:
+    """The user's book, None if there is none.
+
+    Args:
+        path: of the option.
+        kinds: commands of the kinds at hand.
+        named: these kinds, for the message.
+
+    Raises:
+        InputError: everything wrong with it, or no kind that prices mean something to.
+    """
+    if path is None:
+        return None
+    if not any(commands.takes_prices for commands in kinds):
+        text = f"networks of kind {named} are not priced by a price book"
+        raise InputError([Problem(text, path="--prices", value=str(path), allowed="kind co-optimisation")])
+    return book_of(path)

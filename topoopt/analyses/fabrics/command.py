@@ -1,0 +1,225 @@
+"""`topoopt fabrics`: a job on other fabrics, its strategy searched on each."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+
+from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.progress import counting_bar
+from topoopt.cli.targets import require_targets
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.fabric_row import FabricRow
+from topoopt.core.instance import CoOptimisation, FabricChoice
+from topoopt.core.optical_devices import devices_text, parse_delay
+from topoopt.core.status import StopReason
+from topoopt.kinds.kind import EXIT_OF_STOP
+
+if TYPE_CHECKING:
+    from solvers.job.baselines import FabricSearch
+    from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
+    from topoopt.core.solution import Solution
+
+KIND = "co-optimisation"
+DEVICES = devices_text()
+DEFAULT_DEVICE = "3d-mems"
+FLOW_LEVEL_NOTE = (
+    "circuits that follow demand have no time by the model `rounds`: theirs is of the flow-level model (max-min fair "
+    "shares), to be compared with the flow-level times of the others"
+)
+PART_OF_BUDGET = 10
+"""Proposals on each fabric unless said otherwise: this part of what `topoopt solve` takes."""
+
+
+def fabrics(
+    instance: Annotated[Path, typer.Argument(help="Instance file of kind co-optimisation.")],
+    fabrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Names, parted by commas, also ocs-reconfig and sip-ml (circuits that follow demand); "
+            "default: those of the instance, else all that stay as they are."
+        ),
+    ] = None,
+    solution: Annotated[
+        Path | None, typer.Option(help="solution.json of the instance: its plan is a row, its strategy a start.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=0, max=10**12, help="Strategy proposals on each fabric; default: from the size.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Seed; default: of the instance.")] = None,
+    reconfiguration_delay: Annotated[
+        str | None,
+        typer.Option(help=f"Of circuits that follow demand: a duration or a device ({DEVICES}); default: 3d-mems."),
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds for all fabrics together.")] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Bars to write, as .html or .svg.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Best iteration time of a job on each fabric, with a strategy searched on it.
+
+    Ctrl-C ends the comparison; the rows made so far are shown and written. A fabric that the cluster cannot have is
+    left out with the reason. Circuits that follow demand are simulated by a flow-level model; if there are any, the
+    other rows have the time by that model beside that of their own.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from solvers.stop import stop_on_signals
+
+        require_targets(csv_file, plot)
+        job, plan = _read(instance, solution)
+        names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
+        chosen = _chosen(job, names, budget, job.search.seed if seed is None else seed, reconfiguration_delay, plan)
+        rows, total, stopped = _rows(output, job, plan, chosen, time_limit)
+        notes = [] if chosen.circuits is None else [FLOW_LEVEL_NOTE]
+        with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
+            files = _written(job.name, rows, csv_file, plot)
+            document = {
+                "kind": "fabrics",
+                "name": job.name,
+                "instance_sha256": job.sha256,
+                "seed": job.search.seed if seed is None else seed,
+                "stopped_by": stopped.value,
+                "missing": total - len(rows),
+                "reconfiguration_delay_ms": None if chosen.circuits is None else chosen.circuits.delay_ms,
+                "rows": [asdict(row) for row in rows],
+                "notes": notes,
+                **files,
+            }
+            output.result(document, lambda console: _show(console, job.name, rows, notes, (csv_file, plot)))
+        if stopped is StopReason.INTERRUPTED:
+            output.errors.print(f"interrupted: {len(rows)} of {total} rows made", highlight=False)
+            return INTERRUPTED
+        return EXIT_OF_STOP.get(stopped, 0)
+
+    output.run(command)
+
+
+def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, Solution | None]:
+    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.job.solution_file import read_solution
+
+    job: Any = read_instance(instance)
+    if not isinstance(job, CoOptimisation):
+        text = "only jobs run on fabrics"
+        raise InputError([Problem(text, file=str(instance), path="kind", value=job.kind, allowed=KIND)])
+    return job, None if solution is None else read_solution(solution)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What is compared, and how: fabrics that stay are searched, demand-driven circuits try some strategies."""
+
+    fabrics: tuple[FabricChoice, ...]
+    search: FabricSearch
+    circuits: CircuitSearch | None
+
+
+def _chosen(
+    job: CoOptimisation,
+    names: list[str] | None,
+    budget: int | None,
+    seed: int,
+    delay: str | None,
+    plan: Solution | None,
+) -> _Chosen:
+    from solvers.job.methods import default_budget
+    from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
+    from topoopt.analyses.fabrics.run import named_fabrics
+    from topoopt.kinds.job.fabric_comparison import fabric_search
+    from topoopt.simulate.circuits import DYNAMIC_FABRICS
+
+    chosen = named_fabrics(job, names)
+    staying = tuple(each for each in chosen if each.fabric not in DYNAMIC_FABRICS)
+    proposals = default_budget(job.cluster, job.workload) // PART_OF_BUDGET if budget is None else budget
+    search = fabric_search(replace(job, baselines=replace(job.baselines, fabrics=staying)), proposals, seed)
+    option = "--reconfiguration-delay"
+    if len(staying) == len(chosen):
+        if delay is not None:
+            allowed = "with --fabrics of " + ", ".join(DYNAMIC_FABRICS)
+            raise InputError([Problem("no fabric of the list reconfigures", path=option, value=delay, allowed=allowed)])
+        return _Chosen(chosen, search, None)
+    try:
+        delay_ms = parse_delay(DEFAULT_DEVICE if delay is None else delay)
+    except InputError as error:
+        raise InputError([replace(problem, path=option) for problem in error.problems]) from None
+    strategy = None if plan is None else plan.plan.strategy
+    return _Chosen(chosen, search, CircuitSearch(delay_ms, proposals, seed, strategy))
+
+
+def _rows(
+    output: Output, job: CoOptimisation, plan: Solution | None, chosen: _Chosen, time_limit_s: float | None
+) -> tuple[list[FabricRow], int, StopReason]:
+    """Rows made, how many there would be, and why it ended."""
+    from solvers.stop import stop_on_signals
+    from topoopt.analyses.fabrics.run import fabric_rows, plan_row
+
+    circuits, fabrics = chosen.circuits, chosen.fabrics
+    rows = [] if plan is None else [plan_row(job, plan, flow_level=circuits is not None)]
+    total = len(rows) + len(fabrics)
+    bar = counting_bar(output)
+    with stop_on_signals(time_limit_s) as stop, bar:
+        task = bar.add_task(escape(fabrics[0].name), total=len(fabrics))
+        try:
+            found = [] if plan is None else [plan.plan.strategy]
+            made = fabric_rows(job, fabrics, chosen.search, found, stop, circuits)
+            for place, row in enumerate(made, start=1):
+                rows.append(row)
+                following = fabrics[place].name if place < len(fabrics) else "done"
+                bar.update(task, completed=place, description=escape(following))
+        except KeyboardInterrupt:  # a second Ctrl-C
+            return rows, total, StopReason.INTERRUPTED
+        if stop.interrupted.is_set():
+            return rows, total, StopReason.INTERRUPTED
+    early = any(row.outcome == StopReason.TIME.value for row in rows)
+    return rows, total, StopReason.TIME if early else StopReason.CONVERGED
+
+
+def _written(name: str, rows: list[FabricRow], csv_file: Path | None, plot: Path | None) -> dict[str, str | None]:
+    from topoopt.analyses.fabrics.report import fabrics_html, fabrics_svg
+    from topoopt.files.atomic import write_text_atomically
+
+    if csv_file is not None:
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, [field.name for field in fields(FabricRow)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+        write_text_atomically(csv_file, stream.getvalue())
+    if plot is not None:
+        draw = fabrics_svg if plot.suffix.lower() == ".svg" else fabrics_html
+        write_text_atomically(plot, draw(name, rows))
+    return {"csv": None if csv_file is None else str(csv_file), "plot": None if plot is None else str(plot)}
+
+
+def _show(console: Console, name: str, rows: list[FabricRow], notes: list[str], files: tuple[Path | None, ...]) -> None:
+    from topoopt.analyses.fabrics.report import HEADINGS, ordered, table_cells
+
+    table = Table(title=escape(name), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for place, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="left" if place in {0, len(HEADINGS) - 1} else "right", overflow="fold")
+    for row in ordered(rows):
+        table.add_row(*map(escape, table_cells(row, rows)[: len(HEADINGS)]))
+    if not console.is_terminal:  # a file has no width that a table must fit
+        widest = Measurement.get(console, console.options.update(width=500), table).maximum
+        console.width = max(console.width, widest)
+    console.print(table)
+    for row in ordered(rows):
+        text = row.description if row.outcome == "left out" else f"{row.name}: {row.description}"
+        console.print(text, markup=False, soft_wrap=True, highlight=False)
+    for note in notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    for written in files:
+        if written is not None:
+            console.print(f"written: {written}", markup=False, soft_wrap=True, highlight=False)

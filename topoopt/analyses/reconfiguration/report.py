@@ -1,0 +1,135 @@
+"""A sweep of reconfiguration delays as one SVG picture, or as an HTML page with all figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from markupsafe import Markup
+
+from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text
+from topoopt.core.reconfiguration import BreakEven, ReconfigurationSweep, Scheme, Verdict
+from topoopt.core.versions import versions
+from topoopt.drawing.axes import Axis, number_axis
+from topoopt.drawing.chart import HEIGHT, Point, Series, colour, legend, xy_chart
+from topoopt.drawing.format import milliseconds, number
+from topoopt.drawing.page import render_page
+from topoopt.drawing.svg import coordinate, element, picture
+
+TEMPLATE = "analyses/reconfiguration/page.html.j2"
+WIDTH = 1000.0
+LEFT = 84.0
+TOP = 64.0
+SHOWN_TIMES = 20.0
+"""Times above so many times the one-shot time are left out of the picture: what happens near it is what counts."""
+
+
+@dataclass(frozen=True)
+class _DelayAxis(Axis):
+    """Milliseconds whose ticks are in the unit that suits them."""
+
+    def marks(self, target: int) -> list[tuple[float, str]]:
+        return [(value, delay_text(value)) for value, _ in super().marks(target)]
+
+
+def _series(sweep: ReconfigurationSweep) -> tuple[list[Series], Axis, Axis]:
+    """Lines over the delay; a delay of 0 has no place on a logarithmic axis."""
+    most = SHOWN_TIMES * max((point.iteration_time_ms for point in sweep.schemes[0].points), default=0.0)
+    series = [Series(scheme.name, _points(scheme, most), line=True) for scheme in sweep.schemes]
+    x = number_axis("reconfiguration delay", (p.delay_ms for p in sweep.schemes[0].points if p.delay_ms > 0), log=True)
+    y = number_axis("iteration time, ms", (point.y for one in series for point in one.points), log=True)
+    return series, _DelayAxis(x.title, x.low, x.high, x.log), y
+
+
+def _points(scheme: Scheme, most: float) -> tuple[Point, ...]:
+    return tuple(
+        Point(
+            point.delay_ms,
+            point.iteration_time_ms,
+            f"{scheme.name} at {delay_text(point.delay_ms)}: {milliseconds(point.iteration_time_ms)}\n{point.choice}\n"
+            f"circuits changed {point.reconfigurations} times, dark for {milliseconds(point.dark_ms)}",
+        )
+        for point in scheme.points
+        if point.delay_ms > 0 and point.iteration_time_ms <= most
+    )
+
+
+def _chart(sweep: ReconfigurationSweep) -> Markup:
+    series, x, y = _series(sweep)
+    return xy_chart(series, x, y, "Iteration time over the reconfiguration delay")
+
+
+def _title(sweep: ReconfigurationSweep) -> str:
+    return f"{sweep.servers} servers, {sweep.degree} links of {sweep.link_gbps:g} Gbit/s each"
+
+
+def sweep_svg(sweep: ReconfigurationSweep) -> str:
+    """The chart with its legend; styles inside, so that the file needs nothing else."""
+    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
+    marks = []
+    for place, scheme in enumerate(sweep.schemes):
+        at = LEFT + 170.0 * place
+        marks.append(element("circle", cx=at, cy=44.0, r=5.0, class_=f"dot {colour(place)}"))
+        marks.append(element("text", scheme.name, x=at + 12, y=48.0))
+    height = TOP + HEIGHT + 16
+    drawing = picture(
+        element("style", Markup(style)),
+        element("rect", width=WIDTH, height=height, class_="paper"),
+        element("text", f"{sweep.name}: {_title(sweep)}", x=LEFT, y=22.0),
+        *marks,
+        element("svg", _chart(sweep), x=LEFT - 56, y=TOP, width=WIDTH - LEFT + 44, height=HEIGHT, overflow="visible"),
+        label="Iteration time over the reconfiguration delay",
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {coordinate(WIDTH)} {coordinate(height)}",
+        class_="comparison",
+    )
+    return f"{drawing}\n"
+
+
+def verdict_text(found: BreakEven) -> str:
+    """When a scheme is faster than one-shot."""
+    if found.verdict is Verdict.UP_TO and found.wins is not None and found.loses is not None:
+        wins, loses = found.wins, found.loses
+        return (
+            f"up to {delay_text(wins.delay_ms)} ({milliseconds(wins.iteration_time_ms)}; at "
+            f"{delay_text(loses.delay_ms)} {milliseconds(loses.iteration_time_ms)})"
+        )
+    if found.verdict is Verdict.NEVER:
+        return "never, not even without delay"
+    if found.verdict is Verdict.ALWAYS and found.wins is not None:
+        return f"at every delay tried, up to {delay_text(found.wins.delay_ms)}"
+    return found.verdict.value
+
+
+def sweep_html(sweep: ReconfigurationSweep) -> str:
+    """Chart, break-even delays and all figures; names from the instance are escaped."""
+    delays = sorted({point.delay_ms for scheme in sweep.schemes for point in scheme.points})
+    table = []
+    for delay in delays:
+        cells = []
+        for scheme in sweep.schemes:
+            point = next((each for each in scheme.points if each.delay_ms == delay), None)
+            cells.append(("–", "") if point is None else (number(point.iteration_time_ms), point.choice))
+        devices = ", ".join(name for name, device in OPTICAL_DEVICES.items() if device.delay_ms == delay)
+        table.append({"delay": delay_text(delay), "devices": devices, "cells": cells})
+    return render_page(
+        TEMPLATE,
+        name=sweep.name,
+        shown_times=f"{SHOWN_TIMES:g}",
+        subtitle=_title(sweep),
+        legend=legend([scheme.name for scheme in sweep.schemes]),
+        chart=_chart(sweep),
+        schemes=[
+            {
+                "name": scheme.name,
+                "description": scheme.description,
+                "pays": "–" if scheme.break_even is None else verdict_text(scheme.break_even),
+            }
+            for scheme in sweep.schemes
+        ],
+        table=table,
+        strategies=", ".join(sweep.strategies),
+        notes=sweep.notes,
+        devices=[(name, delay_text(device.delay_ms), device.ports) for name, device in OPTICAL_DEVICES.items()],
+        versions=", ".join(f"{name} {version}" for name, version in versions()),
+    )

@@ -1,0 +1,49 @@
+"""`topoopt replay`: iteration time of a given task graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from topoopt.cli.output import JsonOption, Output
+
+
+def replay(
+    taskgraph: Annotated[Path, typer.Argument(help="Task graph (.fbuf of the FlexNet search).")],
+    fabric: Annotated[
+        str, typer.Option(help="ideal-switch, full-fat-tree, oversubscribed-fat-tree or direct-connect.")
+    ],
+    link_gbps: Annotated[float | None, typer.Option(help="Gbit/s of one interface; default: as in the file.")] = None,
+    time_model: Annotated[str, typer.Option(help="rounds, hop, flexnet or fluid.")] = "rounds",
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Simulate one iteration of a task graph on a fabric."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.analyses.replay.run import replay as run
+
+        result = run(taskgraph, fabric=fabric, link_gbps=link_gbps, time_model=time_model)
+        document: dict[str, Any] = {
+            "iteration_time_ms": result.iteration_time_ms,
+            "fabric": result.fabric,
+            "link_gbps": result.link_gbps,
+            "time_model": result.time_model,
+            "tasks": result.graph.tasks,
+            "servers": result.graph.servers,
+        }
+
+        def show(console: Console) -> None:
+            console.print(
+                f"{result.iteration_time_ms:.4f} ms per iteration: {result.graph.tasks} tasks on "
+                f"{result.graph.servers} servers, {result.fabric}, {result.link_gbps:g} Gbit/s, {result.time_model}",
+                soft_wrap=True,
+            )
+
+        output.result(document, show)
+        return 0
+
+    output.run(command)

@@ -1,0 +1,179 @@
+"""Replay of a given task graph on a network: the iteration time without any search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.topology import Topology
+from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
+from topoopt.simulate.network import Network
+from topoopt.simulate.time_models.evaluate import event_times
+from topoopt.simulate.time_models.flexnet import flexnet_times
+from topoopt.simulate.time_models.fluid import fluid_times
+
+Times = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+TIME_MODELS: Mapping[str, Callable[[TaskGraph, Network], Times]] = {
+    "rounds": lambda graph, network: event_times(graph, network, "rounds"),
+    "hop": lambda graph, network: event_times(graph, network, "hop"),
+    "flexnet": flexnet_times,
+    "fluid": fluid_times,
+}
+"""Start and end of every task, ms, by name of the time model."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayResult:
+    """A replayed iteration.
+
+    Attributes:
+        iteration_time_ms: latest end of a task.
+        start_ms, end_ms: float64[T].
+        fabric, time_model: names.
+        link_gbps: rate of one interface used.
+        graph: what was replayed.
+    """
+
+    iteration_time_ms: float
+    start_ms: NDArray[np.float64]
+    end_ms: NDArray[np.float64]
+    fabric: str
+    time_model: str
+    link_gbps: float
+    graph: TaskGraph
+
+
+def replay(
+    source: str | Path | FlexnetFile | TaskGraph,
+    *,
+    fabric: str,
+    link_gbps: float | None = None,
+    time_model: str = "rounds",
+) -> ReplayResult:
+    """Iteration time of a task graph.
+
+    Args:
+        source: a FlexNet task graph file or its path, or a task graph (which needs `link_gbps` and a switched fabric).
+        fabric: a name in `REPLAY_FABRICS`.
+        link_gbps: rate of one interface, Gbit/s: the one NIC of a server on a switched fabric, one link of the
+            direct-connect topology. None: the rate in the file.
+        time_model: a name in `TIME_MODELS`.
+
+    Raises:
+        InputError: unreadable file, unknown name, rate not positive, or a fabric the file cannot provide.
+    """
+    problems = [
+        Problem(f"unknown {what}", value=name, allowed=", ".join(table))
+        for what, name, table in (("fabric", fabric, REPLAY_FABRICS), ("time model", time_model, TIME_MODELS))
+        if name not in table
+    ]
+    if link_gbps is not None and not 0 < link_gbps < np.inf:
+        problems.append(Problem("link rate must be positive", path="link_gbps", value=str(link_gbps)))
+    if problems:
+        raise InputError(problems)
+    content = read_flexnet_taskgraph(source) if isinstance(source, str | Path) else source
+    if link_gbps is None:
+        if isinstance(content, TaskGraph):
+            raise InputError("a task graph without a file needs the link rate")
+        link_gbps = content.link_gbps
+    graph = content if isinstance(content, TaskGraph) else content.graph
+    network = REPLAY_FABRICS[fabric](content, link_gbps)
+    start, end = TIME_MODELS[time_model](graph, network)
+    return ReplayResult(float(end.max(initial=0.0)), start, end, fabric, time_model, link_gbps, graph)
+
+
+def replay_network(source: FlexnetFile | TaskGraph, fabric: str, link_gbps: float) -> Network:
+    """The network on which `replay` runs; arguments as there."""
+    return REPLAY_FABRICS[fabric](source, link_gbps)
+
+
+def _cluster(servers: int, degree: int, link_gbps: float) -> Cluster:
+    return Cluster(servers=servers, gpus_per_server=1, degree=degree, link_gbps=link_gbps)
+
+
+def _switched(name: str) -> Callable[[FlexnetFile | TaskGraph, float], Network]:
+    """A switched fabric of the table, each server on one NIC of the given rate."""
+
+    def build(source: FlexnetFile | TaskGraph, link_gbps: float) -> Network:
+        graph = source if isinstance(source, TaskGraph) else source.graph
+        return FABRICS[name].build(_cluster(graph.servers, 1, link_gbps), graph.groups, FabricOptions())
+
+    return build
+
+
+def _direct_connect(source: FlexnetFile | TaskGraph, link_gbps: float) -> Network:
+    if isinstance(source, TaskGraph) or source.topology is None or source.routes is None:
+        raise InputError("the task graph has no direct-connect topology (links between servers, and routes)")
+    rings = file_rings(source.graph.groups, source.ring_jumps, source.topology)
+    cluster = _cluster(source.servers, source.topology.degree, link_gbps)
+    return direct_connect_network(cluster, source.topology, source.routes, rings)
+
+
+REPLAY_FABRICS: Mapping[str, Callable[[FlexnetFile | TaskGraph, float], Network]] = {
+    "ideal-switch": _switched("ideal-switch"),
+    "full-fat-tree": _switched("full-fat-tree"),
+    "oversubscribed-fat-tree": _switched("oversubscribed-fat-tree"),
+    "direct-connect": _direct_connect,
+}
+"""Fabrics a task graph can be replayed on."""
+
+
+def file_rings(
+    groups: tuple[tuple[int, ...], ...], ring_jumps: Mapping[int, tuple[tuple[int, ...], ...]], topology: Topology
+) -> tuple[GroupRings, ...]:
+    """Rings of the groups from the ring descriptors of their size, in equal shares.
+
+    A descriptor lists the jumps, hop by hop, from a member to the next one, modulo n (TopoOpt artifact).
+
+    Raises:
+        InputError: a group has no descriptors, a descriptor leaves the group or does not pass all of it, or a hop has
+            no link; all problems are listed.
+    """
+    arcs = topology.arc_ids()
+    problems: list[Problem] = []
+    out = []
+    for group in groups:
+        descriptors = ring_jumps.get(len(group), ())
+        if not descriptors:
+            problems.append(Problem(f"no rings for groups of {len(group)} servers", path="rings"))
+        rings = []
+        for jumps in descriptors:
+            paths = _ring_paths(group, jumps, topology.servers)
+            order = tuple(path[0] for path in paths)
+            if set(order) != set(group):
+                value = f"jumps {list(jumps)}, servers {list(group)}"
+                problems.append(Problem("a ring descriptor does not pass all servers of its group", value=value))
+            elif any(arcs[tail, head] < 0 for path in paths for tail, head in pairwise(path)):
+                problems.append(
+                    Problem("a ring descriptor crosses servers that are not joined", value=str(list(jumps)))
+                )
+            else:
+                rings.append(Ring(order, 1.0 / len(descriptors), paths))
+        out.append(GroupRings(group, tuple(rings)))
+    if problems:
+        raise InputError(problems)
+    return tuple(out)
+
+
+def _ring_paths(group: tuple[int, ...], jumps: tuple[int, ...], servers: int) -> tuple[tuple[int, ...], ...]:
+    """As many consecutive paths of these jumps as the group has members, from its first member on."""
+    paths = []
+    at = group[0]
+    for _ in group:
+        path = [at]
+        for jump in jumps:
+            path.append((path[-1] + jump) % servers)
+        paths.append(tuple(path))
+        at = path[-1]
+    return tuple(paths)

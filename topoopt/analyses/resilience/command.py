@@ -1,0 +1,243 @@
+"""`topoopt resilience`: what failures of links, servers and optical switches do to a solution, and how it is mended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.cli.output import JsonOption, Output
+from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.failures import FailureOutcome, Resilience
+from topoopt.core.status import StopReason
+
+if TYPE_CHECKING:
+    from solvers.stop import Stop
+    from topoopt.analyses.resilience.run import Question
+    from topoopt.analyses.resilience.subject import Subject
+    from topoopt.core.topology import Topology
+
+SHOWN = 12
+
+
+def resilience(
+    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
+    instance: Annotated[
+        Path | None, typer.Option(help="Instance file; needed to simulate the iterations of a job.")
+    ] = None,
+    links: Annotated[int, typer.Option(min=1, help="Links that fail at once, beside all single ones.")] = 1,
+    servers: Annotated[int, typer.Option(min=1, help="Servers that fail at once, beside all single ones.")] = 1,
+    samples: Annotated[int, typer.Option(min=0, max=10**6, help="Random failures of several parts.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of samples and searches.")] = 0,
+    rewire: Annotated[
+        int | None, typer.Option(min=0, help="Give up at most so many circuits to mend the worst link failure.")
+    ] = None,
+    link: Annotated[list[str] | None, typer.Option(help="Only this link fails, as A-B; several: all at once.")] = None,
+    server: Annotated[list[int] | None, typer.Option(help="Only this server fails; several: all at once.")] = None,
+    switch: Annotated[list[int] | None, typer.Option(help="Only this optical switch fails.")] = None,
+    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Table of all failures to write.")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Evaluate every single failure of a link, a server or an optical switch, and repair it at once and by re-wiring.
+
+    Failures of several parts are sampled, and the worst is searched for (proven where all could be evaluated). Works on
+    solutions of the kinds co-optimisation (iteration time; give --instance), routing and topology (theta).
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from solvers.stop import stop_on_signals
+        from topoopt.analyses.resilience.run import Question
+        from topoopt.core.failures import Failure
+        from topoopt.files.solution_kind import solution_kind
+
+        began = time.monotonic()
+        kind = solution_kind(solution, SUBJECTS)
+        with stop_on_signals(time_limit) as stop:
+            subject, topology = SUBJECTS[kind](solution, instance, stop)
+            failure = None
+            if link or server or switch:
+                ends = _links(link or [], topology)
+                failure = Failure(ends, tuple(sorted(set(server or []))), tuple(sorted(set(switch or []))))
+            question = Question(links, servers, samples, seed, failure, rewire)
+            result = _run(output, subject, question, stop)
+            if csv is not None:
+                from topoopt.analyses.resilience.data import resilience_csv
+                from topoopt.files.atomic import write_text_atomically
+
+                write_text_atomically(csv, resilience_csv(result))
+            if report is not None:
+                from topoopt.analyses.resilience.report import render_resilience
+                from topoopt.files.atomic import write_text_atomically
+
+                write_text_atomically(report, render_resilience(result, topology))
+            reason = stop.reason()
+        _show(output, result, solution, began, reason, [str(path) for path in (csv, report) if path is not None])
+        if result.violations:
+            for line in ("the checker rejects repairs:", *result.violations):
+                output.say_error(line)
+            return CheckError.exit_code
+        return {StopReason.INTERRUPTED: INTERRUPTED, StopReason.TIME: 4}.get(reason, 0) if reason is not None else 0
+
+    output.run(command)
+
+
+def _links(texts: list[str], topology: Topology) -> tuple[tuple[int, int], ...]:
+    """Ends of all links named; every one that cannot be read is told."""
+    from solvers.failures.listing import ends_of
+
+    found: list[tuple[int, int]] = []
+    problems: list[Problem] = []
+    for text in texts:
+        try:
+            found.append(ends_of(text, topology))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return tuple(sorted(found))
+
+
+def _run(output: Output, subject: Subject, question: Question, stop: Stop) -> Resilience:
+    from topoopt.analyses.resilience.run import study
+
+    columns = (TextColumn("{task.fields[phase]}"), TextColumn("{task.completed} failures"), TimeElapsedColumn())
+    with Progress(*columns, console=output.errors, transient=True, disable=not output.errors.is_terminal) as bar:
+        task = bar.add_task("resilience", total=None, phase="compile")
+        return study(
+            subject,
+            question,
+            stop=stop,
+            progress=lambda phase, done: bar.update(task, advance=done, phase=phase),
+        )
+
+
+def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
+    from topoopt.files.instance_file import read_instance
+
+    if path is None:
+        return None
+    problem = read_instance(path)
+    if problem.kind not in kinds:
+        text, allowed = "not an instance of this solution", ", ".join(kinds)
+        raise InputError([Problem(text, file=str(path), path="kind", value=problem.kind, allowed=allowed)])
+    return problem
+
+
+def _job(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topology]:
+    from topoopt.analyses.resilience.subject import job_subject
+    from topoopt.kinds.job.solution_file import read_solution
+
+    solution = read_solution(path)
+    return job_subject(solution, _instance_of(instance, ("co-optimisation",))), solution.plan.topology
+
+
+def _network(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topology]:
+    from topoopt.analyses.resilience.subject import network_subject
+    from topoopt.kinds.network.solution_file import read_network_solution
+
+    solution = read_network_solution(path)
+    return network_subject(solution, _instance_of(instance, (solution.kind,)), stop), solution.topology
+
+
+SUBJECTS: Mapping[str, Callable[[Path, Path | None, Stop], tuple[Any, Any]]] = {
+    "co-optimisation": _job,
+    "routing": _network,
+    "topology": _network,
+}
+"""By kind of instance: the solution in the file, ready to be studied, and its topology."""
+
+
+def _show(
+    output: Output, result: Resilience, solution: Path, began: float, reason: StopReason | None, written: list[str]
+) -> None:
+    from topoopt.analyses.resilience.data import resilience_dict
+
+    document = {
+        **resilience_dict(result),
+        "stopped_by": (reason or StopReason.CONVERGED).value,
+        "solution": str(solution),
+        "written": written,
+        "wall_s": round(time.monotonic() - began, 3),
+    }
+    output.result(document, lambda console: _print(console, result, written))
+
+
+def _print(console: Console, result: Resilience, written: list[str]) -> None:
+    console.print(
+        f"{result.name} ({result.kind}): {result.objective} {result.nominal:.6g} {result.unit} without failure",
+        markup=False, highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    for title, outcomes in (
+        ("links", result.links),
+        ("servers (forwarding)" if result.objective != "theta" else "servers", result.servers),
+        ("optical switches", result.planes),
+    ):
+        if outcomes:
+            console.print(_table(title, outcomes, result))
+    for worst in result.worst:
+        proof = "proven" if worst.proven else "not proven"
+        console.print(
+            f"worst failure of {worst.count} {worst.part}: {worst.outcome.failure.label}, "
+            f"{_slow(worst.outcome, result.nominal)} ({worst.how}; {proof})",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    for sample in result.sampled:
+        mean = "nothing delivered" if sample.mean_slowdown is None else f"mean slow-down {sample.mean_slowdown:.4g}"
+        if sample.mean_low is not None and sample.mean_high is not None:
+            mean += f" (95 %: {sample.mean_low:.4g} to {sample.mean_high:.4g})"
+        console.print(
+            f"{sample.samples} random failures of {sample.count} {sample.part}: {sample.delivered} delivered "
+            f"(95 %: {sample.delivered_low:.3g} to {sample.delivered_high:.3g} of all), {mean}",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    for rewiring in result.rewirings:
+        before = "nothing delivered" if rewiring.before is None else f"{rewiring.before:.6g}"
+        console.print(
+            f"re-wiring after {rewiring.failure.label}: {before} -> {rewiring.after:.6g} {result.unit}, "
+            f"{len(rewiring.removed)} of {rewiring.allowed} circuits given up, {len(rewiring.added)} set "
+            f"({rewiring.method})",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    console.print(f"independent check of {result.checked} repairs: {'passed' if not result.violations else 'FAILED'}")
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    if written:
+        console.print(f"[dim]{escape('written: ' + ', '.join(written))}[/]", soft_wrap=True, highlight=False)
+
+
+def _slow(outcome: FailureOutcome, nominal: float) -> str:
+    slow = outcome.slowdown(nominal)
+    return "nothing delivered" if slow is None else f"{slow:.4g}x"
+
+
+def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> Table:
+    """The worst ones first."""
+    heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
+    table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD)
+    value = "theta" if result.objective == "theta" else result.unit
+    for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
+        table.add_column(column, no_wrap=column != "repair")
+    ordered = sorted(outcomes, key=lambda each: -(float("inf") if each.value is None else each.value))
+    for outcome in ordered[:SHOWN]:
+        table.add_row(
+            outcome.failure.label,
+            _slow(outcome, result.nominal),
+            "-" if outcome.value is None else f"{outcome.value:.6g}",
+            outcome.repair,
+            str(outcome.disconnected_pairs),
+            "-" if outcome.diameter is None else str(outcome.diameter),
+            f"-{outcome.broken_rings}/{outcome.rings}" if outcome.rings else "-",
+        )
+    return table

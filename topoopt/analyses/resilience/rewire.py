@@ -1,0 +1,130 @@
+"""Re-wiring after a failure, with the checker's verdict on the network and the plan that come out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from solvers.failures.listing import links_of
+from solvers.failures.rewire import JobRewiring, difference, unit_arcs
+from solvers.failures.surviving import after, reach
+from solvers.stop import Stop, first_part
+from topoopt.analyses.resilience.subject import JobSubject, NetworkSubject, Subject
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.failures import Failure, FailureOutcome, Rewiring
+from topoopt.core.instance import SearchSettings
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.plan import Plan
+from topoopt.core.status import Status
+from topoopt.core.topology import Topology
+from topoopt.kinds.network.methods import TOPOLOGY_METHODS
+from topoopt.kinds.network.outcome import Effort
+from topoopt.kinds.network.solve import assemble
+from topoopt.verify import check_plan
+from topoopt.verify.laws.failures import check_repair, check_rewiring
+from topoopt.verify.laws.findings import Findings, Violation
+from topoopt.verify.laws.topology import check_topology
+
+EXACT_S = 60.0
+"""Seconds for the joint program with kept links; then the portfolio's search stands in."""
+
+
+def rewire(subject: Subject, failure: Failure, most: int, *, seed: int, stop: Stop) -> Rewiring | None:
+    """The best re-wiring found that gives up at most `most` circuits; None if nothing delivers everything."""
+    if isinstance(subject, JobSubject):
+        return _job(subject, failure, most, seed, stop)
+    if isinstance(subject, NetworkSubject):
+        return _network(subject, failure, most, seed, stop)
+    raise TypeError(f"no re-wiring of a {type(subject).__name__}")
+
+
+def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop) -> Rewiring | None:
+    evaluator = subject.evaluator
+    found = JobRewiring(evaluator, failure, most, seed, stop).run()
+    if found is None:
+        return None
+    result = Rewiring(
+        failure=failure,
+        removed=found.exchange.removed,
+        added=found.exchange.added,
+        allowed=most,
+        before=evaluator.outcome(failure).value,
+        after=found.time_ms,
+        method=found.method,
+    )
+    findings = Findings()
+    check_topology(findings, subject.cluster, found.topology)
+    plan = Plan(subject.solution.plan.strategy, found.topology, found.plan.routes, found.plan.rings)
+    laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, found.topology)]
+    if subject.instance is not None:
+        laws += check_plan(subject.instance.cluster, subject.instance.workload, plan)
+    demand, rate = subject.solution.demand, subject.cluster.link_bytes_per_ms
+    laws += check_repair(found.topology, demand, _whole(found.topology, found.time_ms), plan.routes, plan.rings, rate)
+    return _with(result, laws)
+
+
+def _whole(topology: Topology, value: float) -> FailureOutcome:
+    """A network that nothing failed in."""
+    far = reach(after(topology, Failure()))
+    return FailureOutcome(Failure(), far.disconnected_pairs, far.diameter, far.mean_hops, 0, 0, 0, value, "re-wired")
+
+
+def _with(result: Rewiring, laws: Sequence[Violation]) -> Rewiring:
+    return replace(result, violations=tuple(dict.fromkeys(str(law) for law in laws)))
+
+
+def _network(subject: NetworkSubject, failure: Failure, most: int, seed: int, stop: Stop) -> Rewiring | None:
+    topology, demand = subject.evaluator.topology, subject.evaluator.demand
+    left = Counter(links_of(topology)) - Counter(failure.links)
+    gone = tuple(link for link in set(failure.links) if not left[link])
+    problem = TopologyProblem(
+        name=subject.name,
+        servers=topology.servers,
+        degree=topology.degree,
+        links=topology.links,
+        demand=demand,
+        forbidden=_pairs(gone, topology),
+        kept=_pairs(tuple(left.elements()), topology),
+        max_changed=most,
+    )
+    before = subject.evaluator.outcome(failure).value
+    found = _solved(problem, seed, stop)
+    if found is None or (before is not None and found.theta >= before) or _again(found, failure, topology):
+        return None if before is None else Rewiring(failure, (), (), most, before, before, "no re-wiring helps")
+    exchange = difference(topology, failure, found.topology)
+    proven = found.bound.value if found.status is Status.OPTIMAL else None
+    result = Rewiring(failure, exchange.removed, exchange.added, most, before, found.theta, _method(found), proven)
+    laws = check_rewiring(topology, result, found.topology)
+    broken = tuple(dict.fromkeys((*found.check.violations, *(str(law) for law in laws))))
+    return replace(result, violations=broken)
+
+
+def _method(found: NetworkSolution) -> str:
+    proof = "proven" if found.status is Status.OPTIMAL else "not proven"
+    return f"{found.method} with kept links, {proof}"
+
+
+def _again(found: NetworkSolution, failure: Failure, topology: Topology) -> bool:
+    """Whether a failed link with a surviving parallel one was set again, which the program cannot forbid."""
+    return bool(set(difference(topology, failure, found.topology).added) & set(failure.links))
+
+
+def _pairs(links: Sequence[tuple[int, int]], topology: Topology) -> tuple[tuple[int, int], ...]:
+    direction: LinkDirection = topology.links
+    return tuple(sorted((int(a), int(b)) for a, b in unit_arcs(tuple(links), direction)))
+
+
+def _solved(problem: TopologyProblem, seed: int, stop: Stop) -> NetworkSolution | None:
+    """By the exact methods where they are quick enough, else by the portfolio's search."""
+    for method, share in (("auto", first_part(stop, 1.0, EXACT_S)), ("portfolio", stop)):
+        try:
+            outcome = TOPOLOGY_METHODS[method].run(problem, Effort(seed, share))
+        except LimitError:
+            continue
+        except InfeasibleError:
+            return None
+        return assemble(problem, outcome, SearchSettings(seed=seed))
+    return None

@@ -1,0 +1,136 @@
+"""`topoopt topology metrics`: diameter and mean hops of a family of topologies, beside what is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from topoopt.cli.output import JsonOption, Output
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InputError, Problem
+
+MOST_SERVERS = 4096
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Distances of one topology over all ordered pairs of servers.
+
+    Attributes:
+        diameter, mean_hops: largest and mean.
+        detail: ring distances or the like, for people.
+    """
+
+    diameter: int
+    mean_hops: float
+    detail: str
+
+
+def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, selection: str) -> Metrics:
+    from topoopt.analyses.topologies import run as topology
+
+    found = topology.totient(servers, degree, links.value, selection)
+    return Metrics(found.diameter, found.mean_hops, ", ".join(str(offset) for offset in found.offsets))
+
+
+def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, family: str) -> Metrics:
+    from topoopt.files.sections import make_topology
+    from topoopt.files.topology_families import family_arcs
+    from topoopt.simulate.hops import diameter_and_mean_hops
+
+    given = {"servers": servers, "degree": degree, "links": links.value}
+    n, _, arcs = family_arcs(family, given, seed=seed, max_servers=MOST_SERVERS)
+    try:
+        diameter, mean_hops = diameter_and_mean_hops(make_topology(n, arcs, None, family))
+    except ValueError:
+        text = "not every server can reach every other"
+        raise InputError([Problem(text, path="--family", value=family, allowed="another seed or degree")]) from None
+    return Metrics(diameter, mean_hops, "")
+
+
+def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> Metrics:
+    """The Moore bound: no topology has a smaller diameter or mean.
+
+    Within k hops a server reaches d + d^2 + ... + d^k others at most over single fibres, and
+    d + d (d - 1) + ... + d (d - 1)^(k-1) over fibre pairs, as one of the d links leads back.
+    """
+    spread = degree if links is LinkDirection.UNIDIRECTIONAL else degree - 1
+    left, layer, hops, total = servers - 1, degree, 0, 0
+    while left > 0:
+        hops += 1
+        reached = min(left, layer)
+        if reached <= 0:
+            raise InputError(
+                [Problem("this degree cannot connect so many servers", path="--degree", value=str(degree))]
+            )
+        total += hops * reached
+        left -= reached
+        layer *= spread
+    return Metrics(hops, total / (servers - 1) if servers > 1 else 0.0, "bound")
+
+
+FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], Metrics]] = {
+    "totient": partial(_totient, selection="paper"),
+    "totient-flexnet": partial(_totient, selection="flexnet"),
+    "best-circulant": partial(_totient, selection="best"),
+    "generalized-kautz": partial(_family, family="generalized-kautz"),
+    "random-regular": partial(_family, family="random-regular"),
+    "moore": moore,
+}
+"""Families by name. `totient`: nearest distances to a geometric sequence (NSDI'23); `best-circulant`: ring distances of
+least diameter, exhaustive or by seeded search; `moore`: the bound."""
+
+
+def metrics(
+    family: Annotated[str, typer.Option(help=", ".join(FAMILIES))],
+    servers: Annotated[int, typer.Option(min=2, max=MOST_SERVERS, help="Number of servers n.")],
+    degree: Annotated[int, typer.Option(min=1, max=64, help="Interfaces per server d.")],
+    links: Annotated[str, typer.Option(help="bidirectional or unidirectional.")] = "unidirectional",
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of the random family.")] = 0,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Diameter and mean hops of a topology, the bound d n^(1/d) of TotientPerms and the Moore bound."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        problems = [
+            Problem(f"unknown {name}", path=f"--{name}", value=value, allowed=", ".join(allowed))
+            for name, value, allowed in (("family", family, list(FAMILIES)), ("links", links, list(LinkDirection)))
+            if value not in allowed
+        ]
+        if problems:
+            raise InputError(problems)
+        direction = LinkDirection(links)
+        found = FAMILIES[family](servers, degree, direction, seed)
+        least = moore(servers, degree, direction)
+        bound = degree * servers ** (1 / degree)
+        document: dict[str, Any] = {
+            "kind": "topology-metrics",
+            "family": family,
+            "servers": servers,
+            "degree": degree,
+            "links": links,
+            "diameter": found.diameter,
+            "mean_hops": found.mean_hops,
+            "diameter_bound": bound,
+            "diameter_over_bound": found.diameter / bound,
+            "moore_diameter": least.diameter,
+            "moore_mean_hops": least.mean_hops,
+            "mean_hops_over_moore": found.mean_hops / least.mean_hops,
+            "detail": found.detail,
+        }
+
+        def show(console: Console) -> None:
+            text = f"{family} n={servers} d={degree} {links}: diameter {found.diameter} (Moore {least.diameter}, "
+            text += f"d n^(1/d) {bound:.3f}), mean hops {found.mean_hops:.4f} (Moore {least.mean_hops:.4f})"
+            console.print(text, soft_wrap=True, highlight=False)
+
+        output.result(document, show)
+        return 0
+
+    output.run(command)

@@ -1,0 +1,161 @@
+"""`topoopt topology traffic`: bandwidth tax, path lengths and link loads."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from topoopt.cli.output import JsonOption, Output
+from topoopt.cli.targets import require_targets
+from topoopt.core.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from topoopt.core.traffic import TrafficFigures
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+KIND = "co-optimisation"
+
+
+def traffic(
+    file: Annotated[Path, typer.Argument(help="Solution of a job, or its instance: the starting plan on rings.")],
+    selection: Annotated[
+        str | None, typer.Option(help="Ring distances of the starting plan: paper, flexnet or best. Default: paper.")
+    ] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file of the distributions to write.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot to write, as .html or .svg.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Bandwidth tax, path lengths of the model-parallel bytes, and load of the links.
+
+    Given a solution: of its plan. Given an instance: of data parallelism on TotientPerms rings, the setting of the
+    figures of the TopoOpt paper.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.analyses.traffic.plot import traffic_html, traffic_svg
+        from topoopt.files.atomic import write_text_atomically
+
+        require_targets(csv_file, plot)
+        figures = _figures(file, selection)
+        if csv_file is not None:
+            write_text_atomically(csv_file, _table(figures))
+        if plot is not None:
+            draw = traffic_svg if plot.suffix.lower() == ".svg" else traffic_html
+            write_text_atomically(plot, draw(figures))
+        document = _document(figures)
+        written = {name: None if path is None else str(path) for name, path in (("csv", csv_file), ("plot", plot))}
+        output.result({**document, **written}, lambda console: _show(console, document, (csv_file, plot)))
+        return 0
+
+    output.run(command)
+
+
+def _figures(file: Path, selection: str | None) -> TrafficFigures:
+    from topoopt.analyses.traffic.run import plan_traffic, starting_traffic
+    from topoopt.files.documents import parse_document
+    from topoopt.files.instance_file import read_instance
+    from topoopt.files.solution_kind import LIMITS, SUFFIX
+    from topoopt.kinds.job.solution_file import read_solution
+
+    data = parse_document(file, LIMITS).data
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if isinstance(kind, str) and kind.endswith(SUFFIX):
+        if selection is not None:
+            text = "a solution has its topology"
+            raise InputError([Problem(text, path="--selection", value=selection, allowed="an instance")])
+        _require_job(file, kind.removesuffix(SUFFIX))
+        return plan_traffic(read_solution(file))
+    instance: Any = read_instance(file)
+    _require_job(file, instance.kind)
+    return starting_traffic(instance, selection or "paper")
+
+
+def _require_job(file: Path, kind: str) -> None:
+    if kind != KIND:
+        text = "only jobs have this traffic"
+        raise InputError([Problem(text, file=str(file), path="kind", value=kind, allowed=KIND)])
+
+
+def _cumulative(shares: Any) -> list[dict[str, float]]:
+    rows, upto = [], 0.0
+    for hops, share in enumerate(shares.tolist()):
+        upto += share
+        if hops:
+            rows.append({"hops": hops, "share": share, "cumulative": min(upto, 1.0)})
+    return rows
+
+
+def _document(figures: TrafficFigures) -> dict[str, Any]:
+    import numpy as np
+
+    loads = np.sort(figures.link_bytes)
+    links: dict[str, Any] = {"links": len(loads)}
+    if len(loads):
+        mean, most = float(loads.mean()), float(loads[-1])
+        links |= {"mean": mean, "max": most, "max_over_mean": most / mean if mean > 0 else None}
+        # Nearest rank: a load that some link has.
+        links |= {f"p{100 * part:g}": float(loads[math.ceil(part * len(loads)) - 1]) for part in QUANTILES}
+    return {
+        "kind": "topology-traffic",
+        "name": figures.name,
+        "plan": figures.plan,
+        "servers": figures.servers,
+        "degree": figures.degree,
+        "bandwidth_tax": figures.bandwidth_tax,
+        "demand_bytes": {"allreduce": figures.allreduce_bytes, "model_parallel": figures.model_parallel_bytes},
+        "carried_bytes": float(figures.link_bytes.sum()),
+        "model_parallel_to_allreduce": figures.model_parallel_to_allreduce,
+        "mean_byte_hops": figures.mean_byte_hops,
+        "byte_hops": _cumulative(figures.byte_hops),
+        "pair_hops": _cumulative(figures.pair_hops),
+        "link_bytes": links,
+    }
+
+
+def _table(figures: TrafficFigures) -> str:
+    """Long form: which distribution, value, part of the whole up to it."""
+    import numpy as np
+
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("distribution", "value", "cumulative"))
+    for name, shares in (("byte_hops", figures.byte_hops), ("pair_hops", figures.pair_hops)):
+        writer.writerows((name, row["hops"], row["cumulative"]) for row in _cumulative(shares))
+    loads = np.sort(figures.link_bytes).tolist()
+    writer.writerows(("link_bytes", load, (rank + 1) / len(loads)) for rank, load in enumerate(loads))
+    return stream.getvalue()
+
+
+def _show(console: Console, found: dict[str, Any], files: tuple[Path | None, ...]) -> None:
+    from topoopt.drawing.format import byte_size
+
+    def line(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True, highlight=False)
+
+    demand, links, share = found["demand_bytes"], found["link_bytes"], found["model_parallel_to_allreduce"]
+    line(f"{found['name']}: {found['plan']}, {found['servers']} servers, degree {found['degree']}")
+    against = "" if share is None else f" ({share:.3f} of it)"
+    line(
+        f"demand: AllReduce {byte_size(demand['allreduce'])}, model-parallel "
+        f"{byte_size(demand['model_parallel'])}{against}"
+    )
+    line(f"bandwidth tax: {found['bandwidth_tax']:.3f} ({byte_size(found['carried_bytes'])} carried)")
+    if found["byte_hops"]:
+        text = "  ".join(f"{row['hops']}: {row['cumulative']:.4f}" for row in found["byte_hops"])
+        line(f"model-parallel bytes in so many hops or fewer: {text}; mean {found['mean_byte_hops']:.3f}")
+    text = "  ".join(f"{row['hops']}: {row['cumulative']:.4f}" for row in found["pair_hops"])
+    line(f"pairs of servers in so many hops or fewer: {text or 'none has a route'}")
+    if links["links"]:
+        over = "" if links["max_over_mean"] is None else f" ({links['max_over_mean']:.3f} of the mean)"
+        middle = ", ".join(f"p{100 * part:g} {byte_size(links[f'p{100 * part:g}'])}" for part in QUANTILES)
+        line(f"bytes of a link: mean {byte_size(links['mean'])}, {middle}, max {byte_size(links['max'])}{over}")
+    for written in files:
+        if written is not None:
+            line(f"written: {written}")

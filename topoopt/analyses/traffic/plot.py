@@ -1,0 +1,141 @@
+"""Path lengths and link loads of a job's traffic, as one SVG picture or an HTML page."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from topoopt.core.traffic import TrafficFigures
+from topoopt.core.versions import versions
+from topoopt.drawing.axes import Axis, number_axis
+from topoopt.drawing.chart import HEIGHT, Point, Series, colour, legend, xy_chart
+from topoopt.drawing.format import byte_size, percent, ratio
+from topoopt.drawing.page import Card, render_page
+from topoopt.drawing.svg import coordinate, element, picture
+
+TEMPLATE = "analyses/traffic/page.html.j2"
+MAX_STEPS = 400
+"""Points of a distribution drawn; of more links, evenly spaced ranks are shown."""
+LEAST_HOPS = 5.0
+"""The axis of hops reaches at least so far, so that its ticks are whole numbers."""
+WIDTH = 760.0
+LEFT, EDGE, HEAD = 70.0, 24.0, 52.0
+SHARE_OF_LINKS = Axis("part of the links", 0.0, 1.0)
+
+
+def load_quantiles(loads: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
+    """(bytes, part of the links that carry at most so many), ascending, at most `MAX_STEPS` of them."""
+    ordered = np.sort(loads)
+    count = len(ordered)
+    ranks = np.unique(np.linspace(0, count - 1, min(count, MAX_STEPS)).round().astype(int))
+    return tuple((float(ordered[rank]), (rank + 1) / count) for rank in ranks.tolist())
+
+
+def _hop_series(name: str, shares: NDArray[np.float64]) -> Series:
+    """Cumulative, from the first number of hops that occurs."""
+    points = []
+    for hops, upto in enumerate(np.cumsum(shares).tolist()):
+        if hops and upto > 0:
+            points.append(Point(float(hops), upto, f"{name}: {percent(upto)} in {hops} hops or fewer"))
+    return Series(name, tuple(points), line=True)
+
+
+def _load_series(name: str, loads: NDArray[np.float64]) -> Series:
+    points = [
+        Point(load, part, f"{name}: {percent(part)} of the links carry {byte_size(load)} or less")
+        for load, part in load_quantiles(loads)
+    ]
+    return Series(name, tuple(points), line=True)
+
+
+def _charts(figures: TrafficFigures) -> list[tuple[str, tuple[Series, ...], Axis, Axis]]:
+    hops = [_hop_series("pairs of servers", figures.pair_hops)]
+    if len(figures.byte_hops):
+        hops.insert(0, _hop_series("model-parallel bytes", figures.byte_hops))
+    loads = [_load_series("all traffic", figures.link_bytes)]
+    if figures.model_parallel_bytes > 0 and figures.allreduce_bytes > 0:
+        loads.append(_load_series("model-parallel", figures.model_parallel_link_bytes))
+    charts = []
+    if any(one.points for one in hops):
+        most = max(point.x for one in hops for point in one.points)
+        across = Axis("hops", 0.0, max(most, LEAST_HOPS) + 0.5)
+        charts.append(("Path lengths", tuple(hops), across, Axis("part, cumulative", 0.0, 1.0)))
+    if len(figures.link_bytes) and figures.link_bytes.max() > 0:
+        highest = [figures.link_bytes.max() / 1e9, 0.0]
+        scaled = tuple(
+            Series(one.name, tuple(Point(p.x / 1e9, p.y, p.tip) for p in one.points), line=True) for one in loads
+        )
+        charts.append(("Link loads", scaled, number_axis("GB carried by a link", highest), SHARE_OF_LINKS))
+    return charts
+
+
+def _headline(figures: TrafficFigures) -> str:
+    return f"bandwidth tax {figures.bandwidth_tax:.3f}; {figures.plan}"
+
+
+def traffic_svg(figures: TrafficFigures) -> str:
+    """Both distributions one below the other; styles inside, so that the file needs nothing else."""
+    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
+    shapes = [
+        element("text", figures.name, x=EDGE, y=EDGE + 6, class_="title"),
+        element("text", _headline(figures), x=EDGE, y=EDGE + 26, class_="quiet"),
+    ]
+    top = HEAD + 30.0
+    for title, series, x, y in _charts(figures):
+        shapes.append(element("text", title, x=EDGE, y=top, class_="title"))
+        if len(series) > 1:
+            for place, one in enumerate(series):
+                at = 190.0 + 220.0 * place
+                shapes.append(element("circle", cx=at, cy=top - 4, r=5.0, class_=f"dot {colour(place)}"))
+                shapes.append(element("text", one.name, x=at + 12, y=top, class_="quiet"))
+        inner = xy_chart(series, x, y, title)
+        box = {"x": LEFT, "y": top + 10, "width": WIDTH - LEFT - EDGE, "height": HEIGHT, "overflow": "visible"}
+        shapes.append(element("svg", inner, **box))
+        top += HEIGHT + 60
+    drawing = picture(
+        element("style", Markup(style + "\nsvg.chart { width: 100%; margin-left: 0; }")),
+        element("rect", width=WIDTH, height=top, class_="paper"),
+        *shapes,
+        label=f"Traffic of {figures.name}",
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {coordinate(WIDTH)} {coordinate(top)}",
+        class_="comparison",
+    )
+    return f"{drawing}\n"
+
+
+def traffic_html(figures: TrafficFigures) -> str:
+    """The figures, both distributions and the numbers behind them; names are escaped."""
+    loads = figures.link_bytes
+    share = figures.model_parallel_to_allreduce
+    cards = [
+        Card("bandwidth tax", f"{figures.bandwidth_tax:.3f}", "bytes carried over bytes demanded", "main"),
+        Card(
+            "model-parallel over AllReduce",
+            "–" if share is None else percent(share),
+            f"{byte_size(figures.model_parallel_bytes)} and {byte_size(figures.allreduce_bytes)}",
+        ),
+    ]
+    if len(loads) and loads.mean() > 0:
+        text = f"fullest {byte_size(float(loads.max()))}, mean {byte_size(float(loads.mean()))}"
+        cards.append(Card("fullest link over mean", ratio(float(loads.max() / loads.mean())), text))
+    hops = max(len(figures.byte_hops), len(figures.pair_hops))
+    upto_bytes, upto_pairs = np.cumsum(figures.byte_hops), np.cumsum(figures.pair_hops)
+    return render_page(
+        TEMPLATE,
+        name=figures.name,
+        subtitle=f"{figures.servers} servers, {figures.degree} interfaces each; {figures.plan}",
+        verdict=cards,
+        comparisons=(),
+        charts=[
+            (title, legend([one.name for one in s]), xy_chart(s, x, y, title)) for title, s, x, y in _charts(figures)
+        ],
+        hop_rows=[
+            (str(h), *("–" if h >= len(upto) else percent(float(upto[h])) for upto in (upto_bytes, upto_pairs)))
+            for h in range(1, hops)
+        ],
+        versions=", ".join(f"{name} {version}" for name, version in versions()),
+    )

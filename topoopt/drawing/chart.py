@@ -1,0 +1,173 @@
+"""Charts of results: points and lines over two axes, boxes and bars over names. Every point can lead somewhere."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from topoopt.drawing.axes import Axis
+from topoopt.drawing.svg import coordinate, element, percentage, picture
+
+HEIGHT = 320.0
+TOP = 26.0
+BOTTOM = 44.0
+COLOURS = 8
+LONGEST_NAME = 22
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value in a chart: position, what is shown when pointed at, and the address behind it."""
+
+    x: float
+    y: float
+    tip: str
+    href: str | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one name; `line` joins them in order, `dots` marks each."""
+
+    name: str
+    points: tuple[Point, ...]
+    line: bool = False
+    dots: bool = True
+
+
+def colour(place: int) -> str:
+    """CSS class of the n-th series."""
+    return f"k{place % COLOURS}"
+
+
+def legend(names: Sequence[str]) -> Markup:
+    """Names with their colours; nothing for one series."""
+    if len(names) < 2:
+        return Markup("")
+    items = []
+    for place, name in enumerate(names):
+        mark = element("circle", cx=6, cy=6, r=5.0, class_=f"dot {colour(place)}")
+        items.append(element("li", element("svg", mark, width=12, height=12), element("span", name)))
+    return element("ul", *items, class_="legend flat")
+
+
+def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
+    """Points, and lines where asked, over two axes."""
+    shapes = _frame(x, y)
+    base = HEIGHT - BOTTOM
+    for place, one in enumerate(series):
+        if one.line and len(one.points) > 1:
+            path = "L".join(
+                f"{coordinate(1000 * x.at(point.x))} {coordinate(base - (base - TOP) * y.at(point.y))}"
+                for point in one.points
+            )
+            line = element("path", d=f"M{path}", class_=f"run {colour(place)}")
+            box = f"0 0 1000 {HEIGHT:.0f}"
+            shapes.append(element("svg", line, viewBox=box, preserveAspectRatio="none", width="100%", height=HEIGHT))
+    radius = _radius(series)
+    for place, one in enumerate(series):
+        if one.dots:
+            shapes += [_dot(point, x, y, colour(place), radius) for point in one.points]
+    return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
+
+
+def box_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
+    """Medians, quartiles and single values of each series, side by side over the names of `x`."""
+    shapes = _frame(x, y)
+    width = 1.0 / max(1, len(x.names))
+    for place, one in enumerate(series):
+        values = sorted(point.y for point in one.points)
+        if not values:
+            continue
+        low, middle, high = _quartiles(values)
+        left, right = x.at(place) - 0.3 * width, x.at(place) + 0.3 * width
+        top, bottom = _height(high, y), _height(low, y)
+        shapes.append(
+            element(
+                "rect",
+                x=percentage(left),
+                y=top,
+                width=percentage(right - left),
+                height=max(1.0, bottom - top),
+                class_=f"box {colour(place)}",
+            )
+        )
+        at = _height(middle, y)
+        shapes.append(element("line", x1=percentage(left), x2=percentage(right), y1=at, y2=at, class_="median"))
+        spread = 0.22 * width
+        for number, point in enumerate(one.points):
+            shift = spread * (2 * ((number * 0.618034) % 1.0) - 1)
+            shapes.append(_dot(point, x, y, colour(place), _radius(series), at=x.at(place) + shift))
+    return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
+
+
+def bar_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
+    """Bars of each series beside each other over the names of `x`; the points' x is the place of the name."""
+    shapes = _frame(x, y)
+    base = HEIGHT - BOTTOM
+    width = 0.8 / max(1, len(x.names)) / max(1, len(series))
+    for place, one in enumerate(series):
+        for point in one.points:
+            left = x.at(point.x) + (place - len(series) / 2) * width
+            top = _height(point.y, y)
+            bar = element(
+                "rect",
+                element("title", point.tip),
+                x=percentage(left),
+                y=top,
+                width=percentage(0.94 * width),
+                height=max(0.5, base - top),
+                class_=f"bar {colour(place)}",
+            )
+            shapes.append(bar if point.href is None else element("a", bar, href=point.href))
+    return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
+
+
+def _quartiles(values: list[float]) -> tuple[float, float, float]:
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def _height(value: float, y: Axis) -> float:
+    base = HEIGHT - BOTTOM
+    return base - (base - TOP) * y.at(value)
+
+
+def _radius(series: Sequence[Series]) -> float:
+    """Smaller dots where there are many."""
+    points = sum(len(one.points) for one in series)
+    return 4.0 if points <= 200 else 3.0 if points <= 600 else 2.0
+
+
+def _dot(point: Point, x: Axis, y: Axis, css: str, radius: float, *, at: float | None = None) -> Markup:
+    place = percentage(x.at(point.x) if at is None else at)
+    dot = element(
+        "circle", element("title", point.tip), cx=place, cy=_height(point.y, y), r=radius, class_=f"dot {css}"
+    )
+    return dot if point.href is None else element("a", dot, href=point.href)
+
+
+def _frame(x: Axis, y: Axis) -> list[Markup]:
+    """Grid, ticks and titles."""
+    base = HEIGHT - BOTTOM
+    shapes = []
+    for value, text in y.marks(6):
+        at = _height(value, y)
+        shapes.append(element("line", x1=0, x2="100%", y1=at, y2=at, class_="gridline"))
+        shapes.append(element("text", text, x=-6, y=at + 4, text_anchor="end"))
+    shapes.append(element("text", y.title, x=-6, y=12, text_anchor="start"))
+    marks = x.marks(8)
+    for value, text in marks:
+        at_x = percentage(x.at(value))
+        if not x.names:
+            shapes.append(element("line", x1=at_x, x2=at_x, y1=TOP, y2=base, class_="gridline"))
+        shown = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+        shapes.append(element("text", shown, x=at_x, y=base + 16, text_anchor="middle"))
+    shapes.append(element("line", x1=0, x2="100%", y1=base, y2=base, class_="axis"))
+    shapes.append(element("text", x.title, x="100%", y=base + 36, text_anchor="end"))
+    return shapes

@@ -1,0 +1,90 @@
+"""What all reports share: the template engine, the headline cards, the legend of the utilisation classes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from topoopt.core.hierarchy_solution import HierarchicalSolution
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.placement_solution import PlacementSolution
+from topoopt.core.robust_network import RobustSolution
+from topoopt.core.shared_load_solution import SharedLoadSolution
+from topoopt.core.solution import CheckResult, Solution
+from topoopt.drawing.format import counted
+from topoopt.drawing.topology_picture import USE_STEPS
+
+SHOWN_VIOLATIONS = 50
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline figure: what it is, its value, a line of explanation, and a colour class."""
+
+    title: str
+    value: str
+    detail: str
+    css: str = ""
+
+
+def check_card(check: CheckResult) -> Card:
+    """Verdict of the checker."""
+    return Card(
+        "independent check",
+        "passed" if check.ok else "failed",
+        "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below",
+        "good" if check.ok else "bad",
+    )
+
+
+def run_rows(
+    solution: Solution
+    | NetworkSolution
+    | HierarchicalSolution
+    | PlacementSolution
+    | SharedLoadSolution
+    | RobustSolution,
+) -> tuple[tuple[str, str], ...]:
+    """Name and value pairs of the instance and the run."""
+    return (
+        ("instance", f"{solution.name} ({solution.kind})"),
+        ("instance SHA-256", solution.instance_sha256 or "not recorded"),
+        ("method", solution.method),
+        ("seed", str(solution.seed)),
+        ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
+        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {solution.objective.unit}"),
+    )
+
+
+def utilisation_legend() -> tuple[tuple[str, str], ...]:
+    """Colour class and range of each utilisation class."""
+    ends = (0.0, *USE_STEPS)
+    named = [f"{100 * a:.0f}–{100 * b:.0f} %" for a, b in itertools.pairwise(ends)]
+    named.append(f">{100 * USE_STEPS[-1]:.0f} %")
+    return tuple((f"u{place}", text) for place, text in enumerate(named))
+
+
+def render_page(template: str, check: CheckResult | None = None, **values: object) -> str:
+    """A self-contained page from a template of this package; every value that is no markup is escaped.
+
+    Args:
+        template: its path in the package.
+        check: whose violations to list.
+        values: of the template; one that is missing is an error.
+    """
+    environment = Environment(
+        loader=PackageLoader("topoopt", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    violations = () if check is None else check.violations
+    return environment.get_template(template).render(
+        violations=violations[:SHOWN_VIOLATIONS],
+        hidden_violations=max(0, len(violations) - SHOWN_VIOLATIONS),
+        **values,
+    )

@@ -1,0 +1,82 @@
+"""Collects what is wrong with one file, so that everything is said at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.files.documents import Document
+from topoopt.files.faults import Fault, Path, parse_path
+from topoopt.files.schema_faults import schema_faults
+
+Result = TypeVar("Result")
+File = TypeVar("File", bound=BaseModel)
+
+
+class Findings:
+    """Faults of a file, and problems of the files it refers to."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self._elsewhere: list[Problem] = []
+
+    def add(self, faults: Iterable[Fault]) -> None:
+        """Keep faults, but not a second time at a path where the schema already complained."""
+        known = {fault.path for fault in self.faults}
+        self.faults += [fault for fault in faults if fault.path not in known]
+
+    def shape(self, model: type[File], document: Document) -> File | None:
+        """The document in the shape of a model, or None with its faults kept, so that more can be looked for."""
+        try:
+            return model.model_validate(document.data)
+        except ValidationError as error:
+            self.add(schema_faults(model, error))
+            return None
+
+    def shaped(self, model: type[File], document: Document) -> File:
+        """The document in the shape of a model.
+
+        Raises:
+            InputError: it does not have it; what was found so far is told as well.
+        """
+        file = self.shape(model, document)
+        if file is None:
+            self.refuse(document)
+            raise AssertionError("a fault of the schema was not told")
+        return file
+
+    def attempt(self, step: Callable[[], Result], around: Path, source: str | None = None) -> Result | None:
+        """Result of `step`, or None with its problems kept.
+
+        Args:
+            step: may raise InputError.
+            around: path of problems that have none of their own.
+            source: a file whose problems are the fault of what stands at `around`.
+        """
+        try:
+            return step()
+        except InputError as error:
+            faults = []
+            for problem in error.problems:
+                if problem.file is None:
+                    path = parse_path(problem.path) if problem.path else around
+                    faults.append(Fault(path, problem.message, problem.value, problem.allowed))
+                elif problem.file == source:
+                    faults.append(Fault(around, f"{problem.message} ({source})", problem.value, problem.allowed))
+                else:
+                    self._elsewhere.append(problem)
+            self.add(faults)
+            return None
+
+    def clear_of(self, *sections: str) -> bool:
+        """Whether nothing is wrong with the given sections, or with files they refer to."""
+        return not self._elsewhere and not any(not fault.path or fault.path[0] in sections for fault in self.faults)
+
+    def refuse(self, document: Document) -> None:
+        """Raise InputError when anything was found, or the document has faults of its own."""
+        problems = document.problems(self.faults) + self._elsewhere
+        if problems:
+            raise InputError(problems)

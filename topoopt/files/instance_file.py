@@ -1,0 +1,97 @@
+"""Instance files: read, checked and built; written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+
+from ruamel.yaml import YAML
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.files.atomic import write_text_atomically
+from topoopt.files.canonical import canonical_sha256
+from topoopt.files.documents import Document, Limits, parse_document
+from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.schema import KINDS, Instance
+from topoopt.kinds.job.document import cluster_document, instance_document, workload_document
+
+__all__ = [
+    "build_instance",
+    "canonical_sha256",
+    "cluster_document",
+    "instance_document",
+    "read_instance",
+    "workload_document",
+    "write_instance",
+]
+
+
+def build_instance(document: Document) -> Instance:
+    """Hand the document to its kind.
+
+    Raises:
+        InputError: not a mapping, no or an unknown kind, and whatever the kind finds.
+    """
+    data = document.data
+    if not isinstance(data, dict):
+        document.refuse([Fault((), "not an instance", value_text(data), "a mapping with schema_version, kind, ...")])
+        raise AssertionError("refuse returned with a fault")
+    kind = data.get("kind")
+    if isinstance(kind, str) and kind in KINDS:
+        return KINDS[kind].read(document)
+    message = "no such kind of instance" if "kind" in data else "missing"
+    fault = Fault(("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, KINDS))
+    document.refuse([fault])
+    raise AssertionError("refuse returned with a fault")
+
+
+def read_instance(path: str | os.PathLike[str]) -> Instance:
+    """Read an instance file (YAML or JSON).
+
+    Raises:
+        InputError: everything that is wrong with the file, with line, path, value and what is allowed.
+    """
+    return build_instance(parse_document(path))
+
+
+def _count(value: object) -> int:
+    """Values in a document, keys included."""
+    if isinstance(value, Mapping):
+        return 1 + sum(1 + _count(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return 1 + sum(_count(item) for item in value)
+    return 1
+
+
+def instance_text(document: Mapping[str, object], path: str | os.PathLike[str]) -> str:
+    """JSON if the name ends so, else YAML (innermost lists and mappings on one line, keys in the given order)."""
+    if FilePath(os.fspath(path)).suffix.lower() == ".json":
+        return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = None
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.allow_unicode = True
+    yaml.width = 4096
+    stream = io.StringIO()
+    yaml.dump(document, stream)
+    return stream.getvalue()
+
+
+def write_instance(document: Mapping[str, object], path: str | os.PathLike[str]) -> None:
+    """Write an instance document; only what `read_instance` would take is written.
+
+    Profiles are looked for relative to the folder the file goes to.
+
+    Raises:
+        InputError: the document is not a valid instance; the problems have paths, no lines.
+        WriteError: the file cannot be written.
+    """
+    file = os.fspath(path)
+    if FilePath(file).suffix.lower() != ".json" and _count(document) > Limits().yaml_nodes:
+        allowed = f"at most {Limits().yaml_nodes} values as YAML; give a name that ends in .json"
+        raise InputError([Problem("too many values", file=file, allowed=allowed)])
+    build_instance(Document(file, document, lambda _: {}))
+    write_text_atomically(path, instance_text(document, path))

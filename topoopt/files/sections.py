@@ -1,0 +1,262 @@
+"""The sections `topology` and `demand` of network instances: from what the file says to arrays, all faults together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.topology import Topology
+from topoopt.files.demand_files import read_demand
+from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.graph_files import read_graph
+from topoopt.files.topology_builders import Arcs, unreachable_pair
+from topoopt.files.topology_families import MAX_ARCS, family_arcs
+from topoopt.kinds.network.schema import (
+    DemandSection,
+    FamilyDemand,
+    FamilyTopology,
+    FileDemand,
+    FileTopology,
+    LinksTopology,
+    MatrixDemand,
+    TopologySection,
+)
+from topoopt.workloads.demand_matrices import DEMAND_FAMILIES, demand_matrix
+
+Result = TypeVar("Result")
+
+MOST_DEMAND = 1e12
+"""In links; more has no meaning and leaves little of double precision."""
+
+SHOWN = 20
+"""Bad entries of a matrix listed one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class TopologyContent:
+    """A topology, and what is worth telling about how it was read."""
+
+    topology: Topology
+    notes: tuple[str, ...] = ()
+
+
+def within(section: str, step: Callable[[], Result]) -> Result:
+    """Run a step whose problems have paths relative to a section."""
+    try:
+        return step()
+    except InputError as error:
+        raise InputError(
+            [
+                problem
+                if problem.file is not None
+                else replace(problem, path=f"{section}.{problem.path}" if problem.path else section)
+                for problem in error.problems
+            ]
+        ) from None
+
+
+def _refuse(message: str, path: str | None, value: object = None, allowed: str | None = None) -> InputError:
+    return InputError(
+        [Problem(message, path=path, value=None if value is None else value_text(value), allowed=allowed)]
+    )
+
+
+def existing_file(folder: FilePath, name: str) -> FilePath:
+    """A regular file that an instance names.
+
+    Raises:
+        InputError: there is none.
+    """
+    file = folder / name
+    try:
+        regular = file.is_file()
+    except (OSError, ValueError):
+        regular = False
+    if not regular:
+        raise _refuse("no such file", "file", name, "a file, relative to the folder of the instance file")
+    return file
+
+
+def topology_of(section: TopologySection, folder: FilePath) -> TopologyContent:
+    """Build or read a topology.
+
+    Raises:
+        InputError: paths are relative to the section.
+    """
+    if isinstance(section, FamilyTopology):
+        given = section.model_dump(exclude={"family"}, exclude_none=True)
+        n, _, arcs = family_arcs(section.family, given, seed=0, max_servers=MAX_SERVERS)
+        sizes = ", ".join(f"{key} {value}" for key, value in given.items())
+        return TopologyContent(make_topology(n, arcs, None, f"{section.family} ({sizes})"))
+    if isinstance(section, LinksTopology):
+        arcs = np.array(section.links, dtype=np.int64).reshape(-1, 2)
+        n = section.servers or max(2, int(arcs.max()) + 1)
+        return TopologyContent(_listed(n, arcs, np.ones(len(arcs), dtype=np.int64), section, section.directed, "links"))
+    return _from_file(section, folder)
+
+
+def _from_file(section: FileTopology, folder: FilePath) -> TopologyContent:
+    graph = read_graph(existing_file(folder, section.file))
+    if not graph.links:
+        raise _refuse("no links in this file", "file", section.file)
+    rows = np.array(graph.links, dtype=np.int64)
+    n = section.servers or graph.servers or int(rows[:, :2].max()) + 1
+    if graph.servers and section.servers and graph.servers != section.servers:
+        raise _refuse("the file has another number of servers", "servers", section.servers, str(graph.servers))
+    if not 2 <= n <= MAX_SERVERS:
+        raise _refuse("this many servers", "file", n, f"2 to {MAX_SERVERS} servers")
+    said = graph.directed if graph.directed is not None else True
+    directed = said if section.directed is None else section.directed
+    topology = _listed(n, rows[:, :2], rows[:, 2], section, directed, "file")
+    if not graph.names:
+        return TopologyContent(topology)
+    shown = ", ".join(f"{number} = {value_text(name)}" for number, name in enumerate(graph.names[:8]))
+    more = ", ..." if len(graph.names) > 8 else ""
+    return TopologyContent(topology, (f"servers are numbered in the order of {section.file}: {shown}{more}",))
+
+
+def _listed(
+    n: int,
+    pairs: Arcs,
+    counts: NDArray[np.int64],
+    section: LinksTopology | FileTopology,
+    directed: bool,
+    key: str,
+) -> Topology:
+    """Links as listed, with all that may be wrong with them."""
+    if int(counts.sum()) * (1 if directed else 2) > MAX_ARCS:
+        raise _refuse("too many links", key, int(counts.sum()), f"at most {MAX_ARCS} links")
+    problems = []
+    where = [f"{key}[{k}]" if key == "links" else key for k in range(min(len(pairs), 100_000))]
+    for k in np.flatnonzero((pairs >= n).any(axis=1))[:SHOWN].tolist():
+        problems.append(Problem("unknown server", path=where[k], value=str(pairs[k].tolist()), allowed=f"0 to {n - 1}"))
+    for k in np.flatnonzero(pairs[:, 0] == pairs[:, 1])[:SHOWN].tolist():
+        message = "a link from a server to itself"
+        problems.append(Problem(message, path=where[k], value=str(pairs[k].tolist()), allowed="two different servers"))
+    if problems:
+        raise InputError(problems)
+    arcs = np.repeat(pairs, counts, axis=0)
+    if not directed:
+        arcs = np.concatenate((arcs, arcs[:, ::-1]))
+    return make_topology(n, arcs, section.degree, "links of the instance" if key == "links" else "file of the instance")
+
+
+def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str) -> Topology:
+    """Topology of unit arcs; equal ones become parallel links, `degree` None: the largest in use.
+
+    Switches are left dark: a given topology need not be one of optical switches.
+
+    Raises:
+        InputError: a server has more links than `degree`; some server cannot reach another.
+    """
+    keys, counts = np.unique(arcs[:, 0] * n + arcs[:, 1], return_counts=True)
+    tail, head = keys // n, keys % n
+    sent = np.bincount(tail, weights=counts, minlength=n).astype(np.int64)
+    received = np.bincount(head, weights=counts, minlength=n).astype(np.int64)
+    most = int(max(sent.max(), received.max()))
+    problems = []
+    if degree is not None:
+        for server in np.flatnonzero((sent > degree) | (received > degree))[:SHOWN].tolist():
+            links = f"server {server}: {sent[server]} out, {received[server]} in"
+            problems.append(Problem("more links than the degree", path="degree", value=links, allowed=str(degree)))
+    apart = unreachable_pair(n, np.column_stack((tail, head)))
+    if apart is not None:
+        problems.append(Problem(f"the topology is not connected: no way from server {apart[0]} to server {apart[1]}"))
+    if problems:
+        raise InputError(problems)
+    table = {(int(t), int(h)): int(c) for t, h, c in zip(tail, head, counts, strict=True)}
+    two_way = all(table.get((h, t)) == c for (t, h), c in table.items())
+    d = degree or most
+    return Topology(
+        servers=n,
+        degree=d,
+        links=LinkDirection.BIDIRECTIONAL if two_way else LinkDirection.UNIDIRECTIONAL,
+        arcs=np.column_stack((tail, head)).astype(np.int32),
+        multiplicity=counts.astype(np.int32),
+        switches=np.full((d, n), -1, dtype=np.int32),
+        offsets=_offsets(n, tail, head, counts),
+        origin=origin,
+    )
+
+
+def _offsets(n: int, tail: NDArray[np.int64], head: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[int, ...]:
+    """Ring distances if every server has the same ones, else none."""
+    shift = (head - tail) % n
+    present = np.unique(shift)
+    for distance in present:
+        of_all = counts[shift == distance]
+        if len(of_all) != n or of_all.min() != of_all.max():
+            return ()
+    return tuple(int(distance) for distance in present)
+
+
+def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps: float | None) -> NDArray[np.float64]:
+    """float64[n, n], demand in units of the capacity of one link.
+
+    Raises:
+        InputError: paths are relative to the section.
+    """
+    if isinstance(section, FamilyDemand):
+        if section.family not in DEMAND_FAMILIES:
+            allowed = nearest_text(section.family, DEMAND_FAMILIES)
+            raise _refuse("no such family of demand", "family", section.family, allowed)
+        demand = demand_matrix(section.family, servers, seed=section.seed) * section.scale
+    elif isinstance(section, MatrixDemand):
+        demand = matrix_rows(section.matrix, servers)
+    else:
+        demand = read_demand(existing_file(folder, section.file))
+    key = "matrix" if isinstance(section, MatrixDemand) else "file" if isinstance(section, FileDemand) else None
+    check_demand(demand, servers, key)
+    if section.unit == "gbps":
+        if link_gbps is None:
+            raise _refuse("a demand in gbps needs the rate of a link", "unit", section.unit, "link_gbps beside demand")
+        demand = demand / link_gbps
+    if demand.max() > MOST_DEMAND:
+        raise _refuse("too much demand", key, float(demand.max()), f"at most {MOST_DEMAND:g} links")
+    return np.ascontiguousarray(demand)
+
+
+def matrix_rows(matrix: list[list[float]], servers: int) -> NDArray[np.float64]:
+    """float64[n, n] of the rows in a file.
+
+    Raises:
+        InputError: not n rows of n.
+    """
+    bad = [k for k, row in enumerate(matrix) if len(row) != servers]
+    if len(matrix) != servers or bad:
+        shape = f"{len(matrix)} rows" if not bad else f"{len(matrix)} rows, row {bad[0]} of {len(matrix[bad[0]])}"
+        raise _refuse("wrong size of the demand matrix", "matrix", shape, f"{servers} rows of {servers}")
+    return np.array(matrix, dtype=np.float64)
+
+
+def check_demand(demand: NDArray[np.float64], servers: int, key: str | None) -> None:
+    """Raise InputError with everything that may be wrong with a matrix; `key`: where it stands in the section."""
+    if demand.shape != (servers, servers):
+        size = " x ".join(str(extent) for extent in demand.shape)
+        raise _refuse("wrong size of the demand matrix", key, size, f"{servers} x {servers}")
+    own = np.eye(servers, dtype=bool)
+    problems = []
+    for message, bad, allowed in (
+        ("not a finite number", ~np.isfinite(demand), "a finite number, not negative"),
+        ("negative demand", demand < 0, "a finite number, not negative"),
+        ("demand of a server for itself", (demand != 0) & own & np.isfinite(demand), "0 on the diagonal"),
+    ):
+        listed = np.argwhere(bad)
+        for i, j in listed[:SHOWN].tolist():
+            path = f"matrix[{i}][{j}]" if key == "matrix" else key
+            place = "" if key == "matrix" else f" from server {i} to server {j}"
+            problems.append(Problem(message + place, path=path, value=repr(float(demand[i, j])), allowed=allowed))
+        if len(listed) > SHOWN:
+            problems.append(Problem(f"{message}: {len(listed) - SHOWN} more", path=key))
+    if not problems and not demand.any():
+        problems.append(Problem("no demand at all", path=key, allowed="at least one positive entry"))
+    if problems:
+        raise InputError(problems)

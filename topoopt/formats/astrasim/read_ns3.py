@@ -1,0 +1,74 @@
+"""Topology text of the ns-3 backend: `nodes switches links`, the switches, then one link a line."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.units import MIB
+from topoopt.files.documents import read_text
+from topoopt.files.faults import value_text
+from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology
+
+MAX_TEXT = 256 * MIB
+_WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
+_RATE = re.compile(rf"({_NUMBER})([KMG]?)bps", re.ASCII)
+_DELAY = re.compile(rf"({_NUMBER})(ns|us|ms|s)", re.ASCII)
+GBPS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0}
+MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+@dataclass(frozen=True)
+class _Line:
+    number: int
+    cells: list[str]
+
+
+def read_ns3_topology(path: str | os.PathLike[str]) -> Ns3Topology:
+    """Read a topology.
+
+    Raises:
+        InputError: every line that is wrong.
+    """
+    file = os.fspath(path)
+    text = read_text(file, MAX_TEXT)
+    lines = [_Line(number, raw.split()) for number, raw in enumerate(text.splitlines(), 1) if raw.strip()]
+    problems: list[Problem] = []
+
+    def wrong(line: _Line, message: str, allowed: str) -> None:
+        problems.append(Problem(message, file, line.number, None, value_text(" ".join(line.cells)), allowed))
+
+    if not lines or len(lines[0].cells) != 3 or not all(_WHOLE.fullmatch(cell) for cell in lines[0].cells):
+        allowed = "a first line with the numbers of nodes, switches and links"
+        raise InputError([Problem("not a topology of the ns-3 backend", file, allowed=allowed)])
+    nodes, switches, links = (int(cell) for cell in lines[0].cells)
+    body = lines[1:]
+    listed = body.pop(0) if switches and body else _Line(1, [])
+    marked = tuple(int(cell) for cell in listed.cells if _WHOLE.fullmatch(cell))
+    if len(marked) != len(listed.cells) or len(set(marked)) != switches or any(one >= nodes for one in marked):
+        wrong(listed, "not the list of switches", f"{switches} different numbers less than {nodes}")
+    if len(body) != links:
+        problems.append(Problem("wrong number of links", file, None, None, str(len(body)), str(links)))
+    found = []
+    for line in body:
+        link = _link(line.cells, nodes)
+        if link is None:
+            wrong(line, "not a link", f"two nodes less than {nodes}, rate (400Gbps), delay (0.0005ms), error rate")
+        else:
+            found.append(link)
+    if problems:
+        raise InputError(problems[:50])
+    return Ns3Topology(nodes, marked, tuple(found))
+
+
+def _link(cells: list[str], nodes: int) -> Ns3Link | None:
+    if len(cells) != 5 or not all(_WHOLE.fullmatch(cell) for cell in cells[:2]):
+        return None
+    source, target = int(cells[0]), int(cells[1])
+    rate, delay, error = _RATE.fullmatch(cells[2]), _DELAY.fullmatch(cells[3]), re.fullmatch(_NUMBER, cells[4])
+    if max(source, target) >= nodes or source == target or rate is None or delay is None or error is None:
+        return None
+    return Ns3Link(source, target, float(rate[1]) * GBPS[rate[2]], float(delay[1]) * MS[delay[2]], float(cells[4]))

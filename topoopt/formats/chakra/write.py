@@ -1,0 +1,159 @@
+"""Communication of a job as Chakra execution traces: one file a server.
+
+Every server computes its operators (forward in order, backward in reverse), then exchanges its model-parallel bytes
+and takes part in the AllReduces of its groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from topoopt.core.solution import Solution
+from topoopt.formats.base import (
+    NOTES_FILE,
+    Export,
+    Exporter,
+    ExportOptions,
+    json_bytes,
+    notes_bytes,
+    plain_name,
+    refuse,
+)
+from topoopt.formats.chakra.content import CommType, Metadata, Node, NodeType, frame
+from topoopt.formats.chakra.trace_content import CollectiveUse, TraceContent
+
+VERSION = "0.0.4"
+MAX_NODES = 2_000_000
+
+
+def node(number: int, name: str, kind: NodeType, after: Iterable[int] = (), duration_us: int = 0) -> Any:
+    """A node that runs on the accelerator; attributes are still to be added."""
+    made = Node(id=number, name=name, type=kind, data_deps=list(after), duration_micros=duration_us)
+    made.attr.add(name="is_cpu_op", bool_val=False)
+    return made
+
+
+def collective_node(
+    number: int, name: str, kind: CommType, size_bytes: int, after: Iterable[int] = (), group: str | None = None
+) -> Any:
+    """A collective; no group: all ranks."""
+    made = node(number, name, NodeType.COMM_COLL, after)
+    made.attr.add(name="comm_type", int64_val=kind)
+    made.attr.add(name="comm_size", int64_val=size_bytes)
+    if group is not None:
+        made.attr.add(name="pg_name", string_val=group)
+    return made
+
+
+def message_node(number: int, sends: bool, peer: int, tag: int, size_bytes: int, after: Iterable[int] = ()) -> Any:
+    """One end of a message."""
+    word, key = ("send to", "comm_dst") if sends else ("receive from", "comm_src")
+    made = node(number, f"{word} {peer}", NodeType.COMM_SEND if sends else NodeType.COMM_RECV, after)
+    made.attr.add(name="comm_size", int64_val=size_bytes)
+    made.attr.add(name=key, int32_val=peer)
+    made.attr.add(name="comm_tag", int32_val=tag)
+    return made
+
+
+def trace_bytes(nodes: Iterable[Any], version: str = VERSION) -> bytes:
+    """File of one rank."""
+    return b"".join((frame(Metadata(version=version)), *(frame(one) for one in nodes)))
+
+
+class _Rank:
+    """Nodes of one server."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.compute_us = 0
+
+    def compute(self, name: str, time_ms: float) -> None:
+        """A compute node after the one before."""
+        duration = round(time_ms * 1000.0)
+        if duration:
+            after = [len(self.nodes) - 1] if self.nodes else []
+            self.nodes.append(node(len(self.nodes), name, NodeType.COMP, after, duration))
+            self.compute_us += duration
+
+
+def _computed(solution: Solution) -> list[_Rank]:
+    """Compute of every server."""
+    ranks = [_Rank() for _ in range(solution.cluster.servers)]
+    for choice in solution.operators:
+        for server in choice.servers:
+            ranks[server].compute(f"{choice.name} forward", choice.forward_ms)
+    for choice in reversed(solution.operators):
+        for server in choice.servers:
+            ranks[server].compute(f"{choice.name} backward", choice.backward_ms)
+    return ranks
+
+
+def build(solution: Solution, options: ExportOptions) -> Export:
+    """Traces of all servers and the groups of their collectives.
+
+    Raises:
+        InputError: too many messages.
+    """
+    n, demand = solution.cluster.servers, solution.demand
+    sent = np.ceil(demand.model_parallel_bytes).astype(np.int64)
+    groups = [one for one in demand.allreduce if one.payload_bytes > 0]
+    count = 2 * np.count_nonzero(sent) + sum(len(one.members) for one in groups)
+    if count > MAX_NODES:
+        raise refuse("too many messages for traces", value=count, allowed=f"at most {MAX_NODES}")
+    ranks = _computed(solution)
+    computed = [len(rank.nodes) for rank in ranks]
+
+    def after(server: int) -> list[int]:
+        return [computed[server] - 1] if computed[server] else []
+
+    for source, target in np.argwhere(sent > 0).tolist():
+        size, tag = int(sent[source, target]), source * n + target
+        for server, peer, sends in ((source, target, True), (target, source, False)):
+            nodes = ranks[server].nodes
+            nodes.append(message_node(len(nodes), sends, peer, tag, size, after(server)))
+    named: dict[str, list[int]] = {}
+    calls: dict[tuple[tuple[int, ...], int], int] = {}
+    for one in groups:
+        members, size = tuple(sorted(one.members)), math.ceil(one.payload_bytes)
+        group = None if len(members) == n else str(len(named) + 1)
+        if group is not None:
+            named[group] = list(members)
+        calls[members, size] = calls.get((members, size), 0) + 1
+        for server in members:
+            nodes = ranks[server].nodes
+            name = f"all-reduce of {len(members)}"
+            nodes.append(collective_node(len(nodes), name, CommType.ALL_REDUCE, size, after(server), group))
+    prefix = plain_name(solution.name)
+    traces = [(f"{prefix}.{server}.et", trace_bytes(rank.nodes)) for server, rank in enumerate(ranks)]
+    content = TraceContent(
+        prefix,
+        n,
+        sum(len(rank.nodes) for rank in ranks),
+        tuple(
+            CollectiveUse(CommType.ALL_REDUCE, members, size, (times,) * len(members))
+            for (members, size), times in sorted(calls.items())
+        ),
+        sent,
+        np.array([rank.compute_us for rank in ranks], dtype=np.int64),
+        np.zeros(n),
+    )
+    title = f"{n} servers as Chakra execution traces: {prefix}.RANK.et, groups in comm_groups.json"
+    files = (*traces, ("comm_groups.json", json_bytes(named)), (NOTES_FILE, notes_bytes(title, CHAKRA.limits)))
+    return Export(files, content.comparable(), CHAKRA.limits)
+
+
+CHAKRA = Exporter(
+    kinds=("co-optimisation",),
+    makes="one trace a server (PREFIX.RANK.et) and comm_groups.json",
+    limits=(
+        "communication follows all compute of a server: solutions do not keep which operator waits for which message",
+        "compute times are whole microseconds; the AllReduces of a group are added up",
+        "routes, rings and the topology are not part of a trace: export them with --to astrasim or --to graphml",
+    ),
+    folder=True,
+    build=build,
+)

@@ -1,0 +1,208 @@
+"""Measured operator profiles of FlexNet (TopoOpt artifact, `measures/*.json`), format in spec b.2.
+
+A profile is ``{batch_size, ngpus, measurements: [{name, pc_str, fw_time, bw_time, mem_req}]}``; `ngpus` counts
+servers, times are ms, memory is bytes on one GPU. `pc_str` is ``<dims>-<ways of each dimension>``, sample dimension
+last. The files are untrusted: sizes are bounded and every fault is listed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.units import MIB
+from topoopt.core.workload import Workload
+from topoopt.formats.flexnet.sizes import infer_sizes, missing_counts
+from topoopt.workloads.models import ElementSizes, build_workload
+from topoopt.workloads.profile_costs import Measurement, Profile, ProfileCosts
+
+__all__ = ["infer_sizes", "read_profile", "workload_from_profile"]
+
+MAX_BYTES = 64 * MIB
+MAX_MEASUREMENTS = 200_000
+MAX_COUNT = 1 << 40
+MAX_MS = 1e9
+MAX_MEMORY = 1 << 60
+MAX_PROBLEMS = 100
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number JSON allows")
+
+
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
+    return table
+
+
+def _load(path: Path) -> Any:
+    """The JSON document, its size bounded before it is read."""
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError([Problem(error.strerror or "cannot be read", file=file)]) from None
+    if len(data) > MAX_BYTES:
+        raise InputError([Problem("the file is too large", file=file, allowed=f"at most {MAX_BYTES} bytes")])
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_distinct_keys)
+    except json.JSONDecodeError as error:
+        raise InputError([Problem(f"not JSON: {error.msg}", file=file, line=error.lineno)]) from None
+    except (ValueError, RecursionError) as error:
+        text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError([Problem(f"not a profile: {text}", file=file)]) from None
+
+
+class _Reader:
+    """Collects the problems of one file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+
+    def refuse(self, message: str, path: str, value: object = None, allowed: str | None = None) -> None:
+        text = None if value is None else repr(value)[:80]
+        self.problems.append(Problem(message, file=self.file, path=path, value=text, allowed=allowed))
+
+    def field(self, table: Mapping[str, Any], name: str, path: str) -> Any:
+        if name not in table:
+            self.refuse("missing key", f"{path}{name}")
+            return None
+        return table[name]
+
+    def integer(self, table: Mapping[str, Any], name: str, path: str, low: int, high: int) -> int | None:
+        value = self.field(table, name, path)
+        if value is None and name not in table:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self.refuse("not a count in range", f"{path}{name}", value, f"integer from {low} to {high}")
+            return None
+        return value
+
+    def milliseconds(self, table: Mapping[str, Any], name: str, path: str) -> float | None:
+        value = self.field(table, name, path)
+        if value is None and name not in table:
+            return None
+        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_MS
+        if not good or not math.isfinite(value):
+            self.refuse("not a time in range", f"{path}{name}", value, f"number from 0 to {MAX_MS:g} (ms)")
+            return None
+        return float(value)
+
+    def ways(self, table: Mapping[str, Any], path: str, servers: int | None) -> int | None:
+        """Number of parts P of a `pc_str`."""
+        text = self.field(table, "pc_str", path)
+        if text is None and "pc_str" not in table:
+            return None
+        where = f"{path}pc_str"
+        fields = text.split("-") if isinstance(text, str) and len(text) <= 100 else []
+        if len(fields) < 2 or not all(f.isascii() and f.isdigit() and len(f) <= 9 for f in fields):
+            self.refuse("not a split", where, text, "<dimensions>-<ways>-...-<ways>")
+            return None
+        dimensions, *ways = (int(f) for f in fields)
+        if dimensions != len(ways):
+            self.refuse("the number of ways differs from the number of dimensions", where, text)
+            return None
+        if any(way != 1 for way in ways[:-1]):
+            self.refuse("only the sample dimension, the last one, may be split", where, text)
+            return None
+        if ways[-1] < 1 or (servers is not None and servers % ways[-1]):
+            self.refuse("the split does not divide the servers", where, text, f"a divisor of {servers}")
+            return None
+        return ways[-1]
+
+
+def read_profile(path: Path | str) -> Profile:
+    """Read a measured profile.
+
+    Raises:
+        InputError: the file cannot be read, is larger than 64 MiB, is not JSON, or breaks the format; all faults are
+            listed (at most 100).
+    """
+    path = Path(path)
+    document = _load(path)
+    reader = _Reader(str(path))
+    if not isinstance(document, dict):
+        raise InputError([Problem("not a profile: the document is not an object", file=str(path))])
+    samples = reader.integer(document, "batch_size", "", 1, MAX_COUNT)
+    servers = reader.integer(document, "ngpus", "", 1, 1 << 20)
+    entries = reader.field(document, "measurements", "")
+    if not isinstance(entries, list) or not 0 < len(entries) <= MAX_MEASUREMENTS:
+        if "measurements" in document:
+            reader.refuse("not a list of measurements", "measurements", None, f"1 to {MAX_MEASUREMENTS} entries")
+        entries = []
+    operators: dict[str, dict[int, Measurement]] = {}
+    for index, entry in enumerate(entries):
+        where = f"measurements[{index}]."
+        if len(reader.problems) >= MAX_PROBLEMS:
+            break
+        if not isinstance(entry, dict):
+            reader.refuse("not an object", where[:-1], entry)
+            continue
+        name = reader.field(entry, "name", where)
+        if "name" in entry and (not isinstance(name, str) or not 0 < len(name) <= 200):
+            reader.refuse("not a name", f"{where}name", name, "text of 1 to 200 characters")
+        parts = reader.ways(entry, where, servers)
+        forward = reader.milliseconds(entry, "fw_time", where)
+        backward = reader.milliseconds(entry, "bw_time", where)
+        memory = reader.integer(entry, "mem_req", where, 0, MAX_MEMORY)
+        if parts is None or forward is None or backward is None or memory is None or not isinstance(name, str):
+            continue
+        table = operators.setdefault(name, {})
+        if parts in table:
+            reader.refuse("measured twice", where[:-1], f"{name} in {parts} parts")
+        table[parts] = Measurement(forward, backward, memory)
+    if reader.problems or samples is None or servers is None:
+        raise InputError(reader.problems)
+    return Profile(servers=servers, samples=samples, operators=operators, source=str(path))
+
+
+def workload_from_profile(
+    model: str,
+    profile: Profile,
+    *,
+    gpus_per_server: int = 4,
+    sizes: Mapping[str, int] | None = None,
+    element_sizes: ElementSizes = "actual",
+) -> Workload:
+    """The model a profile was measured for, with the measured splits.
+
+    Args:
+        model: key of `topoopt.workloads.models.MODELS`.
+        profile: measured times.
+        gpus_per_server: g; the profile does not state it (4 in all of the artifact).
+        sizes: sizes that are not in the profile or that shall override what is inferred from it.
+        element_sizes: bytes per activation element on the network.
+
+    Raises:
+        InputError: layer counts that neither the profile nor `sizes` gives, operators the profile lacks.
+    """
+    found = {**infer_sizes(model, profile, gpus_per_server=gpus_per_server), **(sizes or {})}
+    missing = missing_counts(model, found)
+    if missing:
+        raise InputError(
+            [
+                Problem(
+                    f"a profile for {profile.servers} servers does not tell this count; state it",
+                    file=profile.source or None,
+                    path=f"sizes.{name}",
+                )
+                for name in missing
+            ]
+        )
+    return build_workload(
+        model,
+        found,
+        servers=profile.servers,
+        gpus_per_server=gpus_per_server,
+        costs=ProfileCosts(profile),
+        element_sizes=element_sizes,
+    )

@@ -1,0 +1,292 @@
+"""A plan as a task graph of the FlexNet search (FlatBuffers), so that the public packet simulator can replay it.
+
+Tables and slots as that format has them: one server is one device, channels between servers are devices of their own,
+AllReduces name their servers in place of successors, rings are jumps that all members of a group size share.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.routing import GroupRings
+from topoopt.core.solution import Solution
+from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.topology import Topology
+from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.formats.base import Export, Exporter, ExportOptions, plain_name, refuse
+from topoopt.formats.hosts.planned_paths import PlannedPath, planned_paths
+
+GPU, CHANNEL = 0, 14
+TYPE = {TaskKind.FORWARD: 0, TaskKind.BACKWARD: 1, TaskKind.TRANSFER: 5, TaskKind.ALLREDUCE: 6}
+MAX_SERVERS = 1024
+INTER_GPU_BYTES_PER_MS, DRAM_BYTES_PER_MS = 20.0 * 1024**2, 32.0 * 1024**2
+"""Constants of the format's machine model; nothing reads them."""
+
+ANY_NODE = 2**64 - 1
+
+
+def ring_jumps(groups: Sequence[GroupRings], servers: int) -> dict[int, tuple[tuple[int, ...], ...]]:
+    """Jumps of the rings by group size.
+
+    Raises:
+        InputError: a ring whose members do not all jump alike, or groups of one size with different rings.
+    """
+    found: dict[int, tuple[tuple[int, ...], ...]] = {}
+    for group in groups:
+        jumps = []
+        for ring in group.rings:
+            hops = {tuple((b - a) % servers for a, b in itertools.pairwise(path)) for path in ring.paths}
+            if len(hops) != 1:
+                raise refuse(
+                    f"a ring of {len(group.members)} servers is not the same jump from every server",
+                    path="plan.rings",
+                    allowed="rings i -> i + p, such as --method fixed-topology mostly gives",
+                )
+            jumps.append(hops.pop())
+        if found.setdefault(len(group.members), tuple(sorted(jumps))) != tuple(sorted(jumps)):
+            raise refuse(f"groups of {len(group.members)} servers use different rings", path="plan.rings")
+    return found
+
+
+class _Writer:
+    """A file in the making: tables from the leaves up."""
+
+    def __init__(self) -> None:
+        self.builder: Any = flatbuffers.Builder(1 << 20)
+
+    def numbers(self, values: Sequence[int], prepend: str, width: int) -> int:
+        """A vector of numbers."""
+        self.builder.StartVector(width, len(values), width)
+        for value in reversed(values):
+            getattr(self.builder, prepend)(value)
+        return int(self.builder.EndVector())
+
+    def offsets(self, tables: Sequence[int]) -> int:
+        """A vector of tables."""
+        return self.numbers(tables, "PrependUOffsetTRelative", 4)
+
+    def table(self, slots: int, fill: Callable[[Any], None]) -> int:
+        """A table whose slots `fill` sets."""
+        self.builder.StartObject(slots)
+        fill(self.builder)
+        return int(self.builder.EndObject())
+
+
+def encode(
+    solution: Solution, graph: TaskGraph, paths: Sequence[PlannedPath], jumps: dict[int, tuple[tuple[int, ...], ...]]
+) -> bytes:
+    """The bytes of the file."""
+    n, out = solution.cluster.servers, _Writer()
+    topology = solution.plan.topology
+    joined = [
+        (tail, head, count)
+        for (tail, head), count in zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True)
+        if tail > head
+    ]
+    connections = out.offsets([_connection(out, row) for row in joined])
+    devices, device_of = _devices(out, graph, n)
+    alone = _alone(graph)
+    tasks = out.offsets([_task(out, graph, task, device_of, alone) for task in range(graph.tasks)])
+    by_pair: dict[tuple[int, int], list[PlannedPath]] = defaultdict(list)
+    for path in paths:
+        by_pair[path.source, path.target].append(path)
+    routes = out.offsets([_route(out, i, j, by_pair.get((i, j), [])) for i in range(n) for j in range(n)])
+    rings = out.offsets([_rings(out, size, rows) for size, rows in sorted(jumps.items())])
+    operators = out.offsets([_operator(out, number, name) for number, name in enumerate(graph.operator_names)])
+    rate = solution.cluster.link_gbps * BYTES_PER_MS_PER_GBPS
+
+    def fill(b: Any) -> None:
+        b.PrependUint32Slot(0, 1, 0)
+        b.PrependUint32Slot(1, n, 0)
+        b.PrependUint32Slot(2, 0, 0)
+        b.PrependFloat32Slot(3, INTER_GPU_BYTES_PER_MS, 0.0)
+        b.PrependFloat32Slot(4, DRAM_BYTES_PER_MS, 0.0)
+        b.PrependFloat32Slot(5, rate, 0.0)
+        for slot, vector in ((6, connections), (7, operators), (8, tasks), (9, devices), (10, routes), (11, rings)):
+            b.PrependUOffsetTRelativeSlot(slot, vector, 0)
+
+    out.builder.Finish(out.table(12, fill))
+    return bytes(out.builder.Output())
+
+
+def _connection(out: _Writer, row: tuple[int, int, int]) -> int:
+    def fill(b: Any) -> None:
+        for slot, value in enumerate(row):
+            b.PrependUint32Slot(slot, value, 0)
+
+    return out.table(3, fill)
+
+
+def _operator(out: _Writer, number: int, name: str) -> int:
+    text = out.builder.CreateString(name)
+
+    def fill(b: Any) -> None:
+        b.PrependUint64Slot(0, number + 1, 0)
+        b.PrependUOffsetTRelativeSlot(2, text, 0)
+
+    return out.table(3, fill)
+
+
+def _devices(out: _Writer, graph: TaskGraph, n: int) -> tuple[int, dict[tuple[int, int], int]]:
+    """Devices in use, and the number of that of (server, -1) or (source, target)."""
+    compute = graph.kind <= TaskKind.BACKWARD
+    wire = graph.kind == TaskKind.TRANSFER
+    keys = [(server, -1) for server in sorted(set(graph.source[compute].tolist()))]
+    keys += sorted(set(zip(graph.source[wire].tolist(), graph.target[wire].tolist(), strict=True)))
+    number = {key: index + 1 for index, key in enumerate(keys)}
+
+    def row(key: tuple[int, int]) -> int:
+        server = key[1] < 0
+
+        def fill(b: Any) -> None:
+            b.PrependInt16Slot(0, GPU if server else CHANNEL, 0)
+            b.PrependUint64Slot(1, number[key], 0)
+            b.PrependUint64Slot(2, key[0] if server else ANY_NODE, 0)
+            b.PrependUint64Slot(3, key[0] if server else key[0] * n + key[1], 0)
+
+        return out.table(5, fill)
+
+    return out.offsets([row(key) for key in keys]), number
+
+
+def _alone(graph: TaskGraph) -> dict[int, int]:
+    """Server of each AllReduce that one server holds alone: the one whose backward task releases it."""
+    owner = np.repeat(np.arange(graph.tasks), np.diff(graph.successor_ptr))
+    reduce = (graph.kind[graph.successor] == TaskKind.ALLREDUCE) & (graph.group[graph.successor] < 0)
+    return dict(zip(graph.successor[reduce].tolist(), graph.source[owner[reduce]].tolist(), strict=True))
+
+
+def _task(
+    out: _Writer, graph: TaskGraph, task: int, device_of: dict[tuple[int, int], int], alone: dict[int, int]
+) -> int:
+    kind = TaskKind(int(graph.kind[task]))
+    source, target = int(graph.source[task]), int(graph.target[task])
+    if kind is TaskKind.ALLREDUCE:
+        group = int(graph.group[task])
+        after, device = list(graph.groups[group]) if group >= 0 else [alone[task]], 0
+    else:
+        span = slice(int(graph.successor_ptr[task]), int(graph.successor_ptr[task + 1]))
+        after = [following + 1 for following in graph.successor[span].tolist()]
+        device = device_of[source, target if kind is TaskKind.TRANSFER else -1]
+    vector = out.numbers(after, "PrependUint64", 8)
+
+    def fill(b: Any) -> None:
+        b.PrependInt16Slot(0, TYPE[kind], 0)
+        b.PrependUint64Slot(1, task + 1, 0)
+        b.PrependUint64Slot(2, device, 0)
+        b.PrependFloat32Slot(3, float(graph.duration_ms[task]), 0.0)
+        b.PrependUint64Slot(4, int(graph.bytes[task]), 0)
+        b.PrependUOffsetTRelativeSlot(5, vector, 0)
+
+    return out.table(6, fill)
+
+
+def _route(out: _Writer, source: int, target: int, paths: Sequence[PlannedPath]) -> int:
+    total = sum(path.share for path in paths)
+    used = [path for path in paths if path.share > 0] if total > 0 else list(paths[:1])
+
+    def one(path: PlannedPath) -> int:
+        nodes = out.numbers(path.nodes, "PrependUint32", 4)
+        chance = path.share / total if total > 0 else 1.0
+
+        def fill(b: Any) -> None:
+            b.PrependUOffsetTRelativeSlot(0, nodes, 0)
+            b.PrependFloat32Slot(1, chance, 0.0)
+
+        return out.table(2, fill)
+
+    rows = out.offsets([one(path) for path in used])
+
+    def fill(b: Any) -> None:
+        b.PrependUint32Slot(0, source, 0)
+        b.PrependUint32Slot(1, target, 0)
+        b.PrependUOffsetTRelativeSlot(2, rows, 0)
+
+    return out.table(3, fill)
+
+
+def _rings(out: _Writer, size: int, rows: tuple[tuple[int, ...], ...]) -> int:
+    def one(jumps: tuple[int, ...]) -> int:
+        vector = out.numbers(jumps, "PrependInt32", 4)
+        return out.table(1, lambda b: b.PrependUOffsetTRelativeSlot(0, vector, 0))
+
+    tables = out.offsets([one(jumps) for jumps in rows])
+
+    def fill(b: Any) -> None:
+        b.PrependUint64Slot(0, size, 0)
+        b.PrependUOffsetTRelativeSlot(1, tables, 0)
+
+    return out.table(2, fill)
+
+
+def build(solution: Solution, options: ExportOptions) -> Export:
+    """The file.
+
+    Raises:
+        InputError: no instance given, one-way links, rings that the format cannot say, too many servers.
+    """
+    graph, plan = options.task_graph, solution.plan
+    if graph is None:
+        raise refuse("a task graph needs the operators of the job", path="--instance", allowed="the solved instance")
+    if plan.topology.links is not LinkDirection.BIDIRECTIONAL:
+        raise refuse("the format joins servers in both directions", path="plan.topology.links", value="unidirectional")
+    if graph.servers > MAX_SERVERS:
+        raise refuse("too many servers: routes of all pairs", value=graph.servers, allowed=f"at most {MAX_SERVERS}")
+    used = {graph.groups[index] for index in graph.group.tolist() if index >= 0}
+    jumps = ring_jumps([group for group in plan.rings if group.members in used], graph.servers)
+    paths = planned_paths(plan)
+    shares = {len(group.members): {round(ring.share, 9) for ring in group.rings} for group in plan.rings}
+    notes = [*FLEXNET_TASKGRAPH.limits]
+    if any(len(each) > 1 for each in shares.values()):
+        notes.append("rings of unequal shares: the simulator gives all rings of a group size the same share")
+    content = comparable(graph, plan.topology, jumps, {(p.source, p.target): p.nodes for p in reversed(paths)})
+    file = f"{plain_name(solution.name)}.fbuf"
+    return Export(((file, encode(solution, graph, paths, jumps)),), content, tuple(notes))
+
+
+def comparable(
+    graph: TaskGraph,
+    topology: Topology,
+    jumps: dict[int, tuple[tuple[int, ...], ...]],
+    first_paths: dict[tuple[int, int], tuple[int, ...]],
+) -> dict[str, object]:
+    """What a reader must find: tasks, links, first paths, rings. Times are as exact as the format's 32 bits."""
+    arcs = zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True)
+    return {
+        "kinds": tuple(graph.kind.tolist()),
+        "sources": tuple(graph.source.tolist()),
+        "targets": tuple(graph.target.tolist()),
+        "bytes": tuple(graph.bytes.tolist()),
+        "ms": tuple(graph.duration_ms.astype(np.float32).tolist()),
+        "groups": tuple(graph.groups[index] if index >= 0 else () for index in graph.group.tolist()),
+        "edges": frozenset(
+            (task, after)
+            for task in range(graph.tasks)
+            if graph.kind[task] != TaskKind.ALLREDUCE
+            for after in graph.successor[graph.successor_ptr[task] : graph.successor_ptr[task + 1]].tolist()
+        ),
+        "links": frozenset((tail, head, count) for (tail, head), count in arcs),
+        "paths": tuple(sorted(first_paths.items())),
+        "rings": {size: tuple(sorted(rows)) for size, rows in jumps.items()},
+    }
+
+
+FLEXNET_TASKGRAPH = Exporter(
+    kinds=("co-optimisation",),
+    makes="one .fbuf file: tasks, topology, routes and rings; needs --instance",
+    limits=(
+        "the packet simulator of the TopoOpt artifact takes one path a pair (the first) and equal shares of rings",
+        "rings must be the same jump from every server of a group; others are refused",
+        "pairs without traffic get a shortest path; times are 32-bit numbers; read back here, not replayed by that "
+        "simulator",
+    ),
+    folder=False,
+    build=build,
+)

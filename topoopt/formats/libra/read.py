@@ -1,0 +1,249 @@
+"""Input files of LIBRA: network, communicator and cost model (YAML), workload (12 columns a layer, no header).
+
+Times are nanoseconds, sizes bytes, prices US dollars for 1 GB/s. Sizes are the buffer of a rank, of an all-gather the
+shard it starts with. The last column of a workload (weight update) is not part of the model.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.units import MIB
+from topoopt.files.documents import parse_document, read_text
+from topoopt.files.faults import Fault, value_text
+from topoopt.files.findings import Findings
+from topoopt.files.schema_faults import schema_faults
+
+MAX_PROBLEMS = 50
+
+BLOCKS = {"Ring": "ring", "FullyConnected": "fully-connected", "Switch": "switch"}
+COLLECTIVES = {
+    "ALLREDUCE": "all-reduce",
+    "ALLGATHER": "all-gather",
+    "REDUCESCATTER": "reduce-scatter",
+    "ALLTOALL": "all-to-all",
+}
+PHASES = (("Forward", "forward"), ("InputGrad", "input_gradient"), ("WeightGrad", "weight_gradient"))
+
+COLUMNS = 12
+
+
+class LibraModel(BaseModel):
+    """A mapping in a file of LIBRA; keys it does not use are let through, as LIBRA does."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
+
+
+class NetworkYaml(LibraModel):
+    """The dimensions, innermost first."""
+
+    Topology: Annotated[list[Literal["Ring", "FullyConnected", "Switch"]], Field(min_length=1, max_length=12)]
+    NpusCount: list[Annotated[int, Field(ge=2, le=2**24)]]
+    CostDimension: list[str]
+
+
+class CommunicatorYaml(LibraModel):
+    """Ranks in each dimension; negative: not used."""
+
+    Forward: list[int]
+    InputGrad: list[int]
+    WeightGrad: list[int]
+
+
+class TierYaml(LibraModel):
+    """Prices of one tier."""
+
+    Link: Annotated[float, Field(gt=0)]
+    Switch: Annotated[float, Field(gt=0)] | None = None
+    Nic: Annotated[float, Field(gt=0)] | None = None
+
+
+class CostYaml(RootModel[dict[str, TierYaml]]):
+    """Prices by tier."""
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _read(path: str | os.PathLike[str], model: type[Model]) -> Model:
+    document = parse_document(path)
+    findings = Findings()
+    try:
+        file = model.model_validate(document.data)
+    except ValidationError as error:
+        findings.add(schema_faults(model, error))
+    findings.refuse(document)
+    return file
+
+
+def read_libra_network(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Dimensions of an instance file.
+
+    Raises:
+        InputError: what is wrong with the file.
+    """
+    file = _read(path, NetworkYaml)
+    count = len(file.Topology)
+    faults = [
+        Fault((key,), "not one entry for each dimension", str(len(rows)), f"{count}, as Topology")
+        for key, rows in (("NpusCount", file.NpusCount), ("CostDimension", file.CostDimension))
+        if len(rows) != count
+    ]
+    parse_document(path).refuse(faults)
+    return [
+        {
+            "name": tier if file.CostDimension.count(tier) == 1 else f"{tier}-{place + 1}",
+            "block": BLOCKS[block],
+            "size": size,
+            "tier": tier,
+        }
+        for place, (block, size, tier) in enumerate(zip(file.Topology, file.NpusCount, file.CostDimension, strict=True))
+    ]
+
+
+def read_libra_communicator(path: str | os.PathLike[str], sizes: Sequence[int]) -> dict[str, list[int]]:
+    """Ranks of the phases, by LIBRA's names of them; 1 where a dimension is not used.
+
+    Raises:
+        InputError: what is wrong with the file, or does not fit the dimensions.
+    """
+    file = _read(path, CommunicatorYaml)
+    faults = []
+    found = {}
+    for name, _ in PHASES:
+        ranks = getattr(file, name)
+        if len(ranks) != len(sizes):
+            faults.append(
+                Fault((name,), "not one number for each dimension", value_text(ranks), f"{len(sizes)} numbers")
+            )
+            continue
+        for place, (rank, size) in enumerate(zip(ranks, sizes, strict=True)):
+            if rank == 0 or (rank > 0 and size % rank):
+                faults.append(
+                    Fault((name, place), "does not fit the dimension", str(rank), f"-1, or a divisor of {size}")
+                )
+        found[name] = [max(rank, 1) for rank in ranks]
+    parse_document(path).refuse(faults)
+    return found
+
+
+def read_libra_cost(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
+    """Tiers of an instance file.
+
+    Raises:
+        InputError: what is wrong with the file.
+    """
+    tiers = _read(path, CostYaml).root
+    return {
+        name: {key.lower(): value for key, value in tier.model_dump(exclude_none=True).items()}
+        for name, tier in tiers.items()
+    }
+
+
+def _number(text: str) -> float | None:
+    """A number that is finite and not negative."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def read_libra_workload(path: str | os.PathLike[str], communicators: dict[str, str | None]) -> list[dict[str, Any]]:
+    """Layers of an instance file; `communicators`: for each of LIBRA's phases a name, or None for the whole network.
+
+    Raises:
+        InputError: every line that is wrong, as far as `MAX_PROBLEMS`.
+    """
+    file = os.fspath(path)
+    problems: list[Problem] = []
+    layers = []
+    for line, text in enumerate(read_text(file, 4 * MIB).splitlines(), start=1):
+        words = text.split()
+        if not words:
+            continue
+        if len(words) != COLUMNS:
+            allowed = f"{COLUMNS} columns: name, -1, (time, collective, size) of the three phases, update time"
+            problems.append(Problem("wrong number of columns", file, line, None, str(len(words)), allowed))
+            continue
+        layers.append(_layer(file, line, words, communicators, problems))
+    if not layers and not problems:
+        problems.append(Problem("no layers", file, allowed=f"lines of {COLUMNS} columns"))
+    if problems:
+        raise InputError(problems[:MAX_PROBLEMS])
+    return layers
+
+
+def _layer(
+    file: str, line: int, words: list[str], communicators: dict[str, str | None], problems: list[Problem]
+) -> dict[str, Any]:
+    layer: dict[str, Any] = {"name": words[0][:200]}
+    for place, (name, key) in enumerate(PHASES):
+        time, kind, size = words[2 + 3 * place : 5 + 3 * place]
+        compute = _number(time)
+        if compute is None:
+            problems.append(Problem("no compute time", file, line, name, value_text(time), "nanoseconds, not negative"))
+        phase: dict[str, Any] = {"compute_ns": compute}
+        if kind.upper() != "NONE":
+            size_bytes = _number(size)
+            if kind.upper() not in COLLECTIVES:
+                allowed = f"NONE, {', '.join(COLLECTIVES)}"
+                problems.append(Problem("no such collective", file, line, name, value_text(kind), allowed))
+            elif not size_bytes:
+                problems.append(Problem("no size", file, line, name, value_text(size), "bytes, more than 0"))
+            one = {"collective": COLLECTIVES.get(kind.upper()), "bytes": size_bytes}
+            own = communicators[name]
+            phase["collectives"] = [one if own is None else {**one, "communicator": own}]
+        if compute or "collectives" in phase:
+            layer[key] = phase
+    return layer
+
+
+def libra_document(
+    network: str | os.PathLike[str],
+    cost_model: str | os.PathLike[str],
+    workload: str | os.PathLike[str],
+    communicator: str | os.PathLike[str] | None,
+    *,
+    name: str,
+    total_gbytes_per_s: float,
+    objective: str,
+    loop: str,
+    pareto_points: int,
+) -> dict[str, Any]:
+    """An instance document of kind `hierarchical-bandwidth`; without communicator every phase uses the whole network.
+
+    Raises:
+        InputError: what is wrong with the first file that is wrong.
+    """
+    dimensions = read_libra_network(network)
+    tiers = read_libra_cost(cost_model)
+    names: dict[str, str | None] = dict.fromkeys((name for name, _ in PHASES), None)
+    communicators: dict[str, list[int]] = {}
+    if communicator is not None:
+        ranks = read_libra_communicator(communicator, [int(one["size"]) for one in dimensions])
+        for phase, own in ranks.items():
+            # Phases of equal ranks share a communicator, so that people see one name for one thing.
+            known = next((key for key, value in communicators.items() if value == own), None)
+            names[phase] = known or re.sub(r"(?<!^)(?=[A-Z])", "-", phase).lower()
+            communicators.setdefault(names[phase] or "", own)
+    layers = read_libra_workload(workload, names)
+    job: dict[str, Any] = {"name": name, "loop": loop}
+    if communicators:
+        job["communicators"] = communicators
+    return {
+        "schema_version": 1,
+        "kind": "hierarchical-bandwidth",
+        "name": name,
+        "network": {"dimensions": dimensions, "total_gbytes_per_s": total_gbytes_per_s, "tiers": tiers},
+        "workloads": [{**job, "layers": layers}],
+        "objective": objective,
+        "pareto_points": pareto_points,
+    }

@@ -1,0 +1,108 @@
+"""What a technician or a switch controller has to set: the circuits of every optical switch, or the changes only."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+import numpy as np
+
+from topoopt.core.host_rates import Host
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.solution import Solution
+from topoopt.core.topology import Topology
+from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
+from topoopt.formats.graphml.graphs import topology_of
+from topoopt.formats.hosts.server_names import named_servers
+
+Circuit = tuple[int, int, int]
+"""Optical switch, input port, output port; all count from 1."""
+
+HEAD = ("switch", "input", "output", "from_host", "from_interface", "to_host", "to_interface")
+
+
+def circuits_of(topology: Topology) -> set[Circuit]:
+    """Circuits of all switches; port p of a switch is that of server p - 1."""
+    rows, servers = np.nonzero(topology.switches >= 0)
+    heads = topology.switches[rows, servers]
+    table = np.stack((rows, servers, heads), axis=1) + 1
+    return {(switch, into, out) for switch, into, out in table.tolist()}
+
+
+def build(solution: Solution | NetworkSolution, options: ExportOptions) -> Export:
+    """Circuits as CSV and as text; with a previous solution what to disconnect and to connect as well.
+
+    Raises:
+        InputError: names that cannot be written, a previous solution of another cluster.
+    """
+    topology = topology_of(solution)
+    hosts = named_servers(topology, options.hosts)
+    circuits = circuits_of(topology)
+    text = [*_lines("Circuits", circuits, hosts)]
+    files = [("circuits.csv", circuits_csv(circuits, hosts))]
+    content: dict[str, frozenset[Circuit]] = {"circuits": frozenset(circuits)}
+    notes = [*PATCH_LIST.limits, *_duplex(topology)]
+    if options.previous is not None:
+        before = _previous(topology, options.previous)
+        gone, new = before - circuits, circuits - before
+        files += [("disconnect.csv", circuits_csv(gone, hosts)), ("connect.csv", circuits_csv(new, hosts))]
+        text = [*_lines("Disconnect", gone, hosts), *_lines("Connect", new, hosts), *text]
+        content |= {"disconnect": frozenset(gone), "connect": frozenset(new)}
+        notes.append(f"{len(gone)} circuits to disconnect, {len(new)} to connect, {len(before & circuits)} stay")
+    files += [("patch-list.txt", ("\n".join(text) + "\n").encode())]
+    files.append((NOTES_FILE, notes_bytes(f"Circuits of {topology.degree} optical switches", tuple(notes))))
+    return Export(tuple(files), content, tuple(notes))
+
+
+def _previous(topology: Topology, previous: Topology) -> set[Circuit]:
+    if previous.switches.shape != topology.switches.shape:
+        value, allowed = (f"{one.servers} servers with {one.degree} interfaces" for one in (previous, topology))
+        raise refuse("the previous solution is for another cluster", path="--previous", value=value, allowed=allowed)
+    return circuits_of(previous)
+
+
+def circuits_csv(circuits: Iterable[Circuit], hosts: tuple[Host, ...]) -> bytes:
+    """Table of circuits with the names of their ends."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(HEAD)
+    for switch, into, out in sorted(circuits):
+        ends = [(hosts[port - 1].name, hosts[port - 1].links[switch - 1].interface) for port in (into, out)]
+        writer.writerow((switch, into, out, *ends[0], *ends[1]))
+    return stream.getvalue().encode()
+
+
+def _lines(title: str, circuits: set[Circuit], hosts: tuple[Host, ...]) -> Iterable[str]:
+    yield f"{title}: {len(circuits)}"
+    for number in sorted({circuit[0] for circuit in circuits}):
+        yield ""
+        yield f"  optical switch {number}"
+        for _, into, out in sorted(circuit for circuit in circuits if circuit[0] == number):
+            names = [f"{hosts[port - 1].name} {hosts[port - 1].links[number - 1].interface}" for port in (into, out)]
+            yield f"    in {into:>4} -> out {out:>4}    {names[0]} -> {names[1]}"
+    yield ""
+
+
+def _duplex(topology: Topology) -> list[str]:
+    own = np.arange(topology.servers)
+    back = [row for row in topology.switches if (row[row[row >= 0]] == own[row >= 0]).all()]
+    if len(back) < topology.degree:
+        return [
+            f"{topology.degree - len(back)} of {topology.degree} switches need the two fibres of an interface apart: "
+            "it sends to one server and receives from another"
+        ]
+    return ["every interface sends to and receives from the same interface: duplex patch cords do"]
+
+
+PATCH_LIST = Exporter(
+    kinds=("co-optimisation", "routing", "topology"),
+    makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only",
+    limits=(
+        "optical switch j takes interface j of every server: the transmit fibre of the server with number p at input "
+        "p + 1, the receive fibre at output p + 1",
+        "switches with fewer ports than servers are not divided: `topoopt cost` says whether they can be",
+    ),
+    folder=True,
+    build=build,
+)

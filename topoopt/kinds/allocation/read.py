@@ -1,0 +1,169 @@
+"""Instance files of kind `allocation` to domain objects: all checks, then the build."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Surplus, Transfer
+from topoopt.core.allocation_rules import transfer_faults
+from topoopt.core.instance import SearchSettings
+from topoopt.core.topology import Topology
+from topoopt.files.canonical import canonical_sha256
+from topoopt.files.documents import Document
+from topoopt.files.faults import Fault
+from topoopt.files.findings import Findings
+from topoopt.files.sections import topology_of, within
+from topoopt.kinds.allocation.schema import AllocationFile
+from topoopt.kinds.allocation.transfers import RoutedDemand, generated_transfers, listed_transfers, routed_demand
+
+
+def read_allocation(document: Document) -> AllocationProblem:
+    """Check and build.
+
+    Raises:
+        InputError: everything wrong with the file, so far as one fault does not hide another.
+    """
+    findings = Findings()
+    file = findings.shaped(AllocationFile, document)
+    folder = FilePath(document.file).parent
+    findings.add(_shape_faults(file))
+    routed = None
+    if file.transfers_from is not None and file.transfers_from.solution is not None:
+        name = file.transfers_from.solution
+        routed = findings.attempt(lambda: routed_demand(folder, name), ("transfers_from", "solution"))
+    topology, notes = _topology(file, folder, routed, findings)
+    if topology is None:
+        findings.refuse(document)
+        raise AssertionError("an instance file without topology was not refused")
+    capacity = _capacities(file, topology, findings)
+    egress = _server_rates(file.egress_gbps, "egress_gbps", topology.servers, findings)
+    ingress = _server_rates(file.ingress_gbps, "ingress_gbps", topology.servers, findings)
+    goal = AllocationGoal(file.objective)
+    transfers = _transfers(file, topology, goal, folder, routed, findings)
+    findings.refuse(document)
+    return AllocationProblem(
+        name=file.name,
+        topology=topology,
+        capacity_gbps=capacity,
+        transfers=transfers,
+        goal=goal,
+        surplus=Surplus(file.surplus),
+        egress_gbps=egress,
+        ingress_gbps=ingress,
+        search=SearchSettings(**file.search.model_dump()),
+        sha256=_identity(file.model_dump(mode="json"), topology, transfers),
+        notes=notes,
+    )
+
+
+def _shape_faults(file: AllocationFile) -> list[Fault]:
+    """What the schema cannot state about which keys go together."""
+    faults = []
+    source = file.transfers_from
+    if (file.transfers is None) == (source is None):
+        faults.append(Fault((), "one of transfers and transfers_from is needed", allowed="one of them, not both"))
+    if source is not None and (source.demand is None) == (source.solution is None):
+        faults.append(Fault(("transfers_from",), "one of demand and solution is needed", allowed="one, not both"))
+    if file.topology is None and (source is None or source.solution is None):
+        allowed = "a mapping with one of family, links and file"
+        faults.append(Fault(("topology",), "missing", allowed=allowed))
+    if file.surplus != "max-min" and file.objective != AllocationGoal.MIN_GUARANTEE.value:
+        message = f"plays no part for objective {file.objective}"
+        faults.append(Fault(("surplus",), message, file.surplus, "with min-guarantee"))
+    return faults
+
+
+def _topology(
+    file: AllocationFile, folder: FilePath, routed: RoutedDemand | None, findings: Findings
+) -> tuple[Topology | None, tuple[str, ...]]:
+    given = file.topology
+    if given is None:
+        return (None, ()) if routed is None else (routed.topology, ())
+    content = findings.attempt(lambda: within("topology", lambda: topology_of(given, folder)), ("topology",))
+    if content is None:
+        return None, ()
+    if routed is not None and not _same_links(content.topology, routed.topology):
+        message = "the solution has other links than this topology"
+        findings.add([Fault(("topology",), message, allowed="the links of the solution, or no topology at all")])
+    return content.topology, content.notes
+
+
+def _same_links(one: Topology, other: Topology) -> bool:
+    same = one.servers == other.servers and np.array_equal(one.arcs, other.arcs)
+    return same and np.array_equal(one.multiplicity, other.multiplicity)
+
+
+def _capacities(file: AllocationFile, topology: Topology, findings: Findings) -> NDArray[np.float64]:
+    """float64[m]."""
+    capacity = topology.multiplicity.astype(np.float64) * file.link_gbps
+    ids = topology.arc_ids()
+    pairs = Counter((tail, head) for tail, head, _ in file.capacities)
+    for index, (tail, head, rate) in enumerate(file.capacities):
+        known = max(tail, head) < topology.servers and ids[tail, head] >= 0
+        if not known:
+            findings.add([Fault(("capacities", index), "no such link", f"{tail} -> {head}", "links of the topology")])
+        elif pairs[tail, head] > 1:
+            findings.add([Fault(("capacities", index), "a link more than once", f"{tail} -> {head}", "each link once")])
+        else:
+            capacity[ids[tail, head]] = rate
+    return capacity
+
+
+def _server_rates(given: list[float] | None, key: str, servers: int, findings: Findings) -> NDArray[np.float64] | None:
+    if given is None:
+        return None
+    if len(given) not in (1, servers):
+        findings.add([Fault((key,), "wrong number of rates", str(len(given)), f"one number, or {servers} of them")])
+        return None
+    return np.array(given * servers if len(given) == 1 else given, dtype=np.float64)
+
+
+def _transfers(
+    file: AllocationFile,
+    topology: Topology,
+    goal: AllocationGoal,
+    folder: FilePath,
+    routed: RoutedDemand | None,
+    findings: Findings,
+) -> tuple[Transfer, ...]:
+    """All transfers, with everything that is wrong about them."""
+    source = file.transfers_from
+    if file.transfers is not None:
+        transfers, faults = listed_transfers(file.transfers, topology, goal)
+        findings.add(faults)
+        return transfers
+    if source is None:
+        return ()
+    made = findings.attempt(
+        lambda: generated_transfers(source, topology, goal, folder, file.link_gbps, routed), ("transfers_from",)
+    )
+    for fault in transfer_faults(made or (), goal, topology.servers)[:20]:
+        name = (made or ())[fault.place].name
+        path = ("transfers_from", "entry")
+        findings.add([Fault(path, f"{fault.field} of {name}: {fault.message}", fault.value, fault.allowed)])
+    return made or ()
+
+
+def _identity(document: dict[str, Any], topology: Topology, transfers: tuple[Transfer, ...]) -> str:
+    """Hash of the instance with defaults written out; files count by their content, not by their names."""
+    if document["topology"] is None or "file" in document["topology"]:
+        rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
+        document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
+    if document["transfers"] is None:
+        document["transfers_from"] = [
+            (
+                transfer.name,
+                transfer.weight,
+                transfer.min_gbps,
+                None if np.isinf(transfer.max_gbps) else transfer.max_gbps,
+                transfer.size_bytes,
+                [(route.arcs.tolist(), route.fraction.tolist()) for route in transfer.routes],
+            )
+            for transfer in transfers
+        ]
+    return canonical_sha256(document)

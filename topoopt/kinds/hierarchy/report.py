@@ -1,0 +1,118 @@
+"""The report of a hierarchical solution: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import math
+
+from topoopt.core.hierarchy_solution import HierarchicalSolution
+from topoopt.core.status import Status
+from topoopt.drawing.format import percent
+from topoopt.drawing.page import Card, check_card, render_page, run_rows
+from topoopt.kinds.hierarchy.charts import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest
+from topoopt.kinds.hierarchy.format import duration, gigabytes, money, rate, times
+
+TEMPLATE = "kinds/hierarchy/page.html.j2"
+SHOWN_ROWS = 60
+
+
+def headline(solution: HierarchicalSolution) -> tuple[Card, ...]:
+    """Time, cost, gain over the equal split, verdict."""
+    equal = f"equal split: {duration(solution.equal_time_ns)}"
+    cards = [Card("time of an iteration", duration(solution.time_ns), equal, "main")]
+    if solution.cost_usd is not None and solution.equal_cost_usd is not None:
+        text = f"equal split: {money(solution.equal_cost_usd)}"
+        cards.append(Card("cost of the network", money(solution.cost_usd), text, "main"))
+    fast = solution.speedup_over_equal
+    cards.append(
+        Card("speed over the equal split", times(fast), "the same total bandwidth", "good" if fast > 1 else "")
+    )
+    gain = solution.perf_per_cost_gain
+    if gain is not None:
+        css = "good" if gain > 1 else ""
+        cards.append(Card("performance per cost", times(gain), "over the equal split", css))
+    proven = "good" if solution.status is Status.OPTIMAL else ""
+    gap = f"{solution.gap:.1e}" if 0 < solution.gap < 5e-4 else percent(solution.gap)
+    cards.append(Card("gap to the lower bound", gap, f"{solution.status.value}: {solution.bound.proved_by}", proven))
+    cards.append(check_card(solution.check))
+    return tuple(cards)
+
+
+def dimension_rows(solution: HierarchicalSolution) -> tuple[tuple[str, ...], ...]:
+    """Name, block, bandwidth, what one more GB/s saves alone, and at the margin."""
+    marginal = solution.marginal_ns or (math.nan,) * len(solution.dimensions)
+    return tuple(
+        (
+            name,
+            f"{block} of {size}",
+            rate(value),
+            duration(gain) if gain > 1e-6 * solution.time_ns else "nothing",
+            "–" if math.isnan(price) else duration(price),
+        )
+        for name, block, size, value, gain, price in zip(
+            solution.dimensions,
+            solution.blocks,
+            solution.sizes,
+            solution.bandwidth_gbytes_per_s,
+            solution.gain_ns,
+            marginal,
+            strict=True,
+        )
+    )
+
+
+def collective_rows(solution: HierarchicalSolution) -> tuple[tuple[str, ...], ...]:
+    """Group, bytes, time, the dimensions that hold it up."""
+    ordered = sorted(solution.collectives, key=lambda one: -one.time_ns)[:SHOWN_ROWS]
+    return tuple(
+        (group_name(one, len(solution.jobs)), gigabytes(one.size_bytes), duration(one.time_ns), ", ".join(one.bound_by))
+        for one in ordered
+    )
+
+
+def job_rows(solution: HierarchicalSolution) -> tuple[tuple[str, ...], ...]:
+    """Name, time, compute, share of compute, speed over the equal split."""
+    return tuple(
+        (
+            job.name,
+            duration(job.time_ns),
+            duration(job.compute_ns),
+            percent(job.compute_ns / job.time_ns) if job.time_ns else "–",
+            times(job.equal_split_ns / job.time_ns) if job.time_ns else "–",
+        )
+        for job in solution.jobs[:SHOWN_ROWS]
+    )
+
+
+def provenance(solution: HierarchicalSolution) -> tuple[tuple[str, str], ...]:
+    """Where the figures come from."""
+    bound = f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"
+    return (
+        *run_rows(solution),
+        ("design", f"{solution.design_name} ({solution.design + 1} of {solution.designs})"),
+        ("lower bound", bound),
+        ("check again, without a solver", "topoopt check INSTANCE solution.json"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+    )
+
+
+def render_hierarchical(solution: HierarchicalSolution) -> str:
+    """The whole report as one HTML page; names from the instance are escaped. Same solution, same bytes."""
+    bars, keys = collective_bars(solution)
+    shape = " × ".join(f"{block} {size}" for block, size in zip(solution.blocks, solution.sizes, strict=True))
+    return render_page(
+        TEMPLATE,
+        solution.check,
+        solution=solution,
+        subtitle=f"{math.prod(solution.sizes):,} NPUs · {shape} · least {solution.objective.name.replace('-', ' ')}",
+        verdict=headline(solution),
+        comparisons=(),
+        bandwidths=bandwidth_bars(solution),
+        dimensions=dimension_rows(solution),
+        bars=bars,
+        keys=keys,
+        collectives=collective_rows(solution),
+        jobs=job_rows(solution),
+        pareto=pareto_plot(solution),
+        pareto_text=steepest(solution),
+        provenance=provenance(solution),
+    )

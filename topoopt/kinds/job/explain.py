@@ -1,0 +1,145 @@
+"""What limits the plan of a training job: its critical path, its busiest links, and faster links simulated again.
+
+Prices as for a network problem there are none: the objective is a simulated time, not a linear program. What is said
+is read off the simulated iteration, or simulated again with the same plan; a plan searched for anew may gain more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from topoopt.core.errors import CheckError
+from topoopt.core.instance import CoOptimisation
+from topoopt.core.solution import Solution, Span
+from topoopt.kinds.job.solve import evaluate_plan
+from topoopt.verify import check_solution
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class BusyLink:
+    """An arc of the topology: links, bytes it carries in an iteration, busy part of the iteration."""
+
+    tail: int
+    head: int
+    links: int
+    carried_bytes: float
+    utilisation: float
+
+
+@dataclass(frozen=True)
+class FasterLinks:
+    """The same plan with links of another rate: `iteration_time_ms` is simulated again, None without the instance."""
+
+    link_gbps: float
+    iteration_time_ms: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class JobExplanation:
+    """What `topoopt explain` says of the plan of a job.
+
+    Attributes:
+        solution: what is explained.
+        terms: (what, ms) of the critical path, largest first; they sum to the iteration time.
+        steps: the longest steps of the critical path.
+        busiest: arcs by utilisation, highest first.
+        floor_ms: what the busiest server computes: no network makes this strategy faster.
+        faster: links of a higher rate.
+    """
+
+    solution: Solution
+    terms: tuple[tuple[str, float], ...]
+    steps: tuple[Span, ...]
+    busiest: tuple[BusyLink, ...]
+    floor_ms: float
+    faster: FasterLinks
+
+
+def explain_job(
+    solution: Solution, instance: CoOptimisation | None = None, *, added_links: float | None = None
+) -> JobExplanation:
+    """Explain the plan of a job.
+
+    Args:
+        instance: what was solved; needed to simulate again.
+        added_links: by which the rate of every link grows, in links; None: 100 Gbit/s.
+
+    Raises:
+        CheckError: the solution does not hold for the instance.
+    """
+    if instance is not None:
+        violations = check_solution(instance, solution)
+        if violations:
+            text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
+            raise CheckError(f"the checker rejects the solution:\n{text}")
+    evaluation, topology, rate = solution.evaluation, solution.plan.topology, solution.cluster.link_gbps
+    parts = evaluation.breakdown
+    terms = (
+        ("computing", parts.compute_ms),
+        ("waiting for model-parallel transfers", parts.model_parallel_ms),
+        ("waiting for AllReduce", parts.allreduce_ms),
+        ("anything else", parts.idle_ms),
+    )
+    order = np.argsort(-evaluation.link_utilisation, kind="stable")[:SHOWN]
+    return JobExplanation(
+        solution=solution,
+        terms=tuple(sorted(terms, key=lambda term: -term[1])),
+        steps=tuple(sorted(evaluation.critical_path, key=lambda span: span.start_ms - span.end_ms)[:SHOWN]),
+        busiest=tuple(
+            BusyLink(
+                tail=int(topology.arcs[a, 0]),
+                head=int(topology.arcs[a, 1]),
+                links=int(topology.multiplicity[a]),
+                carried_bytes=float(evaluation.link_bytes[a]),
+                utilisation=float(evaluation.link_utilisation[a]),
+            )
+            for a in order
+        ),
+        floor_ms=parts.busiest_server_compute_ms,
+        faster=_faster(solution, instance, rate + (100.0 if added_links is None else added_links * rate)),
+    )
+
+
+def _faster(solution: Solution, instance: CoOptimisation | None, link_gbps: float) -> FasterLinks:
+    if instance is None:
+        return FasterLinks(link_gbps, None)
+    other = replace(instance, cluster=replace(instance.cluster, link_gbps=link_gbps))
+    return FasterLinks(link_gbps, evaluate_plan(other, solution.plan, solution.evaluation.time_model).iteration_time_ms)
+
+
+def job_lines(explanation: JobExplanation) -> list[str]:
+    """The explanation in sentences."""
+    solution, faster = explanation.solution, explanation.faster
+    total = solution.evaluation.iteration_time_ms
+    share = 100.0 / total if total > 0 else 0.0
+    parts = ", ".join(f"{name} {ms:.6g} ms ({ms * share:.1f} %)" for name, ms in explanation.terms if ms > 0)
+    lines = [f"Iteration {total:.6g} ms along the critical path: {parts or 'nothing'}."]
+    if explanation.steps:
+        steps = "; ".join(
+            f"{step.kind} {step.label} {step.end_ms - step.start_ms:.6g} ms" for step in explanation.steps
+        )
+        lines.append(f"Its longest steps: {steps}.")
+    busy = [link for link in explanation.busiest if link.utilisation > 0]
+    if busy:
+        links = "; ".join(f"{link.tail} -> {link.head} {link.utilisation:.1%} of the time" for link in busy)
+        lines.append(f"Busiest links: {links}.")
+    else:
+        lines.append("No link carries anything.")
+    lines.append(
+        f"The busiest server computes {explanation.floor_ms:.6g} ms: no network makes this strategy faster. Proven for "
+        f"every plan: {solution.bound.value:.6g} ms by {solution.bound.proved_by}."
+    )
+    if faster.iteration_time_ms is None:
+        lines.append("What faster links would gain is simulated with --instance FILE.")
+    else:
+        less = 1 - faster.iteration_time_ms / total if total > 0 else 0.0
+        change = "no change" if abs(less) < 1e-9 else f"{abs(less):.2%} {'less' if less > 0 else 'more'}"
+        lines.append(
+            f"Links of {faster.link_gbps:g} instead of {solution.cluster.link_gbps:g} Gbit/s, same plan: "
+            f"{faster.iteration_time_ms:.6g} ms ({change}), simulated again. A new search may gain more."
+        )
+    return lines

@@ -1,0 +1,160 @@
+"""The report of a solution: one HTML file that needs nothing else, no network and no second file."""
+
+from __future__ import annotations
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.solution import Solution
+from topoopt.core.status import Status
+from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
+from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
+from topoopt.drawing.switches import switch_rows
+from topoopt.drawing.topology_picture import dark_ports, families, find_links, topology_svg
+from topoopt.kinds.job.convergence import convergence
+from topoopt.kinds.job.heat_maps import traffic_panels
+from topoopt.kinds.job.link_rows import link_charts, statistics_rows
+from topoopt.kinds.job.route_rows import ring_rows, route_summary
+from topoopt.kinds.job.strategy_table import strategy_rows
+from topoopt.kinds.job.timeline import timeline
+from topoopt.kinds.job.times import (
+    breakdown_bar,
+    breakdown_terms,
+    comparison,
+    critical_strip,
+    fabric_bars,
+    longest_steps,
+    path_summary,
+)
+
+TEMPLATE = "kinds/job/page.html.j2"
+
+
+def verdict_cards(solution: Solution) -> tuple[Card, ...]:
+    """Iteration time, gap, verdict of the checker."""
+    own = solution.objective.value
+    rate = quotient(1000.0 * solution.samples, own)
+    return (
+        Card(
+            f"{solution.objective.name}",
+            f"{number(own)} {solution.objective.unit}",
+            f"time model {solution.evaluation.time_model}; {number(rate)} samples/s",
+            "main",
+        ),
+        Card(
+            "gap to the lower bound",
+            percent(solution.gap),
+            f"bound {milliseconds(solution.bound.value)}; the plan is {solution.status.value}",
+            "good" if solution.status is Status.OPTIMAL else "",
+        ),
+        check_card(solution.check),
+    )
+
+
+def comparison_cards(solution: Solution) -> tuple[Card, ...]:
+    """The plan against its start and against each baseline."""
+    own = solution.objective.value
+    cards = []
+    others = [("starting plan", solution.initial_ms)]
+    others += [(line.fabric, line.iteration_time_ms) for line in solution.baselines]
+    for name, time_ms in others:
+        words = comparison(own, time_ms)
+        value, _, relation = words.partition(" ")
+        if words[0].isdigit():
+            cards.append(Card(f"against {name}", f"{value} {relation.split()[0]}", f"{name}: {milliseconds(time_ms)}"))
+        else:
+            equal = words.startswith("as fast")
+            cards.append(Card(f"against {name}", "equal" if equal else "–", f"{name}: {milliseconds(time_ms)}"))
+    return tuple(cards)
+
+
+def topology_facts(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """Name and value pairs beside the picture."""
+    topology = solution.plan.topology
+    directed = int(topology.multiplicity.sum())
+    two_way = topology.links is LinkDirection.BIDIRECTIONAL
+    count = f"{counted(directed // 2, 'fibre pair')} ({directed:,} arcs)" if two_way else counted(directed, "fibre")
+    offsets = ", ".join(str(p) for p in topology.offsets)
+    return (
+        ("made by", topology.origin or "not recorded"),
+        ("offsets at every server", offsets or "none (not a circulant)"),
+        ("servers, interfaces each", f"{topology.servers}, {topology.degree}"),
+        ("links", f"{count}, {topology.links.value}"),
+        ("dark interfaces", f"{dark_ports(topology):,}"),
+        ("diameter", f"{solution.diameter} (bound d·n^(1/d) = {number(solution.diameter_bound)})"),
+        ("mean hops", number(solution.mean_hops)),
+        ("bandwidth tax", ratio(solution.evaluation.bandwidth_tax)),
+    )
+
+
+def subtitle(solution: Solution) -> str:
+    """Job and cluster in one line."""
+    cluster = solution.cluster
+    return (
+        f"{solution.workload_name}, batch {solution.samples:,} · {counted(cluster.servers, 'server')} × "
+        f"{counted(cluster.gpus_per_server, 'GPU')} · {cluster.degree} × {cluster.link_gbps:g} Gbit/s "
+        f"{cluster.links.value} per server"
+    )
+
+
+def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """Where the figures come from."""
+    cluster = solution.cluster
+    memory = "not checked" if cluster.gpu_memory_bytes is None else f"{number(cluster.gpu_memory_bytes / 2**30)} GiB"
+    book = solution.prices
+    prices = "networks not priced" if book is None else f"{book.book}, SHA-256 {book.book_sha256}"
+    return (
+        *run_rows(solution),
+        ("lower bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
+        ("time model", solution.evaluation.time_model),
+        ("hop latency", f"{cluster.hop_latency_us:g} µs"),
+        ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),
+        ("inside a server", f"{cluster.intra_server_gbps:g} Gbit/s, {cluster.local_allreduce.value} AllReduce"),
+        ("GPU memory", memory),
+        ("price book", prices),
+        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+    )
+
+
+def render_html(solution: Solution) -> str:
+    """The whole report as one HTML page.
+
+    Everything is inline (SVG, CSS, a little script); names from the instance are escaped. Same solution, same bytes.
+    """
+    plan, evaluation = solution.plan, solution.evaluation
+    links = find_links(plan.topology, plan.rings)
+
+    def arc_text(arc: int) -> str:
+        size, busy = float(evaluation.link_bytes[arc]), float(evaluation.link_utilisation[arc])
+        return f"{byte_size(size)}, busy {percent(busy)}"
+
+    return render_page(
+        TEMPLATE,
+        solution.check,
+        solution=solution,
+        subtitle=subtitle(solution),
+        verdict=verdict_cards(solution),
+        comparisons=comparison_cards(solution),
+        breakdown_bar=breakdown_bar(solution),
+        terms=breakdown_terms(solution),
+        fabrics=fabric_bars(solution),
+        topology=topology_svg(plan.topology, links, evaluation.link_utilisation, arc_text),
+        families=families(plan.topology, links),
+        uses=utilisation_legend(),
+        first="family",
+        use_name="links by utilisation",
+        facts=topology_facts(solution),
+        strategy=strategy_rows(solution),
+        panels=traffic_panels(solution),
+        link_facts=statistics_rows(solution),
+        links=link_charts(solution),
+        timeline=timeline(solution),
+        critical_strip=critical_strip(solution),
+        steps=longest_steps(solution),
+        path_text=path_summary(solution),
+        convergence=convergence(solution),
+        switches=switch_rows(plan.topology),
+        rings=ring_rows(solution),
+        routes=route_summary(solution),
+        provenance=provenance(solution),
+        ms=milliseconds,
+        percent=percent,
+    )

@@ -1,0 +1,229 @@
+"""Shape of an instance file of kind `co-optimisation`; `description` says what a field means, in the schema too."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from topoopt.core.instance import DEFAULT_FABRICS, RobustGoal, SearchSettings
+from topoopt.files.fields import (
+    MAX_OPERATORS,
+    MAX_SAMPLES,
+    MAX_SERVERS,
+    Bytes,
+    Count,
+    FileModel,
+    FileName,
+    KindName,
+    Label,
+    LatencyUs,
+    PositiveCount,
+    Rate,
+    SchemaVersion,
+    Seed,
+    TimeMs,
+    Ways,
+)
+from topoopt.workloads.devices import DEVICES
+from topoopt.workloads.models import MODELS
+from topoopt.workloads.parameters import all_parameters
+
+_SIZES = "; ".join(
+    f"{model.name}: " + ", ".join(f"{size.name} ({size.default})" for size in all_parameters(model))
+    for model in MODELS.values()
+)
+
+
+class ClusterFields(FileModel):
+    """Everything about the cluster but its memory."""
+
+    servers: int = Field(ge=2, le=MAX_SERVERS, description="n")
+    gpus_per_server: int = Field(ge=1, le=64)
+    degree: int = Field(ge=1, le=64, description="d, optical interfaces of a server")
+    link_gbps: Rate = Field(description="rate of one interface in each direction, Gbit/s")
+    links: Literal["bidirectional", "unidirectional"] = Field(
+        "bidirectional", description="a link takes an interface at both ends, or its two fibres are patched apart"
+    )
+    hop_latency_us: LatencyUs = Field(1.0, description="latency of one hop, microseconds")
+    ring_round_latency_us: LatencyUs = Field(2.1, description="fixed cost of one AllReduce ring round, microseconds")
+    intra_server_gbps: Rate = Field(2400.0, description="rate between the GPUs of a server, Gbit/s")
+    local_allreduce: Literal["ring", "flexnet"] = Field("ring", description="time model of the AllReduce in a server")
+
+
+class ClusterFile(ClusterFields):
+    """The servers and their links."""
+
+    gpu_memory_gib: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="memory of a GPU; null: unchecked; left out: that of the device of the operator times, if any",
+    )
+
+
+class OperatorTimes(FileModel):
+    """Where operator times come from: exactly one of the two."""
+
+    device: str | None = Field(None, description="analytic device model", json_schema_extra={"enum": [*DEVICES, None]})
+    profile: str | None = Field(
+        None, min_length=1, max_length=1000, description="measured profile, relative to the folder of this file"
+    )
+
+
+class ModelWorkload(FileModel):
+    """A model with its sizes."""
+
+    model: str = Field(description="model family", json_schema_extra={"enum": [*MODELS]})
+    sizes: dict[str, int] = Field({}, description=f"sizes of the model, others keep their defaults. {_SIZES}")
+    element_sizes: Literal["actual", "flexnet"] = Field(
+        "actual", description="bytes of an activation element on the network; flexnet: 8 from embedding tables on"
+    )
+    operator_times: OperatorTimes
+
+
+class SplitFile(FileModel):
+    """One way to spread an operator, with its cost per part; the number of parts divides the servers."""
+
+    sample_ways: Ways = Field(description="parts along the batch; divides samples")
+    channel_ways: Ways = Field(1, description="parts along the output channels")
+    reduce_ways: Ways = Field(1, description="parts along the input channels")
+    forward_ms: TimeMs = Field(description="forward time of one part on one server, ms")
+    backward_ms: TimeMs = Field(description="backward time of one part on one server, ms")
+    server_memory_bytes: Bytes = Field(0, description="memory of one part over all GPUs of its server")
+
+
+class InputFile(FileModel):
+    """An input tensor."""
+
+    operator: Label = Field(description="name of the operator that produces it")
+    fraction: float = Field(1.0, gt=0, le=1, description="share of each sample's elements that is read")
+
+
+class OperatorFile(FileModel):
+    """One operator."""
+
+    name: Label = Field(description="unique in the workload")
+    kind: KindName = Field(description="class of the operator, for people: dense, embedding, conv, ...")
+    output_elements: PositiveCount = Field(description="elements of the output tensor per sample")
+    element_bytes: int = Field(4, ge=1, le=64, description="bytes of an output element on the network")
+    weight_elements: Annotated[list[Count], Field(max_length=1000)] = Field(
+        [], description="elements of every weight tensor"
+    )
+    inputs: Annotated[list[InputFile], Field(max_length=MAX_OPERATORS)] = Field([], description="input tensors")
+    mixes_channels: bool = Field(True, description="whether an output channel needs all input channels")
+    locally_reduced: bool = Field(True, description="whether gradients are first all-reduced inside the server")
+    pinned_offset: int | None = Field(
+        None, ge=0, lt=MAX_SERVERS, description="offset of every placement, less than servers / parts; null: free"
+    )
+    splits: Annotated[list[SplitFile], Field(min_length=1, max_length=1000)]
+
+
+class GraphWorkload(FileModel):
+    """An operator graph in full."""
+
+    name: Label
+    samples: int = Field(ge=1, le=MAX_SAMPLES, description="global batch")
+    operators: Annotated[list[OperatorFile], Field(min_length=1, max_length=MAX_OPERATORS)] = Field(
+        description="in any order; the graph has no cycle"
+    )
+
+
+def workload_shape(value: object) -> str:
+    """Which of the two shapes of a workload is meant; the answer names the class."""
+    if isinstance(value, GraphWorkload):
+        return "GraphWorkload"
+    keys = value.keys() if isinstance(value, dict) else ()
+    return "GraphWorkload" if "model" not in keys and {"operators", "samples"} & set(keys) else "ModelWorkload"
+
+
+WorkloadFile = Annotated[
+    Annotated[ModelWorkload, Tag("ModelWorkload")] | Annotated[GraphWorkload, Tag("GraphWorkload")],
+    Discriminator(workload_shape),
+]
+
+
+class SearchFile(FileModel):
+    """How hard to search."""
+
+    method: str = Field(default="auto", min_length=1, max_length=50, description="search method, or auto")
+    budget: int | None = Field(
+        default=None, ge=0, le=10**12, description="strategy proposals simulated; null: the default"
+    )
+    time_limit_s: float | None = Field(default=None, gt=0, le=1e7, description="wall-clock limit; null: none")
+    seed: Seed = 0
+
+
+class RobustFile(FileModel):
+    """Ask for the design whose worst single failure is best."""
+
+    failures: Literal["single-link"] = Field(default="single-link", description="what fails")
+    within_percent: float | None = Field(
+        default=None, ge=0, le=1e6, description="how much worse it may be without failure than the best; null: any"
+    )
+
+
+class RobustSearchFile(SearchFile):
+    """How hard to search, and whether for a robust design."""
+
+    robust: RobustFile | None = Field(default=None, description="stand single failures; null: not looked at")
+
+
+def search_settings(file: SearchFile) -> SearchSettings:
+    """The settings a section states."""
+    fields = file.model_dump()
+    goal = fields.pop("robust", None)
+    return SearchSettings(**fields, robust=None if goal is None else RobustGoal(**goal))
+
+
+def without_robust(document: dict[str, Any]) -> dict[str, Any]:
+    """An instance with defaults written out, less the robust design where none is asked for: its hash stays."""
+    search = document["search"]
+    if search.get("robust") is None:
+        document["search"] = {key: value for key, value in search.items() if key != "robust"}
+    return document
+
+
+class FabricFile(FileModel):
+    """A fabric to compare with, by its name alone or with settings; one that is null is as the fabric has it."""
+
+    fabric: Label = Field(description="ideal-switch, fat-tree, oversubscribed-fat-tree, torus-2d, hypercube, ...")
+    label: Label | None = Field(None, description="what it is called in results; null: the name of the fabric")
+    nic_gbps: Rate | None = Field(None, description="rate of the one NIC of a server, Gbit/s")
+    oversubscription: float | None = Field(None, ge=1, le=1000, description="downlink over uplink bandwidth")
+    layer: Literal["rack", "aggregation"] | None = Field(None, description="switches that are oversubscribed")
+    shape: Annotated[list[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
+        Field(None, description="servers along each axis of a torus")
+    )
+
+
+def _by_name(value: object) -> object:
+    return {"fabric": value} if isinstance(value, str) else value
+
+
+FabricEntry = Annotated[FabricFile, BeforeValidator(_by_name, json_schema_input_type=FabricFile | str)]
+
+
+class BaselinesFile(FileModel):
+    """Fabrics to compare with."""
+
+    fat_tree_gbps: Rate | None = Field(
+        default=None, description="rate of a server on the fat-tree; null: that of equal cost"
+    )
+    fat_tree_oversubscription: float = Field(default=1.0, ge=1, le=1000)
+    fabrics: Annotated[list[FabricEntry], Field(max_length=100)] | None = Field(
+        default=None,
+        description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
+    )
+
+
+class CoOptimisationFile(FileModel):
+    """Find strategy, topology and routes of least iteration time."""
+
+    schema_version: SchemaVersion
+    kind: Literal["co-optimisation"]
+    name: FileName
+    cluster: ClusterFile
+    workload: WorkloadFile
+    search: RobustSearchFile = RobustSearchFile()
+    baselines: BaselinesFile = BaselinesFile()

@@ -1,0 +1,196 @@
+"""The summary of a solution in the terminal, and as plain data for `--json`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from topoopt.analyses.traffic.summary import traffic_summary
+from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
+from topoopt.core.solution import Solution
+from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
+from topoopt.kinds.job.strategy_table import strategy_rows
+from topoopt.kinds.job.times import breakdown_terms, comparison, fabric_bars
+
+MAX_ROWS = 16
+"""Rows of the strategy shown in the terminal; the report has them all."""
+SHOWN_VIOLATIONS = 10
+
+
+def _finite(value: float) -> float | None:
+    """The value, or None where JSON has no number for it."""
+    return value if math.isfinite(value) else None
+
+
+def summary_dict(solution: Solution) -> dict[str, Any]:
+    """The figures of a solution as JSON-ready data, unrounded; times in ms, ratios as fractions.
+
+    Values that are not finite become None. The caller adds `wall_s` and `solution` (where the file is).
+    """
+    parts = solution.evaluation.breakdown
+    return {
+        "kind": solution.kind,
+        "name": solution.name,
+        "status": solution.status.value,
+        "stopped_by": solution.stopped_by.value,
+        "objective": {
+            "name": solution.objective.name,
+            "value": _finite(solution.objective.value),
+            "unit": solution.objective.unit,
+        },
+        "bound": {"value": _finite(solution.bound.value), "proved_by": solution.bound.proved_by},
+        "gap": _finite(solution.gap),
+        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+        "seed": solution.seed,
+        "method": solution.method,
+        "versions": dict(solution.versions),
+        "instance_sha256": solution.instance_sha256,
+        "iteration_time_ms": _finite(solution.evaluation.iteration_time_ms),
+        "breakdown_ms": {
+            "compute": _finite(parts.compute_ms),
+            "model_parallel": _finite(parts.model_parallel_ms),
+            "allreduce": _finite(parts.allreduce_ms),
+            "idle": _finite(parts.idle_ms),
+            "exposed_communication": _finite(parts.exposed_communication_ms),
+            "busiest_server_compute": _finite(parts.busiest_server_compute_ms),
+        },
+        "bandwidth_tax": _finite(solution.evaluation.bandwidth_tax),
+        "diameter": solution.diameter,
+        "mean_hops": _finite(solution.mean_hops),
+        "diameter_bound": _finite(solution.diameter_bound),
+        "initial_ms": _finite(solution.initial_ms),
+        "notes": list(solution.notes),
+        "baselines_ms": {line.fabric: _finite(line.iteration_time_ms) for line in solution.baselines},
+        "prices": _prices(solution),
+        **traffic_summary(solution),
+    }
+
+
+def _prices(solution: Solution) -> dict[str, Any] | None:
+    """Prices of the networks, and what a million dollars of each buy."""
+    prices = solution.prices
+    if prices is None:
+        return None
+    times = {line.fabric: line.iteration_time_ms for line in solution.baselines}
+    times[PLAN_FABRIC] = solution.objective.value
+    return {
+        "book": prices.book,
+        "book_sha256": prices.book_sha256,
+        "usd": dict(prices.usd),
+        "iterations_per_s_per_million_usd": {
+            fabric: iterations_per_s_per_million_usd(times[fabric], usd)
+            for fabric, usd in prices.usd
+            if fabric in times
+        },
+    }
+
+
+def _plain_table(*columns: tuple[str, str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name, justify in columns:
+        table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
+    return table
+
+
+def _strategy(solution: Solution) -> Table:
+    table = _plain_table(
+        ("operators", "left"),
+        ("kind", "left"),
+        ("split", "left"),
+        ("servers", "left"),
+        ("forward", "right"),
+        ("backward", "right"),
+        ("weights", "right"),
+    )
+    rows = strategy_rows(solution)
+    for row in rows[:MAX_ROWS]:
+        name = shortened(row.name, 34) + (f" ({row.count})" if row.count > 1 else "")
+        cells = (name, shortened(row.kind, 20), row.split, row.servers, row.forward, row.backward, row.weights)
+        table.add_row(*(Text(cell) for cell in cells))
+    if len(rows) > MAX_ROWS:
+        table.add_row(Text(f"… {len(rows) - MAX_ROWS} more rows in the report", style="dim"))
+    return table
+
+
+def _fabrics(solution: Solution) -> Table:
+    priced = solution.prices is not None
+    columns = [("fabric", "left"), ("iteration", "right"), ("against this plan", "right")]
+    columns += [("network, USD", "right"), ("iterations/s per million USD", "right")] if priced else []
+    table = _plain_table(*columns)
+    for row in fabric_bars(solution):
+        style = "bold" if row.css == "plan" else ""
+        cells = (row.name, row.time, row.versus, *((row.price, row.worth) if priced else ()))
+        table.add_row(*map(Text, cells), style=style)
+    return table
+
+
+def _facts(solution: Solution) -> Table:
+    evaluation, topology, cluster = solution.evaluation, solution.plan.topology, solution.cluster
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    gained = comparison(solution.objective.value, solution.initial_ms)
+    offsets = ", ".join(str(p) for p in topology.offsets)
+    terms = " + ".join(f"{term.name} {number(term.ms)}" for term in breakdown_terms(solution) if term.ms)
+    rows = (
+        ("job", f"{solution.workload_name}, batch {solution.samples:,}"),
+        (
+            "cluster",
+            f"{counted(cluster.servers, 'server')} × {counted(cluster.gpus_per_server, 'GPU')}, "
+            f"{cluster.degree} × {cluster.link_gbps:g} Gbit/s {cluster.links.value}",
+        ),
+        ("made of", f"{terms or '0'} ms along the critical path (time model {evaluation.time_model})"),
+        (
+            "busiest server",
+            f"computes {milliseconds(evaluation.breakdown.busiest_server_compute_ms)}; exposed communication "
+            f"{milliseconds(evaluation.breakdown.exposed_communication_ms)}",
+        ),
+        ("started from", f"{milliseconds(solution.initial_ms)}; this plan is {gained} it"),
+        ("lower bound", f"{milliseconds(solution.bound.value)}, gap {percent(solution.gap)}"),
+        ("proved by", solution.bound.proved_by),
+        ("topology", (topology.origin or "not recorded") + (f"; offsets {offsets}" if offsets else "")),
+        (
+            "distances",
+            f"diameter {solution.diameter} (bound {number(solution.diameter_bound)}), "
+            f"{number(solution.mean_hops)} hops on average",
+        ),
+        (
+            "traffic",
+            f"AllReduce {byte_size(solution.demand.allreduce_wire_bytes)}, model-parallel "
+            f"{byte_size(float(solution.demand.model_parallel_bytes.sum()))}; bandwidth tax "
+            f"{ratio(evaluation.bandwidth_tax)}",
+        ),
+    )
+    for name, value in rows:
+        table.add_row(name, Text(value))
+    return table
+
+
+def print_summary(solution: Solution, console: Console) -> None:
+    """Print the figures a user asks for first; names from the instance are never read as markup."""
+    head = Text()
+    head.append(solution.name, style="bold")
+    head.append(f"  {milliseconds(solution.objective.value)}", style="bold cyan")
+    head.append(f"  {solution.objective.name}; {solution.status.value}, stopped by {solution.stopped_by.value}")
+    console.print(head)
+    console.print(_facts(solution))
+    console.print()
+    console.print(_strategy(solution))
+    console.print()
+    console.print(_fabrics(solution))
+    console.print()
+    for note in solution.notes:
+        console.print(Text(f"note: {note}", style="dim"))
+    violations = solution.check.violations
+    if solution.check.ok:
+        console.print(Text("independent check passed", style="green"))
+    else:
+        console.print(Text(f"independent check FAILED: {counted(len(violations), 'violation')}", style="bold red"))
+        for violation in violations[:SHOWN_VIOLATIONS]:
+            console.print(Text(f"  {violation}"))
+        if len(violations) > SHOWN_VIOLATIONS:
+            console.print(Text(f"  … and {len(violations) - SHOWN_VIOLATIONS} more"))

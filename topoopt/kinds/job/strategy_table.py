@@ -1,0 +1,135 @@
+"""The strategy in words: runs of operators with the same choice folded into one row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from topoopt.core.solution import OperatorChoice, Solution
+from topoopt.drawing.format import byte_size, milliseconds, server_set, shortened
+
+FEW_ROWS = 40
+"""With more rows than this, runs of different kinds on the same servers, or of one kind on any, are folded too."""
+MAX_NAME = 48
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive operators with the same choice."""
+
+    operators: tuple[OperatorChoice, ...]
+
+    @property
+    def same_servers(self) -> bool:
+        """Whether all stand on the same servers."""
+        return len({operator.servers for operator in self.operators}) == 1
+
+
+def _alike(run: list[OperatorChoice], operator: OperatorChoice) -> bool:
+    # Unsplit operators of one kind (embedding tables) belong together wherever they stand.
+    last = run[-1]
+    same = operator.kind == last.kind and operator.split == last.split
+    return same and (operator.servers == last.servers or len(operator.servers) == len(last.servers) == 1)
+
+
+def _roughly_alike(run: list[OperatorChoice], operator: OperatorChoice) -> bool:
+    if operator.split != run[-1].split:
+        return False
+    one_kind = {member.kind for member in run} == {operator.kind}
+    return one_kind or {member.servers for member in run} == {operator.servers}
+
+
+def _fold(
+    operators: tuple[OperatorChoice, ...], joins: Callable[[list[OperatorChoice], OperatorChoice], bool]
+) -> list[Run]:
+    runs: list[list[OperatorChoice]] = []
+    for operator in operators:
+        if runs and joins(runs[-1], operator):
+            runs[-1].append(operator)
+        else:
+            runs.append([operator])
+    return [Run(tuple(run)) for run in runs]
+
+
+def strategy_runs(solution: Solution) -> list[Run]:
+    """Operators in workload order, neighbours of one kind, split and place folded; more boldly if many rows remain."""
+    runs = _fold(solution.operators, _alike)
+    return runs if len(runs) <= FEW_ROWS else _fold(solution.operators, _roughly_alike)
+
+
+@dataclass(frozen=True)
+class StrategyRow:
+    """A row of the table; `members` are the rows of the single operators of a run."""
+
+    name: str
+    count: int
+    kind: str
+    split: str
+    servers: str
+    forward: str
+    backward: str
+    weights: str
+    members: tuple[StrategyRow, ...] = ()
+
+
+def _row(operator: OperatorChoice, n: int) -> StrategyRow:
+    return StrategyRow(
+        name=shortened(operator.name, MAX_NAME),
+        count=1,
+        kind=shortened(operator.kind, MAX_NAME),
+        split=operator.split,
+        servers=server_set(operator.servers, n),
+        forward=milliseconds(operator.forward_ms),
+        backward=milliseconds(operator.backward_ms),
+        weights=byte_size(operator.weight_bytes) if operator.weight_bytes else "–",
+    )
+
+
+def _kinds(run: Run) -> str:
+    counts = Counter(operator.kind for operator in run.operators)
+    if len(counts) == 1:
+        return shortened(run.operators[0].kind, MAX_NAME)
+    common = [f"{shortened(kind, 16)} {count}" for kind, count in counts.most_common(4)]
+    return ", ".join(common) + (", …" if len(counts) > 4 else "")
+
+
+def run_servers(run: Run, n: int) -> str:
+    """Servers of a run: one set, or how many each and where in all."""
+    if run.same_servers:
+        return server_set(run.operators[0].servers, n)
+    each = {len(operator.servers) for operator in run.operators}
+    union = {server for operator in run.operators for server in operator.servers}
+    size = f"{next(iter(each))} each" if len(each) == 1 else "various"
+    return f"{size}, over {server_set(sorted(union), n)}"
+
+
+def run_name(run: Run) -> str:
+    """`first … last`."""
+    first, last = run.operators[0].name, run.operators[-1].name
+    return shortened(first, MAX_NAME) if first == last else f"{shortened(first, 28)} … {shortened(last, 28)}"
+
+
+def strategy_rows(solution: Solution) -> tuple[StrategyRow, ...]:
+    """Rows in workload order; times and weights of a run are sums."""
+    n = solution.cluster.servers
+    rows = []
+    for run in strategy_runs(solution):
+        if len(run.operators) == 1:
+            rows.append(_row(run.operators[0], n))
+            continue
+        weights = sum(operator.weight_bytes for operator in run.operators)
+        rows.append(
+            StrategyRow(
+                name=run_name(run),
+                count=len(run.operators),
+                kind=_kinds(run),
+                split=run.operators[0].split,
+                servers=run_servers(run, n),
+                forward=milliseconds(sum(operator.forward_ms for operator in run.operators)),
+                backward=milliseconds(sum(operator.backward_ms for operator in run.operators)),
+                weights=byte_size(weights) if weights else "–",
+                members=tuple(_row(operator, n) for operator in run.operators),
+            )
+        )
+    return tuple(rows)

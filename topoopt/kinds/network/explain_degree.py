@@ -1,0 +1,91 @@
+"""What limits every topology of a degree, and what one more interface per server would gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
+from topoopt.core.network_problem import LengthCertificate, TopologyProblem
+from topoopt.core.solution import Bound
+from topoopt.core.status import Status, StopReason
+from topoopt.core.topology import Topology
+from topoopt.kinds.network.explain_gains import Effort
+from topoopt.kinds.network.solve import solve_network
+from topoopt.verify.network.topology_bounds import dual_cut, evaluate_cut_mixture, node_cut_bound, topology_bounds
+
+EXACT_SERVERS = 8
+"""Up to here the best topology of one more interface is searched for by the exact methods; beyond, only bounded."""
+
+TWO_LAYER_SERVERS = 64
+"""Up to here the two-layer bound is evaluated (about two seconds)."""
+
+
+@dataclass(frozen=True)
+class DegreeGain:
+    """Bounds on theta over all topologies, by argument, for the degree and for one interface more.
+
+    Attributes:
+        degree: d of the problem.
+        bounds: formulas at degree d, largest first.
+        node: the server whose own demand makes the node cut, whether it sends, and that demand.
+        more_bounds: formulas at degree d + 1, and this topology's dual cut, largest first.
+        theta, bound: of the best topology found at degree d + 1; None if not searched.
+        optimal: whether that one is proven.
+        note: why it was not searched, or not to the end; empty otherwise.
+    """
+
+    degree: int
+    bounds: tuple[Bound, ...]
+    node: tuple[int, bool, float]
+    more_bounds: tuple[Bound, ...]
+    theta: float | None = None
+    bound: float | None = None
+    optimal: bool = False
+    note: str = ""
+
+
+def degree_gain(problem: TopologyProblem, topology: Topology, lengths: LengthCertificate, effort: Effort) -> DegreeGain:
+    """Bounds by formulas now and with one more interface per server, and the exact answer where it is quick."""
+    n, d, demand = problem.servers, problem.degree, problem.demand
+    iterations = None if n <= TWO_LAYER_SERVERS else 0
+    bounds = topology_bounds(n, d, demand, two_layer_iterations=iterations)
+    more = list(topology_bounds(n, d + 1, demand, two_layer_iterations=iterations))
+    try:
+        cut = dual_cut(topology, demand, lengths)
+        more.append(Bound(evaluate_cut_mixture(n, d + 1, (cut,), np.ones(1)), "dual cut of this topology"))
+    except InputError:  # servers that nothing joins: the lengths say nothing of other topologies
+        pass
+    senders = node_cut_bound(n, d, demand)[1].senders
+    sends = len(senders) == 1
+    server = senders[0] if sends else next(v for v in range(n) if v not in senders)
+    asked = float(demand[server].sum() if sends else demand[:, server].sum())
+    found = DegreeGain(
+        degree=d,
+        bounds=tuple(sorted(bounds, key=lambda bound: -bound.value)),
+        node=(server, sends, asked),
+        more_bounds=tuple(sorted(more, key=lambda bound: -bound.value)),
+    )
+    if n > EXACT_SERVERS:
+        return replace(found, note=f"more than {EXACT_SERVERS} servers: a bound only, not searched")
+    return _searched(problem, found, effort)
+
+
+def _searched(problem: TopologyProblem, known: DegreeGain, effort: Effort) -> DegreeGain:
+    left = effort.left_s()
+    if left == 0.0:
+        return replace(known, note="time limit: not searched")
+    try:
+        found = solve_network(
+            replace(problem, degree=problem.degree + 1), time_limit_s=left, method="exact", seed=problem.search.seed
+        )
+    except (InputError, InfeasibleError, LimitError) as error:
+        effort.late = effort.late or isinstance(error, LimitError)
+        return replace(known, note=f"not searched: {error}")
+    if not found.check.ok:
+        raise CheckError("the checker rejects the topology of one more interface: " + "; ".join(found.check.violations))
+    optimal = found.status is Status.OPTIMAL
+    effort.late = effort.late or found.stopped_by is StopReason.TIME
+    note = "" if optimal else "the search did not end: the best found, and a bound"
+    return replace(known, theta=found.theta, bound=found.bound.value, optimal=optimal, note=note)

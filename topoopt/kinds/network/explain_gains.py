@@ -1,0 +1,206 @@
+"""What more capacity would gain: a proven best case from the dual prices, checked by routing again.
+
+For lengths l of a topology X with distances W and tot = sum D W, every topology X' has 1/theta(X') <= sum_ab W_ab X'_ab
+/ tot (`topoopt.verify.network.topology_bounds.dual_cuts` has the proof). So one more link u -> v leaves theta at least
+tot / (sum W X + W_uv): a prediction that errs on the hopeful side only. Candidates are routed again in that order; each
+answer brings lengths, hence a prediction, of its own, so that often a few of them prove the best position of all.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import CheckError
+from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.status import StopReason
+from topoopt.core.topology import Topology
+from topoopt.kinds.network.explain_bottleneck import Bottleneck, length_bound
+from topoopt.kinds.network.solve import solve_network
+
+Array = NDArray[np.float64]
+
+SAME = 1e-6
+"""Relative difference of theta that counts as none."""
+
+
+@dataclass
+class Effort:
+    """How much may be routed again.
+
+    Attributes:
+        deadline: `time.monotonic()` value; None for none.
+        checks: candidates for one more link to route again at most.
+        late: whether the deadline cut anything off.
+    """
+
+    deadline: float | None = None
+    checks: int = 8
+    late: bool = field(default=False, init=False)
+
+    def left_s(self) -> float | None:
+        """Seconds left, None without a limit; notes when there are none."""
+        if self.deadline is None:
+            return None
+        left = self.deadline - time.monotonic()
+        self.late = self.late or left <= 0
+        return max(0.0, left)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One change and what it does to theta.
+
+    Attributes:
+        pairs: (tail, head) of the arcs that get more.
+        added: capacity that each gets, in units of a link.
+        predicted: theta is proven not to fall below this.
+        theta, bound: of the changed network, routed again and checked; None if not routed.
+        lengths: of its arcs, that prove `bound`; None if not routed.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    added: Fraction
+    predicted: float
+    theta: float | None = None
+    bound: float | None = None
+    lengths: Array | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class LinkGains:
+    """Positions for one more link, best first, and whether the first is proven to be the best of all positions."""
+
+    gains: tuple[Gain, ...]
+    candidates: int
+    best_proven: bool
+
+
+def routed_again(problem: RoutingProblem, effort: Effort) -> NetworkSolution | None:
+    """The problem solved anew and checked; None when the time is up.
+
+    Raises:
+        CheckError: the checker rejects the answer.
+    """
+    left = effort.left_s()
+    if left == 0.0:
+        return None
+    found = solve_network(problem, time_limit_s=left, method="auto")
+    if not found.check.ok:
+        raise CheckError("the checker rejects a routing of the changed network: " + "; ".join(found.check.violations))
+    if found.stopped_by is StopReason.TIME:
+        effort.late = True
+    return found
+
+
+def best_links(
+    problem: RoutingProblem, bottleneck: Bottleneck, effort: Effort, allowed: NDArray[np.bool_], shown: int = 5
+) -> LinkGains:
+    """Where one more link gains most; a link between a pair adds both arcs where links are fibre pairs.
+
+    Args:
+        allowed: bool[n, n], pairs that may have one.
+        shown: at most so many in the answer.
+    """
+    topology = problem.topology
+    both = topology.links is LinkDirection.BIDIRECTIONAL
+    tails, heads = np.nonzero(np.triu(allowed | allowed.T) if both else allowed)
+    if not len(tails):
+        return LinkGains((), 0, True)
+    predicted = _predicted(topology, topology, problem.demand, bottleneck.distance, tails, heads, both)
+    floor = predicted.copy()
+    checked: dict[int, NetworkSolution] = {}
+    best = np.inf
+    proven = False
+    while True:
+        open_floor = np.where(np.isin(np.arange(len(tails)), list(checked)), np.inf, floor)
+        place = int(np.argmin(open_floor))
+        if open_floor[place] >= best * (1 - SAME):
+            proven = True
+            break
+        if len(checked) >= effort.checks:
+            break
+        changed = with_more(topology, _pairs(tails, heads, place, both), Fraction(1))
+        found = routed_again(replace(problem, topology=changed), effort)
+        if found is None:
+            break
+        checked[place] = found
+        best = min(best, found.theta)
+        _, distance = length_bound(changed, problem.demand, found.certificate.lengths)
+        floor = np.maximum(floor, _predicted(topology, changed, problem.demand, distance, tails, heads, both))
+    order = sorted(checked, key=lambda place: (checked[place].theta, place))
+    order += [place for place in np.argsort(floor, kind="stable").tolist() if place not in checked]
+    gains = []
+    for place in order[:shown]:
+        found = checked.get(place)
+        theta, bound = (None, None) if found is None else (found.theta, found.routing_bound)
+        pairs = _pairs(tails, heads, place, both)
+        gains.append(Gain(pairs, Fraction(1), float(predicted[place]), theta, bound))
+    return LinkGains(tuple(gains), len(tails), proven)
+
+
+def _pairs(tails: NDArray[np.int64], heads: NDArray[np.int64], place: int, both: bool) -> tuple[tuple[int, int], ...]:
+    tail, head = int(tails[place]), int(heads[place])
+    return ((tail, head), (head, tail)) if both else ((tail, head),)
+
+
+def _predicted(
+    base: Topology,
+    priced: Topology,
+    demand: Array,
+    distance: Array,
+    tails: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    both: bool,
+) -> Array:
+    """Floor under theta of `base` with one more link at each place, by the distances of lengths on `priced`."""
+    asked = demand > 0
+    # No demand is farther than this, so an arc of this length shortens no distance of a demand.
+    capped = np.minimum(distance, float(distance[asked].max()))
+    total = float((demand[asked] * distance[asked]).sum())
+    room = float((capped[base.arcs[:, 0], base.arcs[:, 1]] * base.multiplicity).sum())
+    extra = capped[tails, heads] + (capped[heads, tails] if both else 0.0)
+    return np.asarray(total / np.maximum(room + extra, 1e-300), dtype=np.float64)
+
+
+def with_more(topology: Topology, pairs: tuple[tuple[int, int], ...], added: Fraction) -> Topology:
+    """The topology with more capacity from tail to head of each pair, in units of 1 / denominator of `added`.
+
+    Arcs that are new are put in their place; demand must be scaled by the same denominator. Switches are left dark.
+    """
+    links = {(int(i), int(j)): int(c) for (i, j), c in zip(topology.arcs, topology.multiplicity, strict=True)}
+    scaled = {arc: count * added.denominator for arc, count in links.items()}
+    for pair in pairs:
+        scaled[pair] = scaled.get(pair, 0) + added.numerator
+    order = sorted(scaled)
+    return replace(
+        topology,
+        arcs=np.array(order, dtype=np.int32),
+        multiplicity=np.array([scaled[arc] for arc in order], dtype=np.int32),
+        switches=np.full_like(topology.switches, -1),
+        offsets=(),
+        origin="changed",
+    )
+
+
+def more_capacity(
+    problem: RoutingProblem, bottleneck: Bottleneck, arcs: tuple[int, ...], added: Fraction, effort: Effort
+) -> Gain:
+    """What more capacity on each of these arcs of the topology gains."""
+    topology = problem.topology
+    pairs = tuple((int(topology.arcs[a, 0]), int(topology.arcs[a, 1])) for a in arcs)
+    # With the same lengths the price of all capacity grows from 1 by what is added.
+    predicted = bottleneck.bound / (1.0 + float(added) * float(bottleneck.lengths[list(arcs)].sum()))
+    changed = replace(
+        problem, topology=with_more(topology, pairs, added), demand=problem.demand * float(added.denominator)
+    )
+    found = routed_again(changed, effort)
+    if found is None:
+        return Gain(pairs, added, predicted)
+    return Gain(pairs, added, predicted, found.theta, found.routing_bound, found.certificate.lengths)

@@ -1,0 +1,168 @@
+"""An explanation in sentences: demand and capacity in Gbit/s where the rate of a link is known, else in links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from topoopt.kinds.network.explain import Explanation
+from topoopt.kinds.network.explain_bottleneck import ServerCut
+from topoopt.kinds.network.explain_degree import DegreeGain
+from topoopt.kinds.network.explain_gains import SAME, Gain
+
+SHOWN = 5
+
+
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """The whole explanation, a sentence or two a line."""
+    theta, solution = explanation.theta, explanation.solution
+    better = "" if theta >= solution.theta * (1 - SAME) else f" (routed again: the solution has {solution.theta:.6g})"
+    lines = [
+        f"theta {theta:.6g}, lambda {1 / theta:.6g}: the busiest links are asked for {theta:.6g} times what they carry"
+        f"{better}.",
+        *_bottleneck(explanation),
+        *_gains(explanation),
+        *([] if explanation.degree is None else _degree(explanation, explanation.degree)),
+    ]
+    if solution.link_gbps is None:
+        lines.append("Demand and capacity are in units of one link's capacity.")
+    if explanation.late:
+        lines.append("The time limit left some of this unchecked.")
+    return lines + [f"Note: {note}." for note in explanation.notes]
+
+
+def server_list(servers: Iterable[int]) -> str:
+    """`server 3`, `servers 0-3, 7`."""
+    runs: list[list[int]] = []
+    for server in sorted(servers):
+        if runs and server == runs[-1][1] + 1:
+            runs[-1][1] = server
+        else:
+            runs.append([server, server])
+    words = ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
+    return f"server{'' if len(runs) == 1 and runs[0][0] == runs[0][1] else 's'} {words}"
+
+
+def _amount(explanation: Explanation, units: float) -> str:
+    rate = explanation.solution.link_gbps
+    return f"{units:.6g}" if rate is None else f"{units * rate:.6g} Gbit/s"
+
+
+def _some(words: Sequence[str], total: int) -> str:
+    return ", ".join(words) + (f" and {total - len(words)} more" if total > len(words) else "")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _bottleneck(explanation: Explanation) -> list[str]:
+    found, topology = explanation.bottleneck, explanation.solution.topology
+    lines = []
+    if found.cuts:
+        lines.append(f"Bottleneck: {_cut(explanation, found.cuts[0])}, however it is routed.")
+        others = [_cut(explanation, cut) for cut in found.cuts[1:SHOWN]]
+        lines += [f"Just as tight: {other}." for other in others]
+        if len(found.cuts) > SHOWN:
+            lines.append(f"And {_counted(len(found.cuts) - SHOWN, 'more cut')} as tight.")
+    elif found.hop_total is not None:
+        total = int(topology.multiplicity.sum())
+        lines.append(
+            f"Bottleneck: all {total} links alike. Demand times hops, {found.hop_total:.6g}, has to fit a capacity of "
+            f"{total}: theta >= {found.bound:.6g}. Only shorter ways or more links help."
+        )
+    else:
+        lines.append(
+            f"Bottleneck: {_counted(len(found.arcs), 'arc')} with a price, dearest first: "
+            f"{_arcs(explanation, found.arcs)}. No single set of servers was found behind it; the prices prove "
+            f"theta >= {found.bound:.6g} on this topology, however it is routed."
+        )
+    pays = explanation.payments[:SHOWN]
+    words = [f"{pay.source} -> {pay.target} ({_amount(explanation, pay.demand)})" for pay in pays]
+    count = len(explanation.payments)
+    lines.append(f"{_counted(count, 'pair')} of servers cannot avoid it, those that weigh most: {_some(words, count)}.")
+    idle = len(topology.arcs) - len(found.arcs)
+    if idle:
+        gap = explanation.theta - found.bound
+        gains = "nothing" if gap <= SAME * explanation.theta else f"at most {gap / explanation.theta:.2%}"
+        lines.append(f"More capacity on any of the other {_counted(idle, 'arc')} gains {gains}: their price is 0.")
+    return lines
+
+
+def _arcs(explanation: Explanation, positions: Sequence[int]) -> str:
+    arcs = explanation.solution.topology.arcs
+    return _some([f"{arcs[a, 0]} -> {arcs[a, 1]}" for a in positions[: 2 * SHOWN]], len(positions))
+
+
+def _cut(explanation: Explanation, cut: ServerCut) -> str:
+    inside = set(cut.senders)
+    rest = [v for v in range(explanation.solution.topology.servers) if v not in inside]
+    if len(inside) == 1:
+        name = f"what leaves {server_list(inside)}"
+    elif len(rest) == 1:
+        name = f"what enters {server_list(rest)}"
+    else:
+        name = f"the cut from {server_list(inside)} to {server_list(rest)}"
+    return (
+        f"{name} ({_counted(len(cut.arcs), 'arc')}: "
+        f"{_arcs(explanation, cut.arcs)}), {_amount(explanation, cut.demand)} of demand over a capacity of "
+        f"{_amount(explanation, float(cut.capacity))}: theta >= {cut.theta:.6g} on this topology"
+    )
+
+
+def _change(explanation: Explanation, gain: Gain) -> str:
+    best = f"at best {gain.predicted:.6g} by the prices"
+    if gain.theta is None:
+        return f"theta {best}, not checked"
+    lower = 1 - gain.theta / explanation.theta
+    word = "no gain" if abs(lower) <= SAME else f"{lower:.2%} less" if lower > 0 else f"{-lower:.2%} more"
+    open_gap = gain.bound is not None and gain.bound < gain.theta * (1 - 1e-3)
+    least = f", at least {gain.bound:.6g}" if open_gap else ""
+    return f"theta {best}; routed again {gain.theta:.6g}{least} ({word}), checked"
+
+
+def _gains(explanation: Explanation) -> list[str]:
+    links = explanation.links
+    lines = []
+    single, everywhere = explanation.single, explanation.everywhere
+    count = float(everywhere.added)
+    rate = explanation.solution.link_gbps
+    added = f"{count:.6g} link{'' if count == 1 else 's'}{'' if rate is None else f' ({count * rate:.6g} Gbit/s)'}"
+    if single is not None:
+        tail, head = single.pairs[0]
+        lines.append(f"{added} more capacity on {tail} -> {head} alone: {_change(explanation, single)}.")
+    where = "each arc with a price" if single is not None else f"{everywhere.pairs[0][0]} -> {everywhere.pairs[0][1]}"
+    lines.append(f"{added} more capacity on {where}: {_change(explanation, everywhere)}.")
+    if links.gains:
+        best = links.gains[0].theta
+        if links.best_proven and best is not None and best >= explanation.theta * (1 - SAME):
+            proven = f"none of the {links.candidates} gains anything, as the prices prove"
+        elif links.best_proven:
+            proven = f"no other of the {links.candidates} positions is better, as the prices prove"
+        else:
+            proven = f"of {links.candidates} positions; not proven best"
+        lines.append(f"One more link, best positions ({proven}):")
+        for gain in links.gains:
+            sign = "<->" if len(gain.pairs) == 2 else "->"
+            lines.append(f"  {gain.pairs[0][0]} {sign} {gain.pairs[0][1]}: {_change(explanation, gain)}")
+    return lines
+
+
+def _degree(explanation: Explanation, found: DegreeGain) -> list[str]:
+    server, sends, asked = found.node
+    proved = explanation.solution.bound
+    formulas = ", ".join(f"{bound.proved_by} {bound.value:.6g}" for bound in found.bounds)
+    met = explanation.theta - proved.value <= SAME * explanation.theta
+    verdict = "met, so no topology is better" if met else f"{1 - proved.value / explanation.theta:.2%} below theta"
+    verb = "sends" if sends else "receives"
+    lines = [
+        f"Every topology of degree {found.degree}: theta >= {proved.value:.6g} by {proved.proved_by} ({verdict}). "
+        f"By formulas: {formulas}; the node cut is server {server}, which {verb} {_amount(explanation, asked)} over "
+        f"{found.degree} links.",
+    ]
+    more = found.more_bounds[0]
+    text = f"One more interface per server: theta at best {more.value:.6g} ({more.proved_by})"
+    if found.theta is not None and found.bound is not None:
+        kind = "the optimum, " if found.optimal else f"bound {found.bound:.6g}, "
+        text += f"; solved again {found.theta:.6g} ({kind}{1 - found.theta / explanation.theta:.2%} less), checked"
+    lines.append(f"{text}{f'; {found.note}' if found.note else ''}.")
+    return lines

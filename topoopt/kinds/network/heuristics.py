@@ -1,0 +1,97 @@
+"""Heuristic topologies, routed and bounded: single seeds, and the portfolio of seeds with search."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from solvers.network.exact.space import open_space
+from solvers.network.routing import route
+from solvers.network.search import SEEDS, SearchBudget, search_topology
+from solvers.stop import Stop, first_part
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.solution import Bound
+from topoopt.core.status import StopReason
+from topoopt.core.topology import Topology
+from topoopt.kinds.network.outcome import Effort, Outcome
+from topoopt.verify.laws.findings import Findings
+from topoopt.verify.network.bounds import formula_bound, quick_bound
+from topoopt.verify.network.laws import check_links
+
+BOUND_SHARE = 0.2
+"""Part of a time limit that bounds may take at most; the checker takes as long to find them again."""
+
+FINE_SERVERS = 64
+"""Up to here the last routing is solved to optimality; beyond, that takes longer than the search."""
+
+
+def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> Outcome:
+    """One seed, routed.
+
+    Raises:
+        InputError: what the seed makes breaks a constraint of the problem, which seeds know nothing of.
+        InfeasibleError: no topology satisfies the constraints, or none of this kind exists.
+    """
+    bound = _larger(open_space(problem).bound, quick_bound(problem))
+    topology = SEEDS[name](
+        problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.seed)
+    )
+    _refuse_broken_laws(problem, topology, name)
+    return _routed(problem, topology, bound, name, effort.stop)
+
+
+def _for_bounds(stop: Stop) -> Stop:
+    """Bounds are cut short only where there is a limit, so that results without one stay reproducible."""
+    return stop if stop.deadline is None else first_part(stop, BOUND_SHARE, math.inf)
+
+
+def _larger(one: Bound, other: Bound) -> Bound:
+    return other if other.value > one.value else one
+
+
+def _refuse_broken_laws(problem: TopologyProblem, topology: Topology, name: str) -> None:
+    findings = Findings()
+    check_links(findings, problem, topology)
+    if findings.clean:
+        return
+    first = findings.violations()[0]
+    text = f"the topology of this method breaks a constraint: {first.message}"
+    raise InputError([Problem(text, path="search.method", value=name, allowed="auto, exact, milp")])
+
+
+def _routed(problem: TopologyProblem, topology: Topology, bound: Bound, method: str, stop: Stop) -> Outcome:
+    found = route(topology, problem.demand, stop=stop)
+    early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED)
+    return Outcome(
+        topology=topology,
+        flow=found.flow,
+        certificate=found.certificate,
+        routing_bound=found.bound,
+        bound=bound,
+        stopped_by=found.stopped_by if early else StopReason.CONVERGED,
+        method=method,
+    )
+
+
+def portfolio(problem: TopologyProblem, effort: Effort) -> Outcome:
+    """All seeds, annealing on hops, polish on theta, exact link counts; ends early when a bound is reached.
+
+    Ctrl-C and the time limit end bounds and search, and the best so far is returned.
+
+    Raises:
+        InfeasibleError: no topology satisfies the constraints. LimitError: none of those met does.
+    """
+    bound = _larger(open_space(problem).bound, formula_bound(problem, stop=_for_bounds(effort.stop)))
+    budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
+    found = search_topology(problem, seed=effort.seed, budget=budget, goal=bound.value, stop=effort.stop)
+    return Outcome(
+        topology=found.topology,
+        flow=found.routing.flow,
+        certificate=found.routing.certificate,
+        routing_bound=found.routing.bound,
+        bound=bound,
+        stopped_by=found.stopped_by,
+        method="portfolio",
+    )

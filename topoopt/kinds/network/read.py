@@ -1,0 +1,172 @@
+"""Instance files of the kinds `routing` and `topology` to domain objects: all checks, then the build."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.instance import SearchSettings
+from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.topology import Topology
+from topoopt.files.canonical import canonical_sha256
+from topoopt.files.documents import Document
+from topoopt.files.faults import Fault
+from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.findings import Findings
+from topoopt.files.sections import TopologyContent, demand_of, topology_of, within
+from topoopt.kinds.job.schema import search_settings, without_robust
+from topoopt.kinds.network.schema import DemandSection, RoutingFile, TopologyFile, TopologySection
+
+_TOPOLOGY: TypeAdapter[Any] = TypeAdapter(TopologySection)
+_DEMAND: TypeAdapter[Any] = TypeAdapter(DemandSection)
+
+Demand = NDArray[np.float64]
+
+
+def _section(adapter: TypeAdapter[Any], raw: object) -> Any | None:
+    """A section of a file that has faults elsewhere, None if it has some itself."""
+    try:
+        return adapter.validate_python(raw)
+    except ValidationError:
+        return None
+
+
+def _rate(raw: object) -> float | None:
+    """Rate of a link, if it is one."""
+    usable = isinstance(raw, int | float) and not isinstance(raw, bool) and raw > 0
+    return float(raw) if usable and isinstance(raw, int | float) else None
+
+
+def _demand(raw: Mapping[str, object], n: int | None, folder: FilePath, findings: Findings) -> Demand | None:
+    """The demand, also when other sections are wrong, so that everything is said at once."""
+    section = _section(_DEMAND, raw.get("demand"))
+    if section is None or n is None:
+        return None
+    rate = _rate(raw.get("link_gbps"))
+    return findings.attempt(lambda: within("demand", lambda: demand_of(section, n, folder, rate)), ("demand",))
+
+
+def _content_hash(array: NDArray[np.float64]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array, dtype="<f8").tobytes()).hexdigest()
+
+
+def _identity(document: dict[str, Any], topology: Topology | None, demand: Demand) -> str:
+    """Hash of the instance with defaults written out; files count by their content, not by their names."""
+    if topology is not None and "file" in document["topology"]:
+        rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
+        document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
+    if "file" in document["demand"]:
+        document["demand"]["file"] = _content_hash(demand)
+    return canonical_sha256(document)
+
+
+def read_routing(document: Document) -> RoutingProblem:
+    """Check and build.
+
+    Raises:
+        InputError: everything wrong with the file, so far as one fault does not hide another.
+    """
+    raw = document.data if isinstance(document.data, dict) else {}
+    folder = FilePath(document.file).parent
+    findings = Findings()
+    file = findings.shape(RoutingFile, document)
+    if isinstance(file, RoutingFile) and (file.objective == "completion-time") != (file.hop_price is not None):
+        price, value = file.hop_price, None if file.hop_price is None else str(file.hop_price)
+        message = "the objective knows no price of hops" if price is not None else "completion time needs it"
+        allowed = "only beside objective completion-time" if price is not None else "a number above 0"
+        findings.add([Fault(("hop_price",), message, value, allowed)])
+    section = _section(_TOPOLOGY, raw.get("topology"))
+    content: TopologyContent | None = None
+    if section is not None:
+        content = findings.attempt(lambda: within("topology", lambda: topology_of(section, folder)), ("topology",))
+    demand = _demand(raw, content.topology.servers if content else None, folder, findings)
+    findings.refuse(document)
+    if not isinstance(file, RoutingFile) or content is None or demand is None:
+        raise AssertionError("an instance file was neither built nor refused")
+    return RoutingProblem(
+        name=file.name,
+        topology=content.topology,
+        demand=demand,
+        max_hops=file.max_hops,
+        hop_price=file.hop_price or 0.0,
+        search=SearchSettings(**file.search.model_dump()),
+        sha256=_identity(file.model_dump(mode="json"), content.topology, demand),
+        notes=content.notes,
+        link_gbps=file.link_gbps,
+    )
+
+
+def _known_servers(raw: object) -> int | None:
+    """n, if only that much is right."""
+    right = isinstance(raw, int) and not isinstance(raw, bool) and 2 <= raw <= MAX_SERVERS
+    return raw if right and isinstance(raw, int) else None
+
+
+def _pair_faults(file: TopologyFile) -> list[Fault]:
+    """What is wrong with the lists of pairs."""
+    faults = []
+    for key, pairs in (("forbidden", file.forbidden), ("kept", file.kept)):
+        for index, (tail, head) in enumerate(pairs):
+            if max(tail, head) >= file.servers:
+                allowed = f"servers 0 to {file.servers - 1}"
+                faults.append(Fault((key, index), "unknown server", f"[{tail}, {head}]", allowed))
+            elif tail == head:
+                faults.append(Fault((key, index), "a link from a server to itself", f"[{tail}, {head}]"))
+    kept = _arcs(file.kept, file.links)
+    for end, word in ((0, "out of"), (1, "into")):
+        for server, links in sorted(Counter(arc[end] for arc in kept).items()):
+            if links > file.degree:
+                message = f"more links {word} server {server} than its degree"
+                faults.append(Fault(("kept",), message, str(links), f"at most {file.degree}"))
+    if file.max_changed is not None and not file.kept:
+        faults.append(Fault(("max_changed",), "no links to keep", str(file.max_changed), "only beside kept"))
+    if file.degree == 1 and file.links == "bidirectional" and file.servers > 2:
+        message = "one link a server cannot connect more than two servers"
+        faults.append(Fault(("degree",), message, "1", "at least 2 for bidirectional links"))
+    return faults
+
+
+def _arcs(pairs: list[tuple[int, int]], links: str) -> tuple[tuple[int, int], ...]:
+    """Arcs of listed links, sorted; both ways for fibre pairs."""
+    both = links == LinkDirection.BIDIRECTIONAL
+    return tuple(sorted([*pairs, *((head, tail) for tail, head in pairs if both)]))
+
+
+def read_topology(document: Document) -> TopologyProblem:
+    """Check and build.
+
+    Raises:
+        InputError: everything wrong with the file, so far as one fault does not hide another.
+    """
+    raw = document.data if isinstance(document.data, dict) else {}
+    findings = Findings()
+    file = findings.shape(TopologyFile, document)
+    if isinstance(file, TopologyFile):
+        findings.add(_pair_faults(file))
+    demand = _demand(raw, _known_servers(raw.get("servers")), FilePath(document.file).parent, findings)
+    findings.refuse(document)
+    if not isinstance(file, TopologyFile) or demand is None:
+        raise AssertionError("an instance file was neither built nor refused")
+    return TopologyProblem(
+        name=file.name,
+        servers=file.servers,
+        degree=file.degree,
+        links=LinkDirection(file.links),
+        demand=demand,
+        max_hops=file.max_hops,
+        forbidden=tuple(sorted(set(_arcs(file.forbidden, file.links)))),
+        kept=_arcs(file.kept, file.links),
+        max_changed=file.max_changed,
+        parallel_links=file.parallel_links,
+        search=search_settings(file.search),
+        sha256=_identity(without_robust(file.model_dump(mode="json")), None, demand),
+        link_gbps=file.link_gbps,
+    )

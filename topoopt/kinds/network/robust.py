@@ -1,0 +1,167 @@
+"""Method `robust` of kind `topology`: theta after the worst single link failure is least, and its price.
+
+The topology of least theta without failure comes first, by the method `auto`; then the search of
+`solvers.failures.robust`, over all topologies, or (`within_percent`) over those whose theta without failure is not so
+much above it. Every failure of what comes out is routed again, and each routing checked with its certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from solvers.failures.listing import single_links
+from solvers.failures.network import NetworkEvaluator
+from solvers.failures.robust import RobustSearch, WorstTheta, exchanged, exhaustive
+from solvers.network.exact.brute_force import MOST_SERVERS
+from solvers.network.exact.local import filled
+from solvers.network.exact.space import Space, as_topology, counts_of, open_space
+from solvers.network.routing import route
+from solvers.network.search import seed_topologies
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
+from topoopt.core.failures import FailureOutcome
+from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network_solution import Robustness
+from topoopt.core.solution import Bound
+from topoopt.core.status import StopReason
+from topoopt.core.topology import Topology
+from topoopt.kinds.network.outcome import Effort, Outcome
+from topoopt.verify.laws.failures import check_rerouted
+from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
+
+EXCHANGE_SERVERS = 16
+"""Up to here link ends are exchanged; beyond, the best of the nominal topology and all seeds is taken."""
+
+PROGRAMS = ((8, 4000, 20), (12, 1200, 8), (EXCHANGE_SERVERS, 500, 3))
+"""Linear programs of the exchanges, and random networks to start from, up to so many servers."""
+
+EXHAUSTIVE = "exhaustive enumeration"
+
+
+def robust(problem: TopologyProblem, effort: Effort, nominal: Callable[[TopologyProblem, Effort], Outcome]) -> Outcome:
+    """The topology whose worst single link failure is best.
+
+    Args:
+        nominal: method that makes the topology of least theta without failure.
+
+    Raises:
+        InfeasibleError: no topology satisfies the constraints, or each loses some demand with one failed link.
+        LimitError: none was found that keeps all demand.
+    """
+    first = nominal(problem, effort)
+    goal = problem.search.robust
+    within = None if goal is None else goal.within_percent
+    reference = float((first.flow.flow.sum(axis=0) / first.topology.multiplicity).max())
+    bound = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand)
+    if math.isinf(bound.value):
+        raise InfeasibleError("one link a server: whichever fails, some demand has no path")
+    limit = math.inf if within is None else reference * (1 + within / 100)
+    found, complete = _searched(problem, effort, first.topology, limit, bound.value)
+    if found is None:
+        if complete:
+            raise InfeasibleError("every topology allowed loses some demand when one link fails (all were tried)")
+        raise LimitError("no topology was found that keeps all demand when one link fails (not proven)")
+    topology = as_topology(open_space(problem), found.counts, "robust against single link failures")
+    outcomes = evaluated(topology, problem, effort)
+    worst = max(outcomes, key=lambda outcome: outcome.value or 0.0)
+    before = evaluated(first.topology, problem, effort)
+    known = [outcome.value for outcome in before]
+    if complete:
+        proven = Bound(min(found.worst, worst.value or 0.0), EXHAUSTIVE)
+        bound = proven if proven.value > bound.value else bound
+    routing = route(topology, problem.demand, stop=effort.stop)
+    return Outcome(
+        topology=topology,
+        flow=routing.flow,
+        certificate=routing.certificate,
+        routing_bound=routing.bound,
+        bound=first.bound,
+        stopped_by=effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
+        method="robust",
+        enumeration=first.enumeration,
+        robustness=Robustness(
+            worst_theta=worst.value or 0.0,
+            worst_link=worst.failure.links[0],
+            bound=Bound(min(bound.value, worst.value or 0.0), bound.proved_by),
+            within_percent=within,
+            nominal_theta=reference,
+            nominal_worst_theta=None if None in known else max(value for value in known if value is not None),
+        ),
+    )
+
+
+def _searched(
+    problem: TopologyProblem, effort: Effort, first: Topology, limit: float, goal: float
+) -> tuple[WorstTheta | None, bool]:
+    """The best network found, and whether all were considered."""
+    space = open_space(problem)
+    search = RobustSearch(space, limit)
+    starts = [counts_of(first), *_seeds(problem, space, effort.seed)]
+    if problem.servers > EXCHANGE_SERVERS:
+        return _best_of(problem, space, starts, limit, effort), False
+    programs, random = next(row[1:] for row in PROGRAMS if problem.servers <= row[0])
+    rng = np.random.default_rng(effort.seed)
+    empty = np.zeros((problem.servers, problem.servers), dtype=np.int64)
+    if space.kept is None and problem.servers > MOST_SERVERS:
+        starts += [filled(space, empty, rng) for _ in range(random)]
+    starts = [counts for counts in starts if space.fits(counts)]
+    found = exchanged(search, starts, goal, effort.stop, programs=programs)
+    if problem.servers > MOST_SERVERS:
+        return found, False
+    try:
+        return exhaustive(search, found, effort.stop)
+    except InputError:  # too many networks to list
+        return found, False
+
+
+def _seeds(problem: TopologyProblem, space: Space, seed: int) -> list[np.ndarray]:
+    """Networks of all ideas that break no rule."""
+    made = seed_topologies(problem.servers, problem.degree, problem.links, problem.demand, seed=seed)
+    counts = [counts_of(topology) for topology in made.values()]
+    return [each for each in counts if space.fits(each)]
+
+
+def _best_of(
+    problem: TopologyProblem, space: Space, starts: list[np.ndarray], limit: float, effort: Effort
+) -> WorstTheta | None:
+    """The best of some networks, each failure of each routed."""
+    best: WorstTheta | None = None
+    for counts in starts:
+        evaluator = NetworkEvaluator(as_topology(space, counts, ""), problem.demand, stop=effort.stop)
+        if evaluator.nominal > limit * (1 + 1e-9):
+            continue
+        worst = evaluator.nominal
+        where = (0, 0)
+        for failure in single_links(evaluator.topology):
+            value = evaluator.outcome(failure).value
+            if value is None or (best is not None and value >= best.worst):
+                break
+            if value > worst:
+                worst, where = value, failure.links[0]
+        else:
+            best = WorstTheta(counts, evaluator.nominal, worst, where)
+        if effort.stop.reason() is not None and best is not None:
+            break
+    return best
+
+
+def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> tuple[FailureOutcome, ...]:
+    """Every single link failure, its routing checked.
+
+    Raises:
+        CheckError: a routing breaks a law (a bug of ours).
+    """
+    evaluator = NetworkEvaluator(topology, problem.demand, stop=effort.stop)
+    outcomes = []
+    for failure in single_links(topology):
+        found = evaluator.routed(failure)
+        if found.routing is not None:
+            laws = check_rerouted(
+                topology, problem.demand, found.outcome, found.topology, found.routing.flow, found.routing.certificate
+            )
+            if laws:
+                raise CheckError("\n".join(str(law) for law in laws))
+        outcomes.append(evaluator.outcome(failure))
+    return tuple(outcomes)

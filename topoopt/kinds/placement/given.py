@@ -1,0 +1,80 @@
+"""A placement somebody else made, as a solution: evaluated, bounded and checked like our own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.placement.stage_graph import order_pairs, stage_graph
+from solvers.placement.throughput import WORK, work_bound
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.placement import PlacementProblem, StageShape, Throughput
+from topoopt.core.placement_solution import PlacementSolution
+from topoopt.core.solution import Bound
+from topoopt.core.status import StopReason
+from topoopt.kinds.placement.outcome import PlacementOutcome
+from topoopt.kinds.placement.solve import assemble
+
+
+def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> NDArray[np.int32]:
+    """Device of every operator from names of operators and devices; the rest follow their co-located operators.
+
+    Raises:
+        InputError: unknown names, operators placed nowhere, co-located operators placed apart; all of them.
+    """
+    index = {operator.name: i for i, operator in enumerate(problem.operators)}
+    devices = {device.name: d for d, device in enumerate(problem.devices)}
+    problems = [Problem("no operator of that name", value=name) for name in named if name not in index]
+    for name in dict.fromkeys(named.values()):
+        if name not in devices:
+            problems.append(Problem("no device of that name", value=name, allowed=", ".join(devices)))
+    found = {index[name]: devices[at] for name, at in named.items() if name in index and at in devices}
+    device = np.full(len(problem.operators), -1, dtype=np.int32)
+    for members in problem.colocated():
+        places = sorted({found[i] for i in members if i in found})
+        names = ", ".join(problem.operators[i].name for i in members[:4])
+        if not places:
+            problems.append(Problem("placed nowhere", value=names))
+        elif len(places) > 1:
+            problems.append(Problem("co-located operators placed apart", value=names))
+        else:
+            device[list(members)] = places[0]
+    if problems:
+        raise InputError(problems)
+    return device
+
+
+def stages_of(problem: PlacementProblem, device: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    """int32[operators]: places in an order of the devices in which nothing runs backwards; None if there is none."""
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(sorted(set(device.tolist())))
+    block_of = np.empty(len(device), dtype=np.int64)
+    for block, members in enumerate(problem.colocated()):
+        block_of[list(members)] = block
+    home = {int(block): int(at) for block, at in zip(block_of, device, strict=True)}
+    pairs = {(home[a], home[b]) for a, b in order_pairs(problem, block_of)}
+    graph.add_edges_from(sorted((a, b) for a, b in pairs if a != b))
+    if not nx.is_directed_acyclic_graph(graph):
+        return None
+    place = {at: i for i, at in enumerate(nx.lexicographical_topological_sort(graph))}
+    return np.array([place[int(at)] for at in device], dtype=np.int32)
+
+
+def evaluate_given(problem: PlacementProblem, named: Mapping[str, str], method: str) -> PlacementSolution:
+    """The solution a placement by names amounts to; what it breaks stands in its check.
+
+    Raises:
+        InputError: see `complete_placement`; objective latency; interleaved stages.
+    """
+    settings = problem.objective
+    if not isinstance(settings, Throughput) or settings.stages is StageShape.INTERLEAVED:
+        text = "a placement alone can be judged for contiguous or free sets of objective throughput only"
+        raise InputError([Problem(text, path="objective")])
+    device = complete_placement(problem, named)
+    stage = None if settings.stages is StageShape.FREE else stages_of(problem, device)
+    bound = Bound(work_bound(stage_graph(problem), settings), WORK)
+    outcome = PlacementOutcome(device, bound, StopReason.CONVERGED, method, stage)
+    return assemble(problem, outcome, problem.search)

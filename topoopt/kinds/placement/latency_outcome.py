@@ -1,0 +1,73 @@
+"""What a search for least makespan found, as a placement of the original problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.placement.compaction import Compaction
+from solvers.placement.latency_rates import in_given_orders
+from solvers.placement.latency_search import LatencySearch, reason_of
+from solvers.placement.link_shares import pack_links
+from topoopt.core.errors import LimitError
+from topoopt.core.placement_solution import CompactResult, LinkShare
+from topoopt.core.solution import Bound
+from topoopt.core.status import StopReason
+from topoopt.core.units import bytes_per_ms
+from topoopt.kinds.placement.outcome import PlacementOutcome
+from topoopt.simulate.placement.arrays import STATIC
+from topoopt.simulate.placement.schedule import Schedule, simulated
+
+
+def expanded(best: Schedule, exact: Compaction) -> Schedule:
+    """A schedule of the problem reduced by exact rules, for the original one: idle sources are ready at once."""
+    ways = (replace(way, tensor=int(exact.tensor_of[way.tensor])) for way in best.transfers)
+    return replace(
+        best,
+        device=best.device[exact.block_of],
+        start_ms=np.where(exact.idle, 0.0, best.start_ms[exact.block_of]),
+        end_ms=np.where(exact.idle, 0.0, best.end_ms[exact.block_of]),
+        transfers=tuple(sorted(ways, key=lambda way: (way.start_ms, way.tensor, way.target))),
+    )
+
+
+def outcome_of(
+    search: LatencySearch, method: str, compact: CompactResult | None, exact: Compaction
+) -> PlacementOutcome:
+    """The best placement of a search, for the problem before exact reductions; rates as the physical links carry them.
+
+    Raises:
+        LimitError: there is none.
+    """
+    best, a = search.best, search.a
+    if best is None:
+        raise LimitError("no placement was found in time")
+    rates_gbps: NDArray[np.float64] | None = None
+    links: list[LinkShare] = []
+    notes: tuple[str, ...] = ()
+    if a.sharing == STATIC:
+        unit = bytes_per_ms(1.0)
+        rates_gbps, links = pack_links(search.problem.servers, best.rates / unit)
+        if (rates_gbps * (1 + 1e-12) < best.rates / unit).any():
+            if (rates_gbps * (1 + 1e-6) < best.rates / unit).any():
+                notes = ("the physical links cannot carry the chosen rates; all were scaled down",)
+            kept = in_given_orders(a, best, rates_gbps * unit)
+            best = simulated(a, best.device, rates_gbps * unit, best.start_ms)
+            best = kept if kept is not None and kept.makespan_ms < best.makespan_ms else best
+    best = expanded(best, exact)
+    bound = Bound(min(search.bound, best.makespan_ms), search.proved_by)
+    return PlacementOutcome(
+        device=best.device.astype(np.int32),
+        bound=bound,
+        stopped_by=StopReason.CONVERGED if search.closed() else reason_of(search),
+        method=method,
+        start_ms=best.start_ms,
+        end_ms=best.end_ms,
+        transfers=best.transfers,
+        rates_gbps=rates_gbps,
+        link_shares=tuple(links),
+        compact=compact,
+        notes=notes,
+    )

@@ -1,0 +1,122 @@
+"""The job classes of a shared cluster file; their times may come from a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path as FilePath
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.shared_cluster import Fabric, JobClass, too_short
+from topoopt.core.shared_plan import class_of_plan
+from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.files.documents import parse_document
+from topoopt.files.faults import Fault, Path, value_text
+from topoopt.files.findings import Findings
+from topoopt.kinds.job.read import read_co_optimisation
+from topoopt.kinds.job.solution_file import read_solution
+from topoopt.kinds.job.solution_schema import KIND as SOLUTION_KIND
+from topoopt.kinds.shared_cluster.schema import JobClassFile, SharedClusterSection
+
+ROUNDING = 1e-9
+
+
+def job_class(
+    file: JobClassFile,
+    cluster: SharedClusterSection,
+    fabrics: Sequence[Fabric],
+    folder: FilePath,
+    where: Path,
+    findings: Findings,
+) -> JobClass:
+    """One class; what is wrong with it is added to the findings."""
+    if file.iterations is not None and file.duration_s is not None:
+        findings.add([Fault((*where, "duration_s"), "both iterations and duration_s", allowed="one of them")])
+    if (file.plan is None) == (file.iteration_ms is None):
+        findings.add([Fault(where, "one of iteration_ms and plan is needed", allowed="one of them, not both")])
+        return JobClass(file.name, file.servers or 1, (1.0,), iterations=file.iterations, duration_s=file.duration_s)
+    fabric_ms = tuple(sorted(file.fabric_ms.items()))
+    if file.interfaces is not None and file.interfaces > cluster.degree:
+        findings.add(
+            [Fault((*where, "interfaces"), "more than a server has", str(file.interfaces), f"1 to {cluster.degree}")]
+        )
+    blank = JobClass(
+        name=file.name,
+        servers=file.servers or 0,
+        iteration_ms=(),
+        fabric_ms=fabric_ms,
+        iterations=file.iterations,
+        duration_s=file.duration_s,
+        interfaces=file.interfaces,
+    )
+    if file.plan is not None:
+        for key in ("compute_ms", "allreduce_gbytes", "all_to_all_gbytes"):
+            if getattr(file, key) is not None:
+                findings.add([Fault((*where, key), "the plan says this", allowed="without plan")])
+        path = folder / file.plan
+        made = findings.attempt(lambda: _planned(blank, path, cluster), (*where, "plan"))
+        if made is None:
+            return replace(blank, servers=max(1, blank.servers), iteration_ms=(1.0,))
+        if file.servers is not None and file.servers != made.servers:
+            findings.add([Fault((*where, "servers"), "not those of the plan", str(file.servers), str(made.servers))])
+        return made
+    if file.servers is None:
+        findings.add([Fault((*where, "servers"), "missing", allowed=f"1 to {cluster.servers}")])
+    return _given(file, replace(blank, servers=file.servers or 1), cluster, fabrics, where, findings)
+
+
+def _given(
+    file: JobClassFile,
+    blank: JobClass,
+    cluster: SharedClusterSection,
+    fabrics: Sequence[Fabric],
+    where: Path,
+    findings: Findings,
+) -> JobClass:
+    """A class whose times stand in the file."""
+    samples = tuple(file.iteration_ms or ())
+    ring, pairs = (file.allreduce_gbytes or 0.0) * 1e9, (file.all_to_all_gbytes or 0.0) * 1e9
+    shortest = min((*samples, *file.fabric_ms.values()))
+    used = cluster.degree if file.interfaces is None else file.interfaces
+    wire_ms = (ring + pairs) / (used * cluster.link_gbps * BYTES_PER_MS_PER_GBPS)
+    compute = max(0.0, shortest - wire_ms) if file.compute_ms is None else file.compute_ms
+    if compute > shortest * (1 + ROUNDING):
+        text = "more compute than the shortest iteration is long"
+        findings.add([Fault((*where, "compute_ms"), text, f"{compute:g}", f"0 to {shortest:g}")])
+    if blank.servers == 1 and ring + pairs > 0:
+        key = "allreduce_gbytes" if ring > 0 else "all_to_all_gbytes"
+        findings.add([Fault((*where, key), "a job of one server sends nothing", allowed="0, or more servers")])
+    made = replace(blank, iteration_ms=samples, compute_ms=compute, allreduce_bytes=ring, all_to_all_bytes=pairs)
+    text = "shorter than sending the bytes of an iteration takes"
+    for key, time, least in too_short(made, used * cluster.link_gbps, fabrics):
+        place = (*where, *key.split(".", 1))
+        findings.add([Fault(place, text, f"{time:g}", f"at least {least:g}")])
+    return made
+
+
+def _planned(blank: JobClass, path: FilePath, cluster: SharedClusterSection) -> JobClass:
+    """A class whose times are those of a plan, or come from solving an instance."""
+    document = parse_document(path)
+    kind = document.data.get("kind") if isinstance(document.data, dict) else None
+    if kind == SOLUTION_KIND:
+        solution = read_solution(path)
+        _same_interfaces(solution.cluster, blank, cluster, path)
+        return class_of_plan(blank, solution)
+    if kind == "co-optimisation":
+        instance = read_co_optimisation(document)
+        _same_interfaces(instance.cluster, blank, cluster, path)
+        return replace(blank, servers=instance.cluster.servers, plan=instance)
+    allowed = f"co-optimisation or {SOLUTION_KIND}"
+    raise InputError(
+        [Problem("no plan of a job", file=str(path), path="kind", value=value_text(kind), allowed=allowed)]
+    )
+
+
+def _same_interfaces(plan: Cluster, blank: JobClass, cluster: SharedClusterSection, path: FilePath) -> None:
+    used = cluster.degree if blank.interfaces is None else blank.interfaces
+    if (plan.degree, plan.link_gbps) != (used, cluster.link_gbps):
+        text = "the plan is for servers with other interfaces"
+        value = f"degree {plan.degree}, link_gbps {plan.link_gbps:g}"
+        allowed = f"degree {used}, link_gbps {cluster.link_gbps:g}"
+        raise InputError([Problem(text, file=str(path), path="cluster", value=value, allowed=allowed)])

@@ -1,0 +1,78 @@
+"""Shards for all waiting jobs that may start, chosen together by the exact program (`place`).
+
+The search of the solver is cut after a number of nodes, not of seconds, so that the same instance gives the same
+schedule on any machine. An answer cut short is still a placement that was checked, at least as good as that of the
+heuristics the program starts from; it is counted as unproven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.stop import Stop
+from topoopt.core.optical_layer import OpticalLayer
+from topoopt.core.shared_cluster import JobClass
+from topoopt.core.status import Status
+from topoopt.kinds.shared_cluster.shards import ShardLimits, place
+from topoopt.kinds.shared_cluster.spread import any_shape
+
+MOST_JOBS = 12
+"""Waiting jobs placed at once."""
+
+MOST_NODES = 2_000
+"""Of the branch and bound of one question."""
+
+
+@dataclass(eq=False)
+class ExactPlacer:
+    """See `topoopt.simulate.cluster.jointly.JointPlacer`; `proven` and `unproven` count the questions.
+
+    Attributes:
+        layer: the switches.
+        classes: of the jobs.
+        seed: of the heuristics and of the solver.
+        stop: ends a question early when the whole run ends; its answer is unproven.
+        most_nodes: of one question.
+    """
+
+    layer: OpticalLayer
+    classes: Sequence[JobClass]
+    seed: int
+    stop: Stop
+    most_nodes: int = MOST_NODES
+    window: int = MOST_JOBS
+    by_size: bool = False
+    proven: int = 0
+    unproven: int = 0
+
+    def __post_init__(self) -> None:
+        planes = self.layer.planes
+        self._shapes = [any_shape(one.servers, one.interfaces or planes) for one in self.classes]
+
+    def together(
+        self, free: NDArray[np.bool_], classes: Sequence[int], worth: Sequence[int]
+    ) -> tuple[NDArray[np.int64] | None, ...]:
+        """See JointPlacer."""
+        limits = ShardLimits(time_s=None, seed=self.seed, stop=self.stop, most_nodes=self.most_nodes)
+        found = place(self.layer, free, [self._shapes[c] for c in classes], worth, limits)
+        if found.status is Status.OPTIMAL:
+            self.proven += 1
+        else:
+            self.unproven += 1
+        return tuple(
+            None if shard is None else np.sort(np.array(shard.servers, dtype=np.int64)) for shard in found.shards
+        )
+
+    def place(self, free: NDArray[np.bool_], servers: int, job_class: int) -> NDArray[np.int64] | None:
+        """One job alone."""
+        if int(np.count_nonzero(free)) < servers:
+            return None
+        return self.together(free, [job_class], [servers])[0]
+
+    def fits(self, free: NDArray[np.bool_], servers: int, job_class: int) -> bool:
+        """Whether `place` finds servers."""
+        return self.place(free, servers, job_class) is not None

@@ -1,0 +1,92 @@
+"""The jobs on one fabric: state of the cluster, simulation, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from solvers.stop import Stop
+from topoopt.core.shared_cluster import (
+    ACROSS_GROUPS,
+    Fabric,
+    FabricKind,
+    JobClass,
+    JobTable,
+    Scheduling,
+    SharedCluster,
+    server_groups,
+)
+from topoopt.core.shared_solution import Decisions, FabricRun
+from topoopt.core.status import StopReason
+from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
+from topoopt.kinds.shared_cluster.exact import ExactPlacer
+from topoopt.kinds.shared_cluster.spread import SpreadPlacer
+from topoopt.simulate.cluster import metrics_of, simulate
+from topoopt.simulate.cluster.engine import Cluster, Switching
+from topoopt.simulate.cluster.loads import shared_links
+from topoopt.simulate.cluster.placers import PLACERS, Placer
+from topoopt.simulate.cluster.work import Work, WorkAlone, WorkShared
+
+Progress = Callable[[str], None]
+
+
+def rated(problem: SharedCluster, fabric: Fabric) -> Fabric:
+    """The fabric with its server rate."""
+    if fabric.server_gbps is not None:
+        return fabric
+    return replace(fabric, server_gbps=cost_equivalent_fat_tree_gbps(problem.degree, problem.link_gbps))
+
+
+def run_fabric(
+    problem: SharedCluster,
+    place: int,
+    classes: tuple[JobClass, ...],
+    jobs: JobTable,
+    scheduling: Scheduling,
+    seed: int,
+    stop: Stop,
+    progress: Progress,
+) -> FabricRun:
+    """Simulate the jobs on one fabric of the problem; the seed draws servers and paths."""
+    fabric = rated(problem, problem.fabrics[place])
+    assert fabric.server_gbps is not None
+    partitioned = fabric.kind is FabricKind.PARTITIONED
+    group = server_groups(problem.layer) if partitioned else np.zeros(problem.servers, dtype=np.int64)
+    switching = Switching(problem.layer.switching_time_s, problem.look_ahead) if partitioned else Switching()
+    work: Work
+    if partitioned:
+        work = WorkAlone(jobs)
+    else:
+        links = shared_links(problem.servers, fabric, fabric.server_gbps, seed)
+        direct = [problem.direct_gbps(one) for one in classes]
+        work = WorkShared(jobs, classes, fabric, links, direct, problem.contention)
+    if not partitioned or fabric.placement in ACROSS_GROUPS:
+        scheduling = replace(scheduling, defragment=False)
+    placer: Placer
+    if fabric.placement == "exact":
+        placer = ExactPlacer(problem.layer, classes, seed, stop)
+    elif fabric.placement == "spread":
+        placer = SpreadPlacer(problem.layer, classes, seed)
+    else:
+        placer = PLACERS[fabric.placement](group, seed)
+    free = np.ones(problem.servers, dtype=bool)
+    cluster = Cluster(jobs, classes, free, placer, work, switching, scheduling)
+
+    def ask() -> StopReason | None:
+        progress(f"{fabric.name}: {len(cluster.record.job):,} of {len(jobs):,} jobs started")
+        return stop.reason()
+
+    outcome = simulate(cluster, ask)
+    return FabricRun(
+        fabric=fabric,
+        queue=scheduling.queue.value,
+        defragment=scheduling.defragment,
+        simulated_s=outcome.simulated_s,
+        whole=bool(outcome.finished.all()),
+        finished=outcome.finished,
+        stays=outcome.stays,
+        metrics=metrics_of(jobs, classes, outcome.stays, outcome.finished, group, switching.seconds),
+        decisions=Decisions(placer.proven, placer.unproven) if isinstance(placer, ExactPlacer) else None,
+    )

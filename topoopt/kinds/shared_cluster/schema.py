@@ -1,0 +1,181 @@
+"""Shape of instance files of kind `shared-cluster`; `description` says what a field means."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from topoopt.files.fields import MAX_SERVERS, FileModel, FileName, Label, Rate, SchemaVersion
+from topoopt.kinds.job.schema import SearchFile
+
+MAX_JOBS = 100_000
+MAX_CLASSES = 1000
+MAX_FABRICS = 16
+MAX_SECONDS = 1e10
+MAX_ITERATIONS = 10**12
+
+Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
+Iterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
+
+
+def _listed(value: object) -> object:
+    """One number is a list of one."""
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+_TIME = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9}
+Samples = Annotated[
+    list[Milliseconds],
+    Field(min_length=1, max_length=10_000),
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": _TIME, "minItems": 1, "maxItems": 10_000}, _TIME]}),
+]
+
+
+class SharedClusterSection(FileModel):
+    """The servers."""
+
+    servers: int = Field(ge=1, le=MAX_SERVERS, description="n")
+    degree: int = Field(ge=1, le=64, description="d, optical interfaces of a server")
+    link_gbps: Rate = Field(description="rate of one interface in each direction, Gbit/s")
+
+
+class OpticalSection(FileModel):
+    """The optical switches partitions are cut with; interface j of every server goes to a switch of plane j."""
+
+    switch_ports: int | None = Field(
+        default=None, ge=1, le=100_000, description="ports of a switch, one an interface; default: enough for all"
+    )
+    wiring: Literal["blocks", "staggered"] = Field(
+        default="blocks",
+        description="servers of a switch: the same in every plane, or each plane shifted against the one before",
+    )
+    switching_time_s: Seconds = Field(default=0.0, description="time to set the circuits of a job")
+    look_ahead: bool = Field(
+        default=False, description="a second plane is set while a job waits (patch panels with 1x2 switches)"
+    )
+
+
+class FabricFile(FileModel):
+    """One way to join the servers."""
+
+    kind: Literal["partitioned", "ideal-switch", "fat-tree"]
+    name: FileName | None = Field(default=None, description="default: the kind")
+    server_gbps: Rate | None = Field(
+        default=None,
+        description="rate of a server; default: all interfaces together, for a fat-tree without oversubscription the "
+        "rate at which it costs as much as the direct connections",
+    )
+    oversubscription: float | None = Field(
+        default=None, ge=1, le=1000, description="downlink over uplink bandwidth of a fat-tree; default: 1"
+    )
+    oversubscribed_at: Literal["rack", "aggregation"] | None = Field(
+        default=None, description="the layer whose uplinks are thinned; default: rack"
+    )
+    paths: Literal["even", "hashed"] | None = Field(
+        default=None, description="flows spread over all equal-cost paths, or take one each; default: even"
+    )
+    placement: Literal["best-fit", "first-fit", "spread", "exact", "random", "packed"] | None = Field(
+        default=None,
+        description="servers of a job: of partitions best-fit (default) or first-fit over groups that share a switch "
+        "in every plane, or spread: as many planes as the job has interfaces, or exact: so for all "
+        "jobs that may start, together, up to 64 servers; else random (default) or packed",
+    )
+
+
+class JobClassFile(FileModel):
+    """Jobs of one model on one number of servers."""
+
+    name: Label
+    servers: int | None = Field(default=None, ge=1, le=MAX_SERVERS, description="k; default: that of plan")
+    iteration_ms: Samples | None = Field(
+        default=None, description="time of an iteration on a shard of its own; of a list each job takes one at random"
+    )
+    compute_ms: float | None = Field(
+        default=None,
+        ge=0,
+        le=1e9,
+        description="compute time of a server in an iteration; default: what sending without overlap leaves",
+    )
+    allreduce_gbytes: float | None = Field(
+        default=None, ge=0, le=1e9, description="10^9 bytes a server sends around rings in an iteration; default: 0"
+    )
+    all_to_all_gbytes: float | None = Field(
+        default=None, ge=0, le=1e9, description="10^9 bytes a server sends evenly to all others; default: 0"
+    )
+    fabric_ms: dict[str, Milliseconds] = Field(
+        default={}, description="time of an iteration of a job alone on the fabric of that name, where it was measured"
+    )
+    plan: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+        default=None,
+        description="co-optimisation instance, solved for times and bytes, or a solution file of one; relative to the "
+        "folder of this file",
+    )
+    interfaces: int | None = Field(
+        default=None, ge=1, le=64, description="of a server that the job uses on a shard; default: all"
+    )
+    iterations: Iterations | None = Field(default=None, description="of a job; or duration_s")
+    duration_s: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = Field(
+        default=None, description="time of a job on a shard of its own, in whole iterations; or iterations"
+    )
+
+
+class JobsFile(FileModel):
+    """The jobs: from a trace, or drawn from a mix."""
+
+    trace: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+        default=None,
+        description="CSV file with the columns job, arrival_s, class and, if need be, servers and iterations; sorted "
+        "by arrival; relative to the folder of this file",
+    )
+    count: int | None = Field(default=None, ge=1, le=MAX_JOBS, description="jobs drawn")
+    mix: dict[str, Annotated[float, Field(gt=0, le=1e9)]] | None = Field(
+        default=None, description="weight of each class; default: equal weights"
+    )
+    arrival: Literal["poisson", "together"] | None = Field(
+        default=None, description="one by one, or all at time 0; default: poisson"
+    )
+    rate_per_s: Annotated[float, Field(gt=0, le=1e9)] | None = Field(default=None, description="of the Poisson process")
+    load: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        default=None, description="server-seconds that arrive over those of the cluster; or rate_per_s"
+    )
+    spread: Literal["fixed", "exponential"] | None = Field(
+        default=None, description="lengths of the jobs of a class: all the same (default), or exponential"
+    )
+
+
+class SchedulingFile(FileModel):
+    """Who starts when."""
+
+    queue: Literal["fifo", "backfill", "reserve"] = Field(
+        default="fifo",
+        description="which waiting jobs may start: the first, any that fits, any that does not delay the first",
+    )
+    depth: int = Field(default=100, ge=1, le=MAX_JOBS, description="waiting jobs behind the first that are looked at")
+    defragment: bool = Field(default=False, description="move running jobs when that pays (partitions)")
+    checkpoint_s: Seconds = Field(default=30.0, description="time in which a job that is moved saves its state")
+
+
+class SharedClusterFile(FileModel):
+    """Jobs that arrive at a cluster and share it."""
+
+    schema_version: SchemaVersion
+    kind: Literal["shared-cluster"]
+    name: FileName
+    cluster: SharedClusterSection
+    optical: OpticalSection = OpticalSection()
+    fabrics: Annotated[list[FabricFile], Field(min_length=1, max_length=MAX_FABRICS)] | None = Field(
+        default=None,
+        description="compared; the objective is that of the first; default: partitioned, fat-tree at equal cost, "
+        "fat-tree oversubscribed 2:1 at the racks, ideal switch",
+    )
+    classes: Annotated[list[JobClassFile], Field(min_length=1, max_length=MAX_CLASSES)]
+    jobs: JobsFile
+    scheduling: SchedulingFile = SchedulingFile()
+    contention: Literal["coinciding", "interleaved"] = Field(
+        default="coinciding", description="jobs that share links send all at once, or never needlessly at once"
+    )
+    objective: Literal["mean-iteration-time", "mean-completion-time"] = "mean-iteration-time"
+    search: SearchFile = SearchFile()

@@ -1,0 +1,211 @@
+"""How fast the running jobs advance: alone on their shards, or sharing links."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.shared_cluster import Contention, Fabric, JobClass, JobTable
+from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.simulate.cluster.loads import SharedLinks, job_loads
+from topoopt.simulate.cluster.rates import advance, fair_rates, first_end
+
+MS = 1e-3
+"""Seconds."""
+
+
+class Work(Protocol):
+    """Running jobs and what is left of them; times in seconds."""
+
+    def start(self, job: int, servers: NDArray[np.int64], work_from: float) -> None:
+        """The job begins its iterations then, on those servers."""
+
+    def pause(self, job: int, at: float, work_from: float) -> None:
+        """The job does nothing from `at` until `work_from`."""
+
+    def next_end(self) -> tuple[float, int]:
+        """When the next job ends, and which; (infinity, -1) when none runs."""
+
+    def advance(self, to: float) -> None:
+        """Let time pass, to no later than the next end."""
+
+    def end(self, job: int) -> None:
+        """The job has ended."""
+
+    def refresh(self) -> None:
+        """After all starts and ends of one moment."""
+
+    def expected_end(self, job: int) -> float:
+        """End of a running job if nothing else starts or ends."""
+
+    def expected_seconds(self, job: int) -> float:
+        """Length of a job that does not run yet, if it had the fabric to itself."""
+
+
+class WorkAlone:
+    """Every job on its shard, at its own speed: all ends are known."""
+
+    def __init__(self, jobs: JobTable) -> None:
+        self.seconds = jobs.iterations * jobs.iteration_ms * MS
+        self._end: dict[int, float] = {}
+        self._order: list[tuple[float, int]] = []
+
+    def start(self, job: int, servers: NDArray[np.int64], work_from: float) -> None:
+        """See Work."""
+        self._end[job] = work_from + float(self.seconds[job])
+        heapq.heappush(self._order, (self._end[job], job))
+
+    def pause(self, job: int, at: float, work_from: float) -> None:
+        """See Work."""
+        self._end[job] += work_from - at
+        heapq.heappush(self._order, (self._end[job], job))
+
+    def next_end(self) -> tuple[float, int]:
+        """See Work."""
+        while self._order and self._end.get(self._order[0][1]) != self._order[0][0]:
+            heapq.heappop(self._order)  # moved since
+        return self._order[0] if self._order else (np.inf, -1)
+
+    def advance(self, to: float) -> None:
+        """Nothing to do."""
+
+    def end(self, job: int) -> None:
+        """See Work."""
+        del self._end[job]
+
+    def refresh(self) -> None:
+        """Nothing to do."""
+
+    def expected_end(self, job: int) -> float:
+        """See Work."""
+        return self._end[job]
+
+    def expected_seconds(self, job: int) -> float:
+        """See Work."""
+        return float(self.seconds[job])
+
+
+def hidden_ms(
+    jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, direct_gbps: Sequence[float]
+) -> NDArray[np.float64]:
+    """float64[J], h of the time model on a fabric whose `server_gbps` is known; `direct_gbps` is R of each class."""
+    assert fabric.server_gbps is not None
+    hidden = np.empty(len(jobs))
+    for c, one in enumerate(classes):
+        own = jobs.class_index == c
+        given = dict(one.fabric_ms).get(fabric.name)
+        if given is None:
+            wire = one.sent_bytes / (direct_gbps[c] * BYTES_PER_MS_PER_GBPS)
+            hidden[own] = one.compute_ms + wire - jobs.iteration_ms[own]
+        else:
+            wire = one.sent_bytes / (fabric.server_gbps * BYTES_PER_MS_PER_GBPS)
+            hidden[own] = one.compute_ms + wire - given
+    return hidden
+
+
+class WorkShared:
+    """Jobs that share links, max-min fair; speeds change whenever a job starts or ends."""
+
+    def __init__(
+        self,
+        jobs: JobTable,
+        classes: tuple[JobClass, ...],
+        fabric: Fabric,
+        links: SharedLinks,
+        direct_gbps: Sequence[float],
+        contention: Contention,
+    ) -> None:
+        assert fabric.server_gbps is not None
+        self._classes = [classes[c] for c in jobs.class_index]
+        self._links = links
+        self._interleaved = contention is Contention.INTERLEAVED
+        self._compute = np.array([one.compute_ms for one in self._classes])
+        self._wire = np.array([one.sent_bytes / BYTES_PER_MS_PER_GBPS for one in self._classes])  # ms at 1 Gbit/s
+        self._hidden = hidden_ms(jobs, classes, fabric, direct_gbps)
+        self._alone_ms = self._compute + np.maximum(0.0, self._wire / fabric.server_gbps - self._hidden)
+        self._limit = np.full(len(jobs), fabric.server_gbps)
+        if self._interleaved:
+            self._limit = np.minimum(self._limit, self._wire / self._alone_ms)
+        self._left = jobs.iterations.astype(np.float64)
+        self._speed = 1.0 / (self._alone_ms * MS)
+        self._rate = self._limit.copy()
+        self._active = np.zeros(0, dtype=np.int64)
+        self._low = np.zeros(len(jobs), dtype=np.int64)
+        self._high = np.zeros(len(jobs), dtype=np.int64)
+        self._link = np.zeros(1024, dtype=np.int64)
+        self._part = np.zeros(1024)
+        self._used = 0
+        self._now = 0.0
+        self._stale = False
+
+    def start(self, job: int, servers: NDArray[np.int64], work_from: float) -> None:
+        """See Work."""
+        link, part = job_loads(self._links, self._classes[job], servers)
+        self._reserve(len(link))
+        low, self._used = self._used, self._used + len(link)
+        self._link[low : self._used], self._part[low : self._used] = link, part
+        self._low[job], self._high[job] = low, self._used
+        self._active = np.append(self._active, job)
+        self._stale |= len(link) > 0
+
+    def pause(self, job: int, at: float, work_from: float) -> None:
+        """Jobs on shared fabrics are not moved."""
+        raise AssertionError("a job on a shared fabric was moved")
+
+    def _reserve(self, more: int) -> None:
+        """Room for more loads: those of ended jobs are dropped, then the pool grows."""
+        if self._used + more <= len(self._link):
+            return
+        kept = [np.arange(self._low[job], self._high[job]) for job in self._active]
+        chosen = np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
+        size = max(1024, 2 * (len(chosen) + more))
+        link, part = np.zeros(size, dtype=np.int64), np.zeros(size)
+        link[: len(chosen)], part[: len(chosen)] = self._link[chosen], self._part[chosen]
+        ends = np.cumsum([len(each) for each in kept], dtype=np.int64)
+        self._low[self._active] = ends - np.array([len(each) for each in kept], dtype=np.int64)
+        self._high[self._active] = ends
+        self._link, self._part, self._used = link, part, len(chosen)
+
+    def next_end(self) -> tuple[float, int]:
+        """See Work."""
+        seconds, job = first_end(self._active, self._left, self._speed)
+        return self._now + seconds, int(job)
+
+    def advance(self, to: float) -> None:
+        """See Work."""
+        if to > self._now:
+            advance(self._active, self._left, self._speed, to - self._now)
+        self._now = to
+
+    def end(self, job: int) -> None:
+        """See Work."""
+        self._active = self._active[self._active != job]
+        self._left[job] = 0.0
+        self._stale |= bool(self._high[job] > self._low[job])
+
+    def refresh(self) -> None:
+        """See Work."""
+        if not self._stale:
+            return
+        self._stale = False
+        active, rate = self._active, self._rate
+        fair_rates(active, self._low, self._high, self._link, self._part, self._links.capacity_gbps, self._limit, rate)
+        loaded = active[self._high[active] > self._low[active]]
+        wire = self._wire[loaded] / rate[loaded]
+        if self._interleaved:
+            time_ms = np.maximum(self._alone_ms[loaded], np.where(rate[loaded] < self._limit[loaded], wire, 0.0))
+        else:
+            time_ms = self._compute[loaded] + np.maximum(0.0, wire - self._hidden[loaded])
+        self._speed[loaded] = 1.0 / (time_ms * MS)
+
+    def expected_end(self, job: int) -> float:
+        """See Work."""
+        return self._now + float(self._left[job] / self._speed[job])
+
+    def expected_seconds(self, job: int) -> float:
+        """See Work."""
+        return float(self._left[job] * self._alone_ms[job] * MS)

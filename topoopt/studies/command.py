@@ -1,0 +1,219 @@
+"""`topoopt study`: batches of runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.cli.output import JsonOption, Output
+from topoopt.core.errors import CheckError, InputError
+from topoopt.studies.ask_command import Directory, query, reproduce
+from topoopt.studies.diff_command import diff
+from topoopt.studies.progress import StudyProgress
+
+app = typer.Typer(
+    help="Batches of runs over instances, methods and seeds: run, resume, collect, report.", no_args_is_help=True
+)
+
+StudyArgument = Annotated[Path, typer.Argument(help="Study file (YAML or JSON).")]
+
+
+@app.command("validate")
+def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False) -> None:
+    """Expand a study file: how many runs, how long at most, and everything that is wrong."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.studies.expand import read_study
+        from topoopt.studies.validate import outlook
+
+        expanded = read_study(study)
+        found = outlook(expanded)
+        document = {
+            "name": expanded.name,
+            "runs": found.runs,
+            "repeated": found.repeated,
+            "longest_s": found.longest_s,
+            "ok": not found.problems,
+            "problems": [asdict(problem) for problem in found.problems],
+        }
+
+        def show(console: Console) -> None:
+            text = f"{escape(expanded.name)}: {found.runs} runs, at most {_duration(found.longest_s)} one after another"
+            console.print(text, soft_wrap=True, highlight=False)
+            if found.repeated:
+                console.print(f"{found.repeated} rows repeat a run of another row", highlight=False)
+            for problem in found.problems:
+                console.print(f"[bold red]error[/] {escape(str(problem))}", soft_wrap=True, highlight=False)
+            if found.problems:
+                console.print("runs with these instances or methods will be refused, the others will be done")
+
+        output.result(document, show)
+        return InputError.exit_code if found.problems else 0
+
+    output.run(command)
+
+
+@app.command("run")
+def run(
+    study: StudyArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the study; continued when it exists.")],
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Runs side by side; default: from cores and free memory.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Go on with a directory, or insist on a new one.")
+    ] = True,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do runs that failed again.")] = False,
+    executor: Annotated[str, typer.Option(help="local, slurm or dask.")] = "local",
+    executor_option: Annotated[
+        list[str] | None, typer.Option("--executor-option", help="KEY=VALUE for the executor; may be repeated.")
+    ] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Do the runs that are missing, then make the table. Kill it whenever you like: the same command goes on."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from solvers.stop import stop_on_signals
+        from topoopt.studies.collect import TABLE_FILE, collect_rows, write_parquet
+        from topoopt.studies.executors import default_jobs
+        from topoopt.studies.expand import read_study
+        from topoopt.studies.runner import STUDY_FILE, run_study
+
+        expanded = read_study(study)
+        if not resume and (out / STUDY_FILE).exists():
+            raise InputError(f"{out}: there is a study already; leave out --fresh to go on with it")
+        number = jobs or default_jobs(max((run.limits.memory_mib for run in expanded.runs), default=1))
+        with stop_on_signals(None) as stop, StudyProgress(output, expanded, number) as progress:
+            tally = run_study(
+                expanded,
+                out,
+                jobs=number,
+                executor=executor,
+                retry_failed=retry_failed,
+                stop=stop.interrupted,
+                on_event=progress.event,
+                on_plan=progress.planned,
+                options=_pairs(executor_option or []),
+            )
+        rows = collect_rows(out)
+        write_parquet(rows, out / TABLE_FILE)
+        interrupted = stop.interrupted.is_set()
+        document = {
+            "name": expanded.name,
+            "status": "interrupted" if interrupted else "done",
+            **asdict(tally),
+            "rejected": sum(row["outcome"] == "check-failed" for row in rows),
+            "jobs": number,
+            "table": str(out / TABLE_FILE),
+        }
+        output.result(document, lambda console: _show_tally(console, document, rows))
+        if interrupted:
+            return INTERRUPTED
+        return CheckError.exit_code if document["rejected"] else 0
+
+    output.run(command)
+
+
+def _pairs(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    for text in texts:
+        if "=" not in text:
+            raise InputError(f"--executor-option: not KEY=VALUE: {text!r}")
+    return tuple((text.partition("=")[0], text.partition("=")[2]) for text in texts)
+
+
+def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    failed = document["failed"]
+    names = ", ".join(f"{number} {outcome}" for outcome, number in failed.items())
+    text = f"{document['name']}: {document['done']} of {document['total']} runs done"
+    text += f", {names}" if failed else ""
+    text += f", {document['missing']} missing" if document["missing"] else ""
+    console.print(text, markup=False, soft_wrap=True, highlight=False)
+    bad = [row for row in rows if row["outcome"] in failed]
+    if bad:
+        table = Table("run", "instance", "method", "seed", "outcome", "reason")
+        for row in bad[:20]:
+            cells = (str(row["run"])[:12], *(str(row[key] or "") for key in ("instance", "method")), str(row["seed"]))
+            table.add_row(*cells, str(row["outcome"]), escape(str(row["reason"])))
+        console.print(table)
+        if len(bad) > 20:
+            console.print(f'and {len(bad) - 20} more: topoopt study query DIR "SELECT * FROM results"', markup=False)
+    console.print(f"written: {document['table']}", markup=False, soft_wrap=True, highlight=False)
+
+
+@app.command("collect")
+def collect(
+    directory: Directory,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write as well.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Make the table of results again from the directories of the runs."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.studies.collect import TABLE_FILE, collect_rows, write_csv, write_parquet
+
+        rows = collect_rows(directory)
+        write_parquet(rows, directory / TABLE_FILE)
+        if csv_file is not None:
+            write_csv(rows, csv_file)
+        outcomes = {str(row["outcome"]): 0 for row in rows}
+        for row in rows:
+            outcomes[str(row["outcome"])] += 1
+        document = {
+            "rows": len(rows),
+            "outcomes": outcomes,
+            "table": str(directory / TABLE_FILE),
+            "csv": None if csv_file is None else str(csv_file),
+        }
+
+        def show(console: Console) -> None:
+            counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
+            console.print(f"{len(rows)} rows: {counts}", markup=False, highlight=False)
+            written = ", ".join(str(name) for name in (document["table"], document["csv"]) if name)
+            console.print(f"written: {written}", markup=False, soft_wrap=True, highlight=False)
+
+        output.result(document, show)
+        return 0
+
+    output.run(command)
+
+
+@app.command("report")
+def report(
+    directory: Directory,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file; default: DIR/report.html.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Draw what the study file asks for: one self-contained page, every point linked to its run."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.files.atomic import write_text_atomically
+        from topoopt.studies.report import study_report
+
+        file = out or directory / "report.html"
+        write_text_atomically(file, study_report(directory))
+        output.result({"report": str(file)}, lambda console: console.print(f"written: {file}", markup=False))
+        return 0
+
+    output.run(command)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+app.command("query")(query)
+app.command("reproduce")(reproduce)
+app.command("diff")(diff)

@@ -1,0 +1,135 @@
+"""Shape of study files; `description` says what a field means."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from topoopt.files.fields import FileModel, FileName, Label, SchemaVersion, Seed
+
+MAX_LISTED = 10_000
+STATISTICS = ("mean", "median", "min", "max", "count", "p99")
+COMMANDS = ("topology totient", "topology metrics", "cost")
+"""Commands besides `solve` that a study can run: no instance, options only, one JSON object."""
+
+Cell = str | int | float | bool | None
+Column = Annotated[str, Field(min_length=1, max_length=200, description="column of the table of results")]
+Where = dict[Column, Cell]
+
+
+class Sequence(FileModel):
+    """Numbers by rule: `step` adds, `factor` multiplies; `to` is included when met."""
+
+    start: Annotated[float | int, Field(alias="from")]
+    to: float | int
+    step: Annotated[float | int, Field(gt=0)] | None = None
+    factor: Annotated[float | int, Field(gt=1)] | None = None
+
+
+Values = Annotated[list[Cell | list[Cell]], Field(min_length=1, max_length=MAX_LISTED)] | Sequence
+FieldPath = Annotated[
+    str, Field(min_length=1, max_length=300, description="such as cluster.degree or transfers[0].bytes")
+]
+
+
+class LimitsFile(FileModel):
+    """What one run may take."""
+
+    time_limit_s: Annotated[float, Field(ge=0, le=1e7)] | None = Field(
+        default=None, description="of the search, which then ends with the best it has; results depend on the machine"
+    )
+    budget: Annotated[int, Field(ge=0, le=10**12)] | None = Field(default=None, description="of the search; repeatable")
+    wall_s: Annotated[float, Field(gt=0, le=1e7)] | None = Field(default=None, description="then the run is killed")
+    memory_mib: Annotated[int, Field(ge=16, le=10**8)] | None = Field(default=None, description="then it is killed")
+
+
+class GroupFile(FileModel):
+    """Instances with what is varied; one of file, instance and command."""
+
+    file: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, description="instance file or pattern (*, **), relative to the study file"
+    )
+    instance: dict[str, object] | None = Field(default=None, description="an instance, written out")
+    command: Literal["topology totient", "topology metrics", "cost"] | None = Field(
+        default=None, description="a command without instance"
+    )
+    options: dict[FieldPath, Cell] = Field(default={}, description="options of the command, without dashes")
+    vary: dict[FieldPath, Values] = Field(default={}, description="every combination of these values")
+    together: list[dict[FieldPath, Cell | list[Cell]]] = Field(
+        default=[], max_length=MAX_LISTED, description="values that change together, one mapping a case"
+    )
+    methods: list[FileName] | None = Field(default=None, min_length=1, description="instead of those of the study")
+    seeds: SeedsFile | None = Field(default=None, description="instead of those of the study")
+    limits: LimitsFile = Field(default=LimitsFile(), description="instead of those of the study")
+    label: FileName | None = Field(default=None, description="in the table, instead of the name of the file")
+
+
+class SeedCount(FileModel):
+    """Seeds 0, 1, ... or from `first`."""
+
+    count: Annotated[int, Field(ge=1, le=MAX_LISTED)]
+    first: Seed = 0
+
+
+SeedsFile = Annotated[list[Seed], Field(min_length=1, max_length=MAX_LISTED)] | SeedCount
+
+
+class ComparisonFile(FileModel):
+    """How runs are set against each other."""
+
+    by: Column = "method"
+    baseline: str | None = Field(default=None, description="value of that column; default: the best of each case")
+    value: Column = "objective"
+
+
+class FigureFile(FileModel):
+    """A picture of the report."""
+
+    kind: Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile"]
+    title: Label | None = None
+    x: Column | None = None
+    y: Column | None = None
+    series: Column | None = None
+    columns: list[Column] = Field(
+        default=[], max_length=24, description="kind lines: each of these columns as a series, instead of y and series"
+    )
+    where: Where = Field(default={})
+    log_x: bool = False
+    log_y: bool = False
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class TableFile(FileModel):
+    """A table of the report: a statistic of columns over groups of runs."""
+
+    title: Label
+    rows: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=6)]
+    values: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=20)]
+    columns: Column | None = Field(default=None, description="a column spread sideways, with one value only")
+    statistic: Literal["mean", "median", "min", "max", "count", "p99"] = "mean"
+    where: Where = Field(default={})
+
+
+class StudyFile(FileModel):
+    """A study: runs of the command line, and what to make of their results."""
+
+    schema_version: SchemaVersion
+    kind: Literal["study"]
+    name: FileName
+    title: Label | None = None
+    notes: list[Label] = Field(default=[], max_length=50)
+    instances: list[GroupFile] = Field(min_length=1, max_length=MAX_LISTED)
+    methods: list[FileName] = Field(default=["auto"], min_length=1, max_length=100)
+    seeds: SeedsFile = Field(default=[0])
+    repetitions: Annotated[int, Field(ge=1, le=1000)] = 1
+    limits: LimitsFile = LimitsFile()
+    compare: ComparisonFile = ComparisonFile()
+    figures: list[FigureFile] = Field(default=[], max_length=100)
+    tables: list[TableFile] = Field(default=[], max_length=100)
+
+
+GroupFile.model_rebuild()

@@ -1,1 +1,0 @@
-"""Jobs run together on a cluster: planned, drawn, simulated, summed up and checked (kind `shared-load`)."""

@@ -1,0 +1,209 @@
+"""The checker of bandwidth allocations: rates, links, what every server sends, bound and fairness, without a solver.
+
+Checked: every stated figure against the rates of the routes; capacities of links and servers; limits and guarantees of
+transfers; conservation of every transfer at every server; the bound, evaluated in exact arithmetic; and, for solutions
+called optimal, that rates are max-min fair: by bottlenecks where every transfer has one route, by prices where routes
+are chosen (see `allocation_fairness`). What cannot be derived again from the file is not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Surplus
+from topoopt.core.allocation_solution import AllocationSolution
+from topoopt.core.status import Status
+from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain, parts_of
+from topoopt.verify.allocation.fairness import check_bottlenecks, check_certificates
+from topoopt.verify.laws.findings import Findings, Violation, differs
+
+RELATIVE = 1e-9
+"""Rounding forgiven in recomputed figures and capacities."""
+
+GUARANTEE_RELATIVE = 1e-6
+"""Part of a guarantee that may be missing: linear programs are solved to about this much."""
+
+OPTIMAL_RELATIVE = 1e-6
+"""Gap at which a solution may call itself optimal."""
+
+BITS = 8e-9
+"""Gbit of a byte."""
+
+
+def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -> tuple[Violation, ...]:
+    """All laws the rates break and all figures that are wrong.
+
+    Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
+    not looked at.
+    """
+    findings = Findings()
+    steps: tuple[tuple[str, str, Callable[[Findings, AllocationProblem, AllocationSolution], None]], ...] = (
+        ("identity", "the identity", _check_identity),
+        ("rates", "the rates", _check_rates),
+        ("capacity", "the loads", _check_loads),
+        ("servers", "the rates of the servers", _check_servers),
+        ("objective", "the objective", _check_objective),
+        ("bound", "the bound", _check_bound),
+    )
+    for code, what, step in steps:
+        findings.guard(code, what, lambda step=step: step(findings, problem, solution))  # type: ignore[misc]
+    fair = problem.goal is not AllocationGoal.MIN_GUARANTEE or problem.surplus is Surplus.MAX_MIN
+    if solution.status is Status.OPTIMAL and fair:
+        check = check_bottlenecks if problem.single_route else check_certificates
+        findings.guard("max-min", "the fairness", lambda: check(findings, problem, solution))
+    return findings.violations()
+
+
+def _check_identity(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+    for code, name, value, expected in (
+        ("identity", "name", solution.name, problem.name),
+        ("identity", "goal", solution.goal, problem.goal.value),
+        ("identity", "surplus", solution.surplus, problem.surplus.value),
+        ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
+    ):
+        if value != expected:
+            findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
+    own, given = solution.topology, problem.topology
+    same = own.servers == given.servers and np.array_equal(own.arcs, given.arcs)
+    if not (same and np.array_equal(own.multiplicity, given.multiplicity)):
+        findings.add("topology", "the solution has other links than the instance")
+    if not np.array_equal(solution.capacity_gbps, problem.capacity_gbps):
+        findings.add("topology", "the solution has other capacities than the instance")
+
+
+def _check_rates(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+    if len(solution.transfers) != len(problem.transfers):
+        raise ValueError(f"{len(solution.transfers)} transfers, the instance has {len(problem.transfers)}")
+    for transfer, got in zip(problem.transfers, solution.transfers, strict=True):
+        own = (transfer.name, transfer.source, transfer.destination)
+        if (got.name, got.source, got.destination) != own:
+            findings.add("transfer", f"{got.name} {got.source} -> {got.destination} stands where {own} is due")
+        if len(got.route_gbps) != len(transfer.routes):
+            findings.add("rates", f"{transfer.name}: {len(got.route_gbps)} routes, it has {len(transfer.routes)}")
+        if any(not (np.isfinite(rate) and rate >= 0) for rate in got.route_gbps):
+            findings.add("rates", f"{transfer.name}: a rate that is negative or not finite")
+        if differs(got.rate_gbps, sum(got.route_gbps), RELATIVE):
+            findings.add(
+                "rates", f"{transfer.name}: states {got.rate_gbps!r}, its routes sum to {sum(got.route_gbps)!r}"
+            )
+        if not got.rate_gbps <= transfer.max_gbps * (1 + RELATIVE):
+            findings.add("limit", f"{transfer.name}: {got.rate_gbps!r} Gbit/s, at most {transfer.max_gbps!r}")
+        if not got.rate_gbps >= transfer.min_gbps * (1 - GUARANTEE_RELATIVE):
+            findings.add("guarantee", f"{transfer.name}: {got.rate_gbps!r} Gbit/s, {transfer.min_gbps!r} guaranteed")
+        size, time = transfer.size_bytes, got.completion_time_s
+        due = None if size is None or got.rate_gbps <= 0 else size * BITS / got.rate_gbps
+        if (time is None) != (due is None) or (time is not None and due is not None and differs(time, due)):
+            findings.add("completion-time", f"{transfer.name}: states {time!r} s, its rate gives {due!r}")
+
+
+def _loads(problem: AllocationProblem, solution: AllocationSolution) -> NDArray[np.float64]:
+    load = np.zeros(len(problem.shared_gbps()))
+    for transfer, got in zip(problem.transfers, solution.transfers, strict=True):
+        for route, rate in zip(transfer.routes, got.route_gbps, strict=True):
+            numbers, parts = parts_of(problem, transfer, route)
+            load[numbers] += parts * rate
+    return load
+
+
+def _check_loads(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+    shared, load = problem.shared_gbps(), _loads(problem, solution)
+    findings.add_each(
+        "capacity",
+        np.flatnonzero(~(load <= shared * (1 + RELATIVE))),
+        lambda r: f"{problem.shared_name(r)} carries {load[r]!r} Gbit/s, at most {shared[r]!r}",
+    )
+    m = len(problem.topology.arcs)
+    if solution.link_gbps.shape != (m,):
+        raise ValueError(f"{len(solution.link_gbps)} rates of links, there are {m} links")
+    noise = RELATIVE * float(shared[:m].max())
+    wrong = ~(np.abs(solution.link_gbps - load[:m]) <= noise)
+    findings.add_each(
+        "link-rate",
+        np.flatnonzero(wrong),
+        lambda a: f"{problem.shared_name(a)}: states {solution.link_gbps[a]!r} Gbit/s, it carries {load[a]!r}",
+    )
+
+
+def _check_servers(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+    """The table of the servers says the same as the routes, and no transfer is lost or made on the way."""
+    arcs, n = problem.topology.arcs, problem.topology.servers
+    noise = RELATIVE * float(problem.capacity_gbps.max())
+    out: dict[tuple[int, int], dict[int, float]] = {}
+    own: dict[tuple[int, int], float] = {}
+    for transfer, got in zip(problem.transfers, solution.transfers, strict=True):
+        stays = np.zeros(n)
+        for route, rate in zip(transfer.routes, got.route_gbps, strict=True):
+            for arc, part in zip(route.arcs.tolist(), route.fraction.tolist(), strict=True):
+                tail, head = int(arcs[arc, 0]), int(arcs[arc, 1])
+                stays[tail] -= part * rate
+                stays[head] += part * rate
+                hops = out.setdefault((tail, transfer.destination), {})
+                hops[head] = hops.get(head, 0.0) + part * rate
+        stays[transfer.source] += got.rate_gbps
+        stays[transfer.destination] -= got.rate_gbps
+        if not (np.abs(stays) <= noise).all():
+            findings.add("conservation", f"{transfer.name}: what leaves its source does not all arrive")
+        pair = (transfer.source, transfer.destination)
+        own[pair] = own.get(pair, 0.0) + got.rate_gbps
+    stated = {(row.server, row.destination): row for row in solution.servers}
+    if len(stated) < len(solution.servers):
+        findings.add("servers", "a server has two rows for one destination")
+    for pair in sorted(stated.keys() | out.keys()):
+        hops = out.get(pair, {})
+        total = sum(hops.values())
+        row = stated.get(pair)
+        if row is None:
+            if total > noise:
+                findings.add("servers", f"server {pair[0]} has no rate for destination {pair[1]}")
+            continue
+        due = own.get(pair, 0.0)
+        given = dict(row.next_hops)
+        if len(given) < len(row.next_hops) or any(
+            not abs(given.get(head, 0.0) - hops.get(head, 0.0)) <= noise for head in given.keys() | hops.keys()
+        ):
+            findings.add("servers", f"server {pair[0]} to {pair[1]}: next hops {given}, the routes say {hops}")
+        if not abs(row.own_gbps - due) <= noise or not abs(row.forwarded_gbps - (total - due)) <= noise:
+            text = f"states {row.own_gbps!r} and {row.forwarded_gbps!r} Gbit/s, it is {due!r} and {total - due!r}"
+            findings.add("servers", f"server {pair[0]} to {pair[1]}: {text}")
+
+
+def objective_of(problem: AllocationProblem, rates: NDArray[np.float64]) -> tuple[str, float, str]:
+    """Name, value and unit of the objective of rates float64[T]."""
+    if problem.goal is AllocationGoal.COMPLETION_TIME:
+        sizes = np.array([transfer.size_bytes or 0.0 for transfer in problem.transfers])
+        return "completion_time", float((sizes * BITS / rates).max()), "s"
+    if problem.goal is AllocationGoal.MIN_GUARANTEE and problem.surplus is Surplus.SUM:
+        weights = np.array([transfer.weight for transfer in problem.transfers])
+        return "weighted_total_rate", float(weights @ rates), "Gbit/s"
+    base, gain = base_and_gain(problem)
+    names = {AllocationGoal.MAX_MIN: "min_rate", AllocationGoal.WEIGHTED: "min_weighted_rate"}
+    level = float(((rates - base) / gain).min())
+    # A guarantee may be missed by rounding, and what is above it is never negative.
+    floor = 0.0 if problem.goal is AllocationGoal.MIN_GUARANTEE else -np.inf
+    return names.get(problem.goal, "min_surplus"), max(level, floor), "Gbit/s"
+
+
+def _check_objective(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+    name, value, unit = objective_of(problem, solution.rates_gbps)
+    stated = solution.objective
+    if (stated.name, stated.unit) != (name, unit):
+        findings.add("objective", f"the objective is {stated.name!r} in {stated.unit}, {name!r} in {unit} expected")
+    if differs(stated.value, value, RELATIVE, RELATIVE * float(problem.capacity_gbps.max()) if unit != "s" else 0.0):
+        findings.add("objective", f"the solution states {name} {stated.value!r}, the rates have {value!r}")
+
+
+def _check_bound(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+    proven = allocation_bound(problem, solution.certificates)
+    value, bound = solution.objective.value, solution.bound.value
+    least = problem.goal is AllocationGoal.COMPLETION_TIME
+    noise = 0.0 if least else RELATIVE * float(problem.capacity_gbps.max())
+    if solution.bound.proved_by != proven.proved_by or differs(bound, proven.value, RELATIVE, noise):
+        findings.add("bound", f"{proven.proved_by} gives {proven.value!r}, not {bound!r} ({solution.bound.proved_by})")
+    beaten = value < proven.value * (1 - RELATIVE) if least else value > proven.value * (1 + RELATIVE) + noise
+    if beaten or not np.isfinite(value):
+        findings.add("bound", f"{solution.objective.name} {value!r} is better than its bound {proven.value!r}")
+    if solution.status is Status.OPTIMAL and not solution.gap <= OPTIMAL_RELATIVE:
+        findings.add("status", f"called optimal with {value!r} and bound {bound!r}")

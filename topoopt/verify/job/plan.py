@@ -1,0 +1,134 @@
+"""Checking a plan against its cluster and workload, and recomputing its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.plan import Plan
+from topoopt.core.workload import Workload
+from topoopt.verify.job.parts import Parts, check_strategy
+from topoopt.verify.job.rings import RingHops, check_rings
+from topoopt.verify.job.routes import Hops, check_routes
+from topoopt.verify.job.traffic import Traffic, recompute_traffic
+from topoopt.verify.laws.findings import Findings, Violation
+from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
+from topoopt.verify.laws.topology import check_topology
+
+
+@dataclass(frozen=True, eq=False)
+class PlanFigures:
+    """Figures of a plan, recomputed from its parts alone.
+
+    Attributes:
+        model_parallel_bytes: float64[n, n], bytes i -> j.
+        allreduce_bytes: sorted members -> payload.
+        link_bytes: float64[n, n], bytes carried by the links i -> j.
+        link_messages: int64[n, n], how many transfers and AllReduces make them up (each may be rounded to bytes).
+        bandwidth_tax: bytes carried over bytes demanded, 1 if nothing is demanded.
+        diameter, mean_hops: over ordered pairs of different servers; (-1, inf) if not connected.
+        diameter_bound: d n^(1/d), which TotientPerms promises up to a constant (NSDI'23, theorem 1); recorded only.
+    """
+
+    model_parallel_bytes: NDArray[np.float64]
+    allreduce_bytes: dict[tuple[int, ...], int]
+    link_bytes: NDArray[np.float64]
+    link_messages: NDArray[np.int64]
+    bandwidth_tax: float
+    diameter: int
+    mean_hops: float
+    diameter_bound: float
+
+
+@dataclass
+class Inspection:
+    """What a check found out on its way; None where the plan was too broken to tell."""
+
+    parts: tuple[Parts, ...] | None = None
+    traffic: Traffic | None = None
+    links: NDArray[np.int64] | None = None
+    hops: Hops | None = None
+    ring_hops: tuple[RingHops, ...] = ()
+
+
+def inspect_plan(findings: Findings, cluster: Cluster, workload: Workload, plan: Plan) -> Inspection:
+    """Report everything wrong with the plan."""
+    seen = Inspection()
+
+    def strategy() -> None:
+        seen.parts = check_strategy(findings, cluster, workload, plan.strategy)
+        if seen.parts is not None:
+            seen.traffic = recompute_traffic(cluster, workload, seen.parts)
+
+    def topology() -> None:
+        seen.links = check_topology(findings, cluster, plan.topology)
+
+    findings.guard("strategy-shape", "the strategy", strategy)
+    findings.guard("topology-cluster", "the topology", topology)
+    links = np.zeros((cluster.servers, cluster.servers), dtype=np.int64) if seen.links is None else seen.links
+    matrix = None if seen.traffic is None else seen.traffic.matrix
+    payload = None if seen.traffic is None else seen.traffic.payload_bytes
+
+    def routes() -> None:
+        seen.hops = check_routes(findings, plan.routes, links, matrix)
+
+    def rings() -> None:
+        seen.ring_hops = check_rings(findings, plan.rings, links, payload)
+
+    findings.guard("route-shape", "the route table", routes)
+    findings.guard("ring-shape", "the rings", rings)
+    return seen
+
+
+def check_plan(cluster: Cluster, workload: Workload, plan: Plan) -> tuple[Violation, ...]:
+    """All laws the plan breaks; empty for a plan that can be patched, routed and run.
+
+    Never raises, whatever stands in the plan. Cluster and workload are taken as valid.
+    """
+    findings = Findings()
+    inspect_plan(findings, cluster, workload, plan)
+    return findings.violations()
+
+
+def figures_of(cluster: Cluster, seen: Inspection) -> PlanFigures | None:
+    """Figures of an inspected plan; None if part of it could not be read."""
+    if seen.traffic is None or seen.links is None or seen.hops is None:
+        return None
+    n = cluster.servers
+    traffic, hops = seen.traffic, seen.hops
+    slot = hops.tail * n + hops.head
+    carried = np.zeros(n * n, dtype=np.float64)
+    messages = np.zeros(n * n, dtype=np.int64)
+    np.add.at(carried, slot, traffic.matrix.ravel()[hops.pair] * hops.share)
+    np.add.at(messages, slot, traffic.transfers.ravel()[hops.pair])
+    tensors: dict[tuple[int, ...], int] = {}
+    for reduction in traffic.reductions:
+        members = tuple(sorted(reduction.members))
+        tensors[members] = tensors.get(members, 0) + 1
+    for ring in seen.ring_hops:
+        k, payload = len(ring.members), traffic.payload_bytes.get(ring.members, 0)
+        if payload:
+            slot = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)
+            crossings = np.bincount(slot, minlength=n * n)
+            carried += crossings * (ring.share * 2.0 * (k - 1) / k * payload)
+            messages += crossings * tensors[ring.members]
+    demanded = traffic.demanded_bytes
+    diameter, mean_hops = diameter_and_mean(hop_counts(seen.links > 0))
+    return PlanFigures(
+        model_parallel_bytes=traffic.matrix,
+        allreduce_bytes=dict(traffic.payload_bytes),
+        link_bytes=carried.reshape(n, n),
+        link_messages=messages.reshape(n, n),
+        bandwidth_tax=float(carried.sum()) / demanded if demanded > 0 else 1.0,
+        diameter=diameter,
+        mean_hops=mean_hops,
+        diameter_bound=cluster.degree * n ** (1.0 / cluster.degree),
+    )
+
+
+def plan_figures(cluster: Cluster, workload: Workload, plan: Plan) -> PlanFigures | None:
+    """Demand, link loads, bandwidth tax and distances of a plan; None if the plan is too broken to compute them."""
+    return figures_of(cluster, inspect_plan(Findings(), cluster, workload, plan))

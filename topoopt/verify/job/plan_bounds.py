@@ -1,0 +1,167 @@
+"""Lower bounds on the iteration time of one strategy, on any topology or on a given one.
+
+Assumed of the time model: tasks of a server run one at a time; tasks wait for their inputs; an AllReduce starts after
+the backward tasks of its shard, first inside its servers and then over the network, where every member sends and
+receives 2 (k-1)/k of the payload; a link carries at most multiplicity * B in each direction; latencies only add.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.solution import Bound
+from topoopt.core.strategy import Strategy
+from topoopt.core.topology import Topology
+from topoopt.core.workload import Workload
+from topoopt.verify.job.parts import Parts, check_strategy
+from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic, recompute_traffic
+from topoopt.verify.job.wire import least_byte_hops
+from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.hops import hop_counts
+from topoopt.verify.laws.topology import check_topology
+from topoopt.verify.laws.windows import window_bound, windows_by
+from topoopt.verify.placement.schedule import Rates, Schedule, least_schedule
+
+Columns = list[NDArray[np.float64]]
+
+
+def plan_bounds(
+    cluster: Cluster, workload: Workload, strategy: Strategy, topology: Topology | None = None
+) -> tuple[Bound, ...]:
+    """Lower bounds for this strategy: on every topology, or with `topology` on that one; for any routes and rings.
+
+    * `compute of one server`: `window_bound` over the tasks of each server.
+    * `compute critical path`: longest chain of forward and backward tasks, no communication.
+    * `critical path with traffic`: the same with least transfer and AllReduce times (`least_schedule`).
+    * `bytes sent by one server`, `bytes received by one server`: `window_bound` over a server's own traffic on its
+      interfaces.
+    * `bytes times hops`: all traffic, each byte counted once per link it must cross, on all links together. On a given
+      topology a transfer crosses at least its hop count and a ring member's traffic at least the hops to the nearest
+      other member. Without one, a server has at most d others at one hop, at most d^2 (d (d-1) for fibre pairs) at
+      two and so on, so its largest transfers are taken to go to the nearest.
+
+    Raises:
+        ValueError: the strategy is not legal for the workload, or the topology is not a connected one of this cluster.
+    """
+    findings = Findings()
+    parts = check_strategy(findings, cluster, workload, strategy)
+    if parts is None:
+        raise ValueError("; ".join(str(violation) for violation in findings.violations()))
+    links = None
+    if topology is not None:
+        findings = Findings()
+        links = check_topology(findings, cluster, topology)
+        if cluster.servers > 1 and (hop_counts(links > 0) < 0).any():
+            raise ValueError("; ".join(str(violation) for violation in findings.violations()))
+    return bounds_of(cluster, workload, parts, recompute_traffic(cluster, workload, parts), links)
+
+
+def bounds_of(
+    cluster: Cluster,
+    workload: Workload,
+    parts: tuple[Parts, ...],
+    traffic: Traffic,
+    links: NDArray[np.int64] | None,
+) -> tuple[Bound, ...]:
+    """As `plan_bounds`, from checked parts, their traffic and int64[n, n] parallel links (None: any topology)."""
+    n = cluster.servers
+    link_rate = cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    free = np.full(n, np.inf)
+    compute_only = least_schedule(workload, parts, traffic, Rates(free, free), reductions=False)
+    bounds = [Bound(compute_only.end_ms, "compute critical path")]
+    if n == 1:
+        local = least_schedule(workload, parts, traffic, Rates(free, free))
+        return (*bounds, _compute_bound(cluster, parts, local))
+    if links is None:
+        interfaces = np.full(n, float(cluster.degree))
+        rates = Rates(interfaces * link_rate, interfaces * link_rate)
+    else:
+        rates = Rates(links.sum(axis=1) * link_rate, links.sum(axis=0) * link_rate)
+    schedule = least_schedule(workload, parts, traffic, rates)
+    bounds.append(Bound(schedule.end_ms, "critical path with traffic"))
+    bounds.append(_compute_bound(cluster, parts, schedule))
+    bounds.extend(_network_bounds(cluster, traffic, schedule, rates, links, link_rate))
+    return tuple(bounds)
+
+
+def _compute_bound(cluster: Cluster, parts: tuple[Parts, ...], schedule: Schedule) -> Bound:
+    server, release, work, tail = [], [], [], []
+    for index, part in enumerate(parts):
+        for starts, tails, duration in (
+            (schedule.forward_start, schedule.forward_tail, part.split.forward_ms),
+            (schedule.backward_start, schedule.backward_tail, part.split.backward_ms),
+        ):
+            server.append(part.server)
+            release.append(starts[index])
+            work.append(np.full(len(part.server), duration))
+            tail.append(tails[index] - duration)
+    value, where = windows_by(
+        np.concatenate(server), cluster.servers, np.concatenate(release), np.concatenate(work), np.concatenate(tail)
+    )
+    return Bound(value, f"compute of one server (server {where})")
+
+
+def _network_bounds(
+    cluster: Cluster,
+    traffic: Traffic,
+    schedule: Schedule,
+    rates: Rates,
+    links: NDArray[np.int64] | None,
+    link_rate: float,
+) -> list[Bound]:
+    """Windows on the traffic of each server and of all; one row per transfer or per member of an AllReduce."""
+    n = cluster.servers
+    hops = None if links is None else hop_counts(links > 0)
+    sender, receiver = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    columns: tuple[Columns, Columns, Columns, Columns] = ([np.zeros(0)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)])
+
+    def add(start: NDArray[np.int64], end: NDArray[np.int64], *values: NDArray[np.float64]) -> None:
+        """Rows of start -> end: release, tail, bytes, least hops."""
+        sender.append(start)
+        receiver.append(end)
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+
+    for edge in traffic.edges:
+        sent = edge.source != edge.target
+        out_of, into = edge.source_part[sent], edge.target_part[sent]
+        source, target, size = edge.source[sent], edge.target[sent], edge.bytes[sent].astype(np.float64)
+        far = np.ones(len(size)) if hops is None else hops[source, target].astype(np.float64)
+        back = far if hops is None else hops[target, source].astype(np.float64)
+        ended, follows = schedule.forward_end[edge.producer][out_of], schedule.forward_tail[edge.consumer][into]
+        add(source, target, ended, follows, size, far)
+        ended, follows = schedule.backward_end[edge.consumer][into], schedule.backward_tail[edge.producer][out_of]
+        add(target, source, ended, follows, size, back)
+    for reduction in traffic.reductions:
+        k = len(reduction.members)
+        if k < 2 or not reduction.wire_bytes:
+            continue
+        members = np.array(reduction.members, dtype=np.int64)
+        ended = schedule.backward_end[reduction.operator][list(reduction.parts)]
+        release = np.full(k, float(ended.max()) + reduction.local_ms)
+        far = np.ones(k)
+        if hops is not None:
+            among = hops[np.ix_(members, members)] + np.where(np.eye(k, dtype=bool), n, 0)
+            far = among.min(axis=1).astype(np.float64)
+        # Any ring order sends and receives the same at every member; only the sender's hops are counted.
+        add(members, members, release, np.zeros(k), np.full(k, reduction.wire_bytes), far)
+
+    start, end = np.concatenate(sender), np.concatenate(receiver)
+    release, tail, size, far = (np.concatenate(column) for column in columns)
+    if not len(size):
+        return []
+    sent_ms, sending = windows_by(start, n, release, size / rates.send[start], tail)
+    received_ms, receiving = windows_by(end, n, release, size / rates.receive[end], tail)
+    capacity = float(rates.send.sum())
+    pooled = window_bound(release, size * far / capacity, tail)
+    if hops is None:
+        reduced = sum(2.0 * (len(members) - 1) * payload for members, payload in traffic.payload_bytes.items())
+        crossed = least_byte_hops(traffic.matrix, cluster) + reduced
+        pooled = max(pooled, float(release.min() + tail.min()) + crossed / capacity)
+    return [
+        Bound(sent_ms, f"bytes sent by one server (server {sending})"),
+        Bound(received_ms, f"bytes received by one server (server {receiving})"),
+        Bound(pooled, "bytes times hops over all links"),
+    ]

@@ -1,0 +1,167 @@
+"""Laws of the routes of model-parallel traffic: every byte has a way, over links that exist, without loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.routing import PathTable
+from topoopt.verify.laws.findings import Findings, as_int, float_array, int_array
+
+SHARE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Hops:
+    """All hops of all paths: hop h of pair `pair[h]` (i * n + j) carries `share[h]` of the pair over tail -> head."""
+
+    pair: NDArray[np.int64]
+    share: NDArray[np.float64]
+    tail: NDArray[np.int64]
+    head: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    pair_ptr: NDArray[np.int64]
+    share: NDArray[np.float64]
+    path_ptr: NDArray[np.int64]
+    node: NDArray[np.int64]
+
+
+def _is_pointer(pointer: NDArray[np.int64], items: int, total: int) -> bool:
+    """Whether `pointer` cuts 0..total into `items` runs."""
+    return bool(
+        len(pointer) == items + 1 and pointer[0] == 0 and pointer[-1] == total and (pointer[1:] >= pointer[:-1]).all()
+    )
+
+
+def _read(routes: PathTable) -> _Table | None:
+    source, target = int_array(routes.source, 1), int_array(routes.target, 1)
+    pair_ptr, path_ptr = int_array(routes.pair_ptr, 1), int_array(routes.path_ptr, 1)
+    share, node = float_array(routes.share, 1), int_array(routes.node, 1)
+    if source is None or target is None or pair_ptr is None or path_ptr is None or share is None or node is None:
+        return None
+    if len(source) != len(target):
+        return None
+    if not _is_pointer(pair_ptr, len(source), len(share)) or not _is_pointer(path_ptr, len(share), len(node)):
+        return None
+    return _Table(source, target, pair_ptr, share, path_ptr, node)
+
+
+def check_routes(
+    findings: Findings, routes: PathTable, links: NDArray[np.int64], demand: NDArray[np.float64] | None
+) -> Hops | None:
+    """Report what is wrong; the hops that exist, or None if the table cannot be read.
+
+    Args:
+        findings: where to report.
+        routes: the table.
+        links: int64[n, n], parallel links i -> j.
+        demand: float64[n, n], bytes i -> j; None if it is not known, then no pair needs a route.
+    """
+    n = len(links)
+    table = _read(routes)
+    if table is None:
+        findings.add("route-shape", "source, target, pair_ptr, share, path_ptr and node do not fit together")
+        return None
+    if as_int(routes.nodes_total) != n:
+        findings.add("route-shape", f"routes are over {routes.nodes_total!r} nodes, the cluster has {n} servers")
+    key = _check_pairs(findings, table, n)
+    if demand is not None:
+        wanted = np.flatnonzero(demand.ravel() > 0)
+        findings.add_each(
+            "route-missing",
+            wanted[~np.isin(wanted, key[np.diff(table.pair_ptr) > 0])],
+            lambda k: f"{demand.ravel()[k]:.0f} bytes {k // n} -> {k % n} have no route",
+        )
+    return _check_paths(findings, table, key, links)
+
+
+def _check_pairs(findings: Findings, table: _Table, n: int) -> NDArray[np.int64]:
+    """Report bad pairs and shares; int64[m], i * n + j of every pair, -1 for one out of range."""
+    source, target, share = table.source, table.target, table.share
+
+    def pair(k: int) -> str:
+        return f"{source[k]} -> {target[k]}"
+
+    inside = (source >= 0) & (source < n) & (target >= 0) & (target < n)
+    findings.add_each("route-range", np.flatnonzero(~inside), lambda k: f"pair {pair(k)} leaves servers 0..{n - 1}")
+    findings.add_each(
+        "route-pair", np.flatnonzero(inside & (source == target)), lambda k: f"pair {pair(k)} needs no route"
+    )
+    key = np.where(inside, source * n + target, -1)
+    findings.add_each(
+        "route-order",
+        1 + np.flatnonzero(np.diff(key) <= 0),
+        lambda k: f"pair {pair(k)} is out of order or listed more than once",
+    )
+    finite = np.isfinite(share)
+    pair_of_path = np.repeat(np.arange(len(source)), np.diff(table.pair_ptr))
+    findings.add_each(
+        "route-share",
+        np.flatnonzero(~finite | (share < 0)),
+        lambda p: f"a path {pair(int(pair_of_path[p]))} carries a share of {share[p]}",
+    )
+    total = np.bincount(pair_of_path, weights=np.where(finite, share, 0.0), minlength=len(source))
+    findings.add_each(
+        "route-share",
+        np.flatnonzero(np.abs(total - 1.0) > SHARE_TOLERANCE),
+        lambda k: f"the paths {pair(k)} carry {total[k]!r} of the traffic, 1 expected",
+    )
+    return key
+
+
+def _check_paths(findings: Findings, table: _Table, key: NDArray[np.int64], links: NDArray[np.int64]) -> Hops:
+    n = len(links)
+    node, start, stop = table.node, table.path_ptr[:-1], table.path_ptr[1:]
+    pair_of_path = np.repeat(np.arange(len(table.source)), np.diff(table.pair_ptr))
+
+    def path(p: int) -> str:
+        k = pair_of_path[p]
+        shown = " ".join(str(v) for v in node[start[p] : min(stop[p], start[p] + 12)])
+        return f"path {p} ({table.source[k]} -> {table.target[k]}: {shown}{' ...' if stop[p] - start[p] > 12 else ''})"
+
+    path_of_node = np.repeat(np.arange(len(start)), stop - start)
+    inside = (node >= 0) & (node < n)
+    findings.add_each(
+        "route-range",
+        np.unique(path_of_node[~inside]),
+        lambda p: f"{path(p)} visits a node outside 0..{n - 1}",
+    )
+    filled = np.flatnonzero(stop - start >= 1)
+    wrong = np.ones(len(start), dtype=bool)
+    wrong[filled] = (
+        (stop[filled] - start[filled] < 2)
+        | (node[start[filled]] != table.source[pair_of_path[filled]])
+        | (node[stop[filled] - 1] != table.target[pair_of_path[filled]])
+    )
+    findings.add_each("route-ends", np.flatnonzero(wrong), lambda p: f"{path(p)} does not join its pair")
+
+    by_path = np.lexsort((node, path_of_node))
+    twice = (np.diff(node[by_path]) == 0) & (np.diff(path_of_node[by_path]) == 0)
+    findings.add_each(
+        "route-loop",
+        np.unique(path_of_node[by_path[1:][twice]]),
+        lambda p: f"{path(p)} visits a server twice",
+    )
+
+    hop = np.flatnonzero((np.diff(path_of_node) == 0) & inside[:-1] & inside[1:])
+    exists = links[node[hop], node[hop + 1]] > 0
+    findings.add_each(
+        "route-link",
+        hop[~exists],
+        lambda h: f"{path(int(path_of_node[h]))} uses a link {node[h]} -> {node[h + 1]} that does not exist",
+    )
+    hop = hop[exists & (key[pair_of_path[path_of_node[hop]]] >= 0)]
+    of_path = path_of_node[hop]
+    return Hops(
+        pair=key[pair_of_path[of_path]],
+        share=np.where(np.isfinite(table.share), table.share, 0.0)[of_path],
+        tail=node[hop],
+        head=node[hop + 1],
+    )

@@ -1,0 +1,227 @@
+"""Checking a solution: its plan, every figure it states, and that it does not beat a proven bound."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.instance import CoOptimisation
+from topoopt.core.solution import Bound, Evaluation, Solution
+from topoopt.core.status import Status
+from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
+from topoopt.verify.job.plan_bounds import bounds_of
+from topoopt.verify.job.strategy_certificate import PROVED_BY, strategy_bound
+from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
+from topoopt.verify.laws.findings import Findings, Violation, as_float, as_int, differs, float_array, int_array
+from topoopt.verify.laws.prices import check_prices
+
+BOUND_RELATIVE = 1e-9
+"""Rounding forgiven when a value is held against a bound."""
+SIMULATED_RELATIVE = 1e-6
+"""Rounding forgiven in sums a simulator makes over many events."""
+
+
+def check_solution(
+    instance: CoOptimisation, solution: Solution, bounds: tuple[Bound, ...] | None = None
+) -> tuple[Violation, ...]:
+    """All laws the plan breaks, all figures of the solution that are wrong, and every bound it beats.
+
+    Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution
+    itself is not looked at. `bounds` saves working out `instance_bounds` of this instance again.
+    """
+    findings = Findings()
+    cluster, workload = instance.cluster, instance.workload
+    findings.guard("identity", "the identity of the solution", lambda: _check_identity(findings, instance, solution))
+    findings.guard("evaluation", "the evaluation", lambda: _check_times(findings, solution))
+    seen = Inspection()
+
+    def plan() -> None:
+        nonlocal seen
+        seen = inspect_plan(findings, cluster, workload, solution.plan)
+
+    findings.guard("plan-shape", "the plan", plan)
+    sound = findings.clean
+    figures = figures_of(cluster, seen)
+    if figures is not None and seen.traffic is not None:
+        traffic = seen.traffic
+        findings.guard("demand", "the demand", lambda: _check_demand(findings, solution, figures, traffic))
+        findings.guard("distance", "the distances", lambda: _check_distances(findings, solution, figures))
+        findings.guard("link-bytes", "the link loads", lambda: _check_links(findings, instance, solution, figures))
+    proven = instance_bounds(cluster, workload) if bounds is None else bounds
+
+    def certified() -> None:
+        nonlocal proven
+        proven += _certified(findings, instance, solution)
+
+    findings.guard("certificate", "the certificate", certified)
+    tighter = proven
+    if seen.parts is not None and seen.traffic is not None:
+        tighter += bounds_of(cluster, workload, seen.parts, seen.traffic, seen.links if sound else None)
+    findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
+    findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))
+    findings.guard("prices", "the prices", lambda: check_prices(findings, solution))
+    return findings.violations()
+
+
+def _check_identity(findings: Findings, instance: CoOptimisation, solution: Solution) -> None:
+    for code, name, value, expected in (
+        ("identity", "kind", solution.kind, instance.kind),
+        ("identity", "name", solution.name, instance.name),
+        ("identity", "workload", solution.workload_name, instance.workload.name),
+        ("identity", "number of samples", solution.samples, instance.workload.samples),
+        ("instance-sha256", "instance_sha256", solution.instance_sha256, instance.sha256),
+    ):
+        if value != expected:
+            findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
+    for field in fields(instance.cluster):
+        value, expected = getattr(solution.cluster, field.name), getattr(instance.cluster, field.name)
+        if value != expected:
+            findings.add("cluster", f"the solution's cluster has {field.name} {value!r}, the instance's {expected!r}")
+
+
+def _check_times(findings: Findings, solution: Solution) -> None:
+    evaluation: Evaluation = solution.evaluation
+    total = as_float(evaluation.iteration_time_ms)
+    if not (isfinite(total) and total >= 0):
+        findings.add("evaluation", f"the iteration takes {evaluation.iteration_time_ms!r} ms")
+    if differs(as_float(solution.objective.value), total):
+        findings.add(
+            "objective", f"the objective is {solution.objective.value!r}, the evaluated iteration time {total!r}"
+        )
+    terms = {
+        name: as_float(getattr(evaluation.breakdown, name))
+        for name in ("compute_ms", "model_parallel_ms", "allreduce_ms", "idle_ms")
+    }
+    if differs(sum(terms.values()), total, SIMULATED_RELATIVE):
+        findings.add("breakdown", f"the breakdown {terms} sums to {sum(terms.values())!r}, not to {total!r}")
+    for name, value in terms.items():
+        if not value >= -SIMULATED_RELATIVE * total:
+            findings.add("breakdown", f"{name} is {value!r}")
+
+
+def _check_demand(findings: Findings, solution: Solution, figures: PlanFigures, traffic: Traffic) -> None:
+    n = len(figures.model_parallel_bytes)
+    stated = float_array(solution.demand.model_parallel_bytes, 2)
+    if stated is None or stated.shape != (n, n):
+        findings.add("demand", f"model_parallel_bytes must be numbers [{n}, {n}]")
+    else:
+        expected = figures.model_parallel_bytes
+        # A size rounded down from a fraction may come out one byte off.
+        agree = np.abs(stated - expected) <= 1e-9 * expected + traffic.inexact
+        findings.add_each(
+            "demand",
+            np.flatnonzero(~agree),
+            lambda k: f"demand {k // n} -> {k % n} is {stated.ravel()[k]!r} bytes, {expected.ravel()[k]!r} expected",
+        )
+    groups: dict[tuple[int, ...], float] = {}
+    for group in solution.demand.allreduce:
+        members = tuple(sorted(group.members))
+        if members in groups:
+            findings.add("demand-groups", f"group {list(members)} is listed more than once")
+        groups[members] = as_float(group.payload_bytes)
+    for members in sorted({*groups, *figures.allreduce_bytes}):
+        value, payload = groups.get(members, 0.0), figures.allreduce_bytes.get(members, 0)
+        if differs(value, payload):
+            findings.add("demand-groups", f"group {list(members)} reduces {value!r} bytes, {payload} expected")
+
+
+def _check_distances(findings: Findings, solution: Solution, figures: PlanFigures) -> None:
+    if as_int(solution.diameter) != figures.diameter:
+        findings.add("distance", f"the diameter is {solution.diameter!r} hops, {figures.diameter} expected")
+    if differs(as_float(solution.mean_hops), figures.mean_hops):
+        findings.add("distance", f"the mean hop count is {solution.mean_hops!r}, {figures.mean_hops!r} expected")
+    if differs(as_float(solution.diameter_bound), figures.diameter_bound):
+        findings.add("distance", f"d n^(1/d) is {solution.diameter_bound!r}, {figures.diameter_bound!r} expected")
+
+
+def _check_links(findings: Findings, instance: CoOptimisation, solution: Solution, figures: PlanFigures) -> None:
+    """Bytes, utilisation and bandwidth tax, in the arc order of the topology."""
+    n = instance.cluster.servers
+    topology, evaluation = solution.plan.topology, solution.evaluation
+    arcs, multiplicity = int_array(topology.arcs, 2), int_array(topology.multiplicity, 1)
+    stated, busy = float_array(evaluation.link_bytes, 1), float_array(evaluation.link_utilisation, 1)
+    if arcs is None or multiplicity is None or arcs.shape != (len(multiplicity), 2):
+        return  # reported with the topology
+    if stated is None or busy is None or not len(stated) == len(busy) == len(arcs):
+        findings.add("link-bytes", f"link_bytes and link_utilisation must be numbers [{len(arcs)}], one per arc")
+        return
+    if ((arcs < 0) | (arcs >= n)).any() or (multiplicity < 1).any():
+        return  # reported with the topology
+    tail, head = arcs[:, 0], arcs[:, 1]
+    expected = figures.link_bytes[tail, head]
+    # Every transfer or AllReduce may be rounded to whole bytes once per link.
+    agree = np.abs(stated - expected) <= SIMULATED_RELATIVE * expected + figures.link_messages[tail, head]
+    findings.add_each(
+        "link-bytes",
+        np.flatnonzero(~agree),
+        lambda m: f"link {tail[m]} -> {head[m]} carries {stated[m]!r} bytes, {expected[m]!r} expected",
+    )
+    total = as_float(evaluation.iteration_time_ms)
+    rate = multiplicity * instance.cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    least: NDArray[np.float64] = stated / rate / total if total > 0 else np.zeros(len(arcs))
+    findings.add_each(
+        "link-utilisation",
+        np.flatnonzero(~((busy >= 0) & (busy <= 1 + SIMULATED_RELATIVE) & (busy >= least * (1 - SIMULATED_RELATIVE)))),
+        lambda m: (
+            f"link {tail[m]} -> {head[m]} is busy for {busy[m]!r} of the time, "
+            f"its {stated[m]:.0f} bytes need {least[m]!r}, and 1 is the most"
+        ),
+    )
+    if differs(as_float(evaluation.bandwidth_tax), figures.bandwidth_tax, SIMULATED_RELATIVE):
+        findings.add(
+            "bandwidth-tax", f"the bandwidth tax is {evaluation.bandwidth_tax!r}, {figures.bandwidth_tax!r} expected"
+        )
+
+
+def _check_bounds(
+    findings: Findings, solution: Solution, proven: tuple[Bound, ...], tighter: tuple[Bound, ...]
+) -> None:
+    """A value better than a bound is an error; so is a bound better than its proof."""
+    value, stated = as_float(solution.objective.value), as_float(solution.bound.value)
+    for bound in tighter:
+        if not value >= bound.value * (1 - BOUND_RELATIVE):
+            findings.add("bound", f"the objective {value!r} beats the lower bound {bound.value!r} ({bound.proved_by})")
+    initial = as_float(solution.initial_ms)
+    for bound in proven:
+        if not initial >= bound.value * (1 - BOUND_RELATIVE):
+            findings.add("bound", f"the first plan's {initial!r} beats the lower bound {bound.value!r}")
+        if solution.bound.proved_by == bound.proved_by and stated > bound.value * (1 + BOUND_RELATIVE):
+            findings.add("bound-claim", f"{bound.proved_by} proves {bound.value!r}, the solution claims {stated!r}")
+    if not 0 <= stated <= value * (1 + BOUND_RELATIVE):
+        findings.add("gap", f"the bound {stated!r} is not between 0 and the objective {value!r}")
+    expected = (value - stated) / value if value > 0 else 0.0
+    if differs(as_float(solution.gap), expected, absolute=1e-12):
+        findings.add("gap", f"the gap is {solution.gap!r}, {expected!r} expected")
+    if solution.status is Status.OPTIMAL and differs(value, stated):
+        findings.add("status", f"called optimal at {value!r} with a bound of {stated!r}")
+    if solution.status not in (Status.OPTIMAL, Status.FEASIBLE):
+        findings.add("status", f"a solution with a plan is called {solution.status}")
+
+
+def _certified(findings: Findings, instance: CoOptimisation, solution: Solution) -> tuple[Bound, ...]:
+    """What the proof that comes with the solution proves; nothing if there is none."""
+    if solution.certificate is None:
+        if solution.bound.proved_by == PROVED_BY:
+            findings.add("certificate", f"the bound is said to be proved by {PROVED_BY}, but no certificate is there")
+        return ()
+    try:
+        return (strategy_bound(instance.cluster, instance.workload, solution.certificate),)
+    except ValueError as error:
+        findings.add("certificate", str(error))
+        return ()
+
+
+def _check_baselines(findings: Findings, instance: CoOptimisation, solution: Solution) -> None:
+    """Other fabrics have other bandwidths, so only bounds on compute bind them."""
+    bounds = compute_bounds(instance.cluster, instance.workload)
+    for baseline in solution.baselines:
+        value = as_float(baseline.iteration_time_ms)
+        if not isfinite(value):
+            findings.add("baseline", f"{baseline.fabric} takes {baseline.iteration_time_ms!r} ms")
+        for bound in bounds:
+            if value < bound.value * (1 - BOUND_RELATIVE):
+                findings.add("baseline", f"{baseline.fabric}'s {value!r} ms beat the bound {bound.value!r}")

@@ -1,0 +1,158 @@
+"""Evaluate a proof that no strategy is faster than a bound, without a solver and whoever found it.
+
+For a case (the splits every operator may still use), any unit flow from `start` to `end` of the events weighs the laws
+of `strategy_laws`: what flows into an event flows out of it, so that the weighted sum of the laws reads
+
+    end >= sum over laws of flow * cost(splits).
+
+The right side is a sum of terms of single operators and of pairs of operators. With any prices m of the splits at the
+two ends of each pair, added to the pair and taken off the operators, and any price of memory mu >= 0,
+
+    end >= constants - mu + sum over o of min over its splits s of (term_o(s) + mu room_o(s) - prices of s)
+                          + sum over pairs of min over splits s, t of (term(s, t) + price(s) + price(t)),
+
+since prices cancel for every choice of splits and the rooms of a strategy add up to 1 at most. So any numbers at all
+prove what they prove: weights become a unit flow by dividing what reaches an event in proportion to them. The bound of
+a tree of cuts is the least of its cases, as every strategy belongs to one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.solution import Bound
+from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
+from topoopt.core.workload import Workload
+from topoopt.verify.job.choices import choices_of
+from topoopt.verify.job.strategy_laws import StrategyLaws, strategy_laws
+
+PROVED_BY = "strategy program, multipliers re-evaluated"
+MARGIN = 1e-10
+"""Relative rounding of the sums taken off the bound: each has fewer than 10^5 terms of either sign, of the order of the
+bound, so their errors stay below 10^5 * 2^-53 of it."""
+
+Allowed = tuple[NDArray[np.bool_], ...]
+
+
+def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCertificate) -> Bound:
+    """What a certificate proves about the iteration time of every plan, ms.
+
+    Raises:
+        ValueError: the certificate does not fit the instance, or its cuts are no tree.
+    """
+    choices = choices_of(cluster, workload)
+    if cluster.servers < 2 or any(not choice.splits for choice in choices):
+        return Bound(0.0, PROVED_BY)
+    return Bound(evaluate_certificate(strategy_laws(cluster, workload, choices), certificate), PROVED_BY)
+
+
+def evaluate_certificate(laws: StrategyLaws, certificate: StrategyCertificate) -> float:
+    """The least over the cases, ms, at least 0; see the module text.
+
+    Raises:
+        ValueError: as `strategy_bound`.
+    """
+    nodes = certificate.nodes
+    if not nodes:
+        raise ValueError("the certificate has no case")
+    allowed: list[Allowed | None] = [None] * len(nodes)
+    allowed[0] = tuple(np.ones(count, dtype=np.bool_) for count in laws.splits)
+    least = math.inf
+    for at, node in enumerate(nodes):
+        here = allowed[at]
+        if here is None:
+            raise ValueError(f"case {at} of the certificate is reached by no cut")
+        if isinstance(node, StrategyCut):
+            for to, mask in zip((node.inside, node.outside), _divided(laws, here, node), strict=True):
+                if not at < to < len(nodes) or allowed[to] is not None:
+                    raise ValueError(f"cut {at} of the certificate leads to {to}")
+                allowed[to] = mask
+        elif all(mask.any() for mask in here):
+            least = min(least, _case_bound(laws, here, node))
+    return max(0.0, least)
+
+
+def _divided(laws: StrategyLaws, allowed: Allowed, cut: StrategyCut) -> tuple[Allowed, Allowed]:
+    if not 0 <= cut.operator < len(laws.splits) or any(not 0 <= s < laws.splits[cut.operator] for s in cut.splits):
+        raise ValueError(f"a cut names operator {cut.operator} and splits {cut.splits}")
+    inside = np.zeros(laws.splits[cut.operator], dtype=np.bool_)
+    inside[list(cut.splits)] = True
+    both = []
+    for mask in (inside, ~inside):
+        both.append((*allowed[: cut.operator], allowed[cut.operator] & mask, *allowed[cut.operator + 1 :]))
+    return both[0], both[1]
+
+
+def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> float:
+    weights = dict(case.laws)
+    if len(case.prices) != len(laws.pairs) or any(
+        (len(first), len(second)) != (laws.splits[u], laws.splits[v])
+        for (first, second), (u, v) in zip(case.prices, laws.pairs, strict=True)
+    ):
+        raise ValueError("the prices of the certificate do not fit the pairs of operators")
+    numbers = [*weights.values(), case.memory, *(p for ends in case.prices for end in ends for p in end)]
+    if not all(math.isfinite(number) for number in numbers) or min(*weights.values(), case.memory, 0.0) < 0:
+        raise ValueError("the certificate has weights that are not finite or below 0")
+    known = {law.name for law in laws.laws}
+    if not known.issuperset(weights):
+        raise ValueError(f"the certificate names a law {min(set(weights) - known)!r} that does not exist")
+    flow = unit_flow(laws, weights)
+    total, size = 0.0, 1.0
+    node = [np.zeros(count) for count in laws.splits]
+    pair = [np.zeros((laws.splits[u], laws.splits[v])) for u, v in laws.pairs]
+    for law, amount in zip(laws.laws, flow, strict=True):
+        if amount <= 0.0:
+            continue
+        total += amount * law.constant
+        for table, indices in law.operators:
+            for o in indices:
+                node[o] += amount * laws.operators[table][o]
+        for table, indices in law.pairs:
+            for e in indices:
+                pair[e] += amount * laws.between[table][e]
+    if laws.room is not None and case.memory > 0:
+        total -= case.memory
+        for o, room in enumerate(laws.room):
+            node[o] += case.memory * room
+        size += case.memory
+    for e, ((u, v), (first, second)) in enumerate(zip(laws.pairs, case.prices, strict=True)):
+        at_u, at_v = np.array(first), np.array(second)
+        node[u] -= at_u
+        node[v] -= at_v
+        pair[e] += at_u[:, None] + at_v[None, :]
+        seen = pair[e][np.ix_(allowed[u], allowed[v])]
+        total += float(seen.min())
+        size += float(np.abs(seen).max()) + float(np.abs(at_u).max() + np.abs(at_v).max())
+    for o, cost in enumerate(node):
+        total += float(cost[allowed[o]].min())
+        size += float(np.abs(cost).max())
+    return total - MARGIN * size
+
+
+def unit_flow(laws: StrategyLaws, weights: Mapping[str, float]) -> list[float]:
+    """float per law: what reaches an event leaves it, divided in proportion to the weights of the laws that lead on.
+
+    Where all of them weigh nothing, it takes the first. Every law leads to a later event, so all of it ends at `end`.
+    """
+    onward: list[list[int]] = [[] for _ in laws.events]
+    for index, law in enumerate(laws.laws):
+        onward[law.tail].append(index)
+    held = [0.0] * len(laws.events)
+    held[0] = 1.0
+    flow = [0.0] * len(laws.laws)
+    for event, leaving in enumerate(onward[:-1]):
+        if held[event] <= 0.0:
+            continue
+        share = [weights.get(laws.laws[index].name, 0.0) for index in leaving]
+        total = math.fsum(share)
+        if total <= 0.0:
+            share, total = [1.0] + [0.0] * (len(leaving) - 1), 1.0
+        for index, part in zip(leaving, share, strict=True):
+            flow[index] = held[event] * (part / total)
+            held[laws.laws[index].head] += flow[index]
+    return flow

@@ -1,0 +1,212 @@
+"""Traffic of a strategy, recomputed: transfers between overlapping parts and AllReduces of weight shards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster, LocalAllReduce
+from topoopt.core.workload import Workload
+from topoopt.verify.job.parts import Parts
+
+GRADIENT_BYTES = 4
+"""Gradients are all-reduced in fp32."""
+BYTES_PER_MS_OF_ONE_GBPS = 10**9 / 8 / 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """What flows over one input edge of an operator: one entry per pair of overlapping parts.
+
+    Attributes:
+        producer, consumer: operator indices.
+        source_part, target_part: int64[t], part of the producer, part of the consumer.
+        bytes: int64[t], sent forward, and again backward; 0 where both parts share a server.
+        source, target: int64[t], their servers.
+    """
+
+    producer: int
+    consumer: int
+    source_part: NDArray[np.int64]
+    target_part: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """AllReduce of one shard of one weight tensor: its operator, the parts and servers that hold it, what it costs.
+
+    `wire_bytes` is what every member sends (0 for a single member), `local_ms` the time inside each server before.
+    """
+
+    operator: int
+    parts: tuple[int, ...]
+    members: tuple[int, ...]
+    payload_bytes: int
+    wire_bytes: float
+    local_ms: float
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """All traffic of one iteration.
+
+    Attributes:
+        edges: one entry per input edge of the workload.
+        reductions: one per operator, weight tensor and shard; also those within one server.
+        matrix: float64[n, n], bytes i -> j of all transfers, both directions.
+        transfers: int64[n, n], how many transfers make up each entry.
+        inexact: int64[n, n], how many of those have a size rounded down from a fraction.
+        payload_bytes: members -> payload, groups of two or more with a payload.
+    """
+
+    edges: tuple[Transfers, ...]
+    reductions: tuple[Reduction, ...]
+    matrix: NDArray[np.float64]
+    transfers: NDArray[np.int64]
+    inexact: NDArray[np.int64]
+    payload_bytes: dict[tuple[int, ...], int]
+
+    @property
+    def wire_bytes(self) -> float:
+        """Bytes sent by all members of all ring AllReduces."""
+        return sum(2.0 * (len(members) - 1) * payload for members, payload in self.payload_bytes.items())
+
+    @property
+    def demanded_bytes(self) -> float:
+        """Everything the network is asked to deliver."""
+        return float(self.matrix.sum()) + self.wire_bytes
+
+
+def slices(total: int, ways: int) -> NDArray[np.int64]:
+    """int64[ways + 1]: boundaries of `total` cut in `ways`, floor(i total / ways)."""
+    return np.array([i * total // ways for i in range(ways + 1)], dtype=np.int64)
+
+
+def overlap(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64[a, b]: length common to interval i of the first cut and interval j of the second."""
+    low = np.maximum(first[:-1, None], second[None, :-1])
+    high = np.minimum(first[1:, None], second[None, 1:])
+    common: NDArray[np.int64] = np.maximum(high - low, 0)
+    return common
+
+
+def channels_read(
+    channels: int, mixes: bool, consumer: tuple[int, int], producer: tuple[int, int]
+) -> NDArray[np.int64]:
+    """int64[c r of the consumer, c r of the producer]: channels a consumer block reads of a producer block.
+
+    `consumer` and `producer` are (channel ways, reduce ways). Every partial sum of a producer is sent, and a consumer
+    that mixes channels reads its reduce slice of them, one that does not reads its own channel slice.
+    """
+    (own, reduced), (made, partial) = consumer, producer
+    have = slices(channels, made)
+    if mixes:
+        wanted = np.tile(overlap(slices(channels, reduced), have), (own, 1))
+    else:
+        wanted = np.repeat(overlap(slices(channels, own), have), reduced, axis=0)
+    return np.repeat(wanted, partial, axis=1)
+
+
+def transfer_bytes(elements: NDArray[np.int64], element_bytes: int, fraction: float) -> NDArray[np.int64]:
+    """Whole bytes of transfers of so many elements, of which a fraction is read."""
+    whole: NDArray[np.int64] = elements * element_bytes
+    return whole if fraction == 1.0 else np.floor(whole * fraction).astype(np.int64)
+
+
+def local_allreduce_ms(cluster: Cluster, payload_bytes: int) -> float:
+    """AllReduce among the GPUs of one server: 2 (g-1)/g S / rate, or floor(2 S / g) / rate as the reference has it."""
+    gpus = cluster.gpus_per_server
+    if gpus <= 1:
+        return 0.0
+    rate = cluster.intra_server_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    if cluster.local_allreduce is LocalAllReduce.FLEXNET:
+        return (2 * payload_bytes // gpus) / rate
+    return 2 * (gpus - 1) * payload_bytes / gpus / rate
+
+
+def _edge(workload: Workload, producer: Parts, consumer: Parts, fraction: float) -> Transfers:
+    operator = workload.operators[producer.operator]
+    rows = overlap(
+        slices(workload.samples, consumer.split.sample_ways), slices(workload.samples, producer.split.sample_ways)
+    )
+    columns = channels_read(
+        operator.output_elements,
+        workload.operators[consumer.operator].mixes_channels,
+        (consumer.split.channel_ways, consumer.split.reduce_ways),
+        (producer.split.channel_ways, producer.split.reduce_ways),
+    )
+    into, out_of = np.nonzero(rows)
+    into_block, out_block = np.nonzero(columns)
+    target_part = (into[:, None] * consumer.blocks + into_block[None, :]).ravel()
+    source_part = (out_of[:, None] * producer.blocks + out_block[None, :]).ravel()
+    elements = (rows[into, out_of][:, None] * columns[into_block, out_block][None, :]).ravel()
+    source, target = producer.server[source_part], consumer.server[target_part]
+    size = transfer_bytes(elements, operator.element_bytes, fraction)
+    return Transfers(
+        producer=producer.operator,
+        consumer=consumer.operator,
+        source_part=source_part,
+        target_part=target_part,
+        bytes=np.where(source == target, 0, size),
+        source=source,
+        target=target,
+    )
+
+
+def shard_bytes(weight_elements: int, blocks: int) -> int:
+    """Gradient bytes of one part's shard of a weight tensor cut in `blocks`, rounded down."""
+    return GRADIENT_BYTES * weight_elements // blocks
+
+
+def _reductions(cluster: Cluster, workload: Workload, parts: Parts) -> list[Reduction]:
+    operator = workload.operators[parts.operator]
+    found = []
+    for weight in operator.weight_elements:
+        payload = shard_bytes(weight, parts.blocks)
+        local = local_allreduce_ms(cluster, payload) if operator.locally_reduced else 0.0
+        for shard in range(parts.blocks):
+            held = tuple(range(shard, len(parts.server), parts.blocks))
+            members = tuple(int(server) for server in parts.server[shard :: parts.blocks])
+            wire = 2.0 * (len(members) - 1) / len(members) * payload
+            found.append(Reduction(parts.operator, held, members, payload, wire, local))
+    return found
+
+
+def recompute_traffic(cluster: Cluster, workload: Workload, parts: tuple[Parts, ...]) -> Traffic:
+    """Traffic of a legal strategy."""
+    n = cluster.servers
+    edges, reductions = [], []
+    matrix = np.zeros(n * n, dtype=np.float64)
+    transfers = np.zeros(n * n, dtype=np.int64)
+    inexact = np.zeros(n * n, dtype=np.int64)
+    for index, operator in enumerate(workload.operators):
+        for read in operator.inputs:
+            edge = _edge(workload, parts[read.producer], parts[index], read.fraction)
+            edges.append(edge)
+            sent = edge.source != edge.target
+            for start, end in ((edge.source, edge.target), (edge.target, edge.source)):
+                slot = start[sent] * n + end[sent]
+                matrix += np.bincount(slot, weights=edge.bytes[sent], minlength=n * n)
+                count = np.bincount(slot, minlength=n * n)
+                transfers += count
+                if read.fraction != 1.0:
+                    inexact += count
+        reductions.extend(_reductions(cluster, workload, parts[index]))
+    payload: dict[tuple[int, ...], int] = {}
+    for reduction in reductions:
+        if len(reduction.members) > 1 and reduction.payload_bytes > 0:
+            members = tuple(sorted(reduction.members))
+            payload[members] = payload.get(members, 0) + reduction.payload_bytes
+    return Traffic(
+        edges=tuple(edges),
+        reductions=tuple(reductions),
+        matrix=matrix.reshape(n, n),
+        transfers=transfers.reshape(n, n),
+        inexact=inexact.reshape(n, n),
+        payload_bytes=payload,
+    )

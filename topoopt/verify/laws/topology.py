@@ -1,0 +1,146 @@
+"""Laws of a direct-connect topology: interfaces, fibre pairs, connectedness, switch settings, offsets."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.topology import Topology
+from topoopt.verify.laws.findings import Findings, as_int, int_array
+from topoopt.verify.laws.hops import hop_counts
+
+
+def check_topology(findings: Findings, cluster: Cluster, topology: Topology) -> NDArray[np.int64]:
+    """Report what is wrong; int64[n, n] parallel links i -> j, of the arcs that make sense."""
+    n = cluster.servers
+    for name, value, expected in (
+        ("servers", as_int(topology.servers), n),
+        ("degree", as_int(topology.degree), cluster.degree),
+        ("links", topology.links, cluster.links),
+    ):
+        if value != expected:
+            findings.add("topology-cluster", f"the topology has {name} {value!r}, the cluster {expected!r}")
+    links = np.zeros((n, n), dtype=np.int64)
+    findings.guard("arc-shape", "the arcs", lambda: _check_arcs(findings, topology, cluster.degree, links))
+    _check_interfaces(findings, cluster, links)
+    findings.guard("switch-shape", "the switches", lambda: _check_switches(findings, cluster, topology, links))
+    findings.guard("offsets", "the ring offsets", lambda: _check_offsets(findings, topology, links))
+    return links
+
+
+def _check_arcs(findings: Findings, topology: Topology, degree: int, links: NDArray[np.int64]) -> None:
+    """Report bad arcs; the good ones are added to `links`."""
+    n = len(links)
+    arcs, multiplicity = int_array(topology.arcs, 2), int_array(topology.multiplicity, 1)
+    if arcs is None or multiplicity is None or arcs.shape != (len(multiplicity), 2):
+        findings.add("arc-shape", "arcs must be integers [m, 2] and multiplicities integers [m]")
+        return
+    tail, head = arcs[:, 0], arcs[:, 1]
+    inside = ((arcs >= 0) & (arcs < n)).all(axis=1)
+    loop = tail == head
+    findings.add_each(
+        "arc-range", np.flatnonzero(~inside), lambda m: f"arc {m} {tail[m]} -> {head[m]} leaves servers 0..{n - 1}"
+    )
+    findings.add_each("arc-loop", np.flatnonzero(inside & loop), lambda m: f"arc {m} links server {tail[m]} to itself")
+    findings.add_each(
+        "arc-multiplicity",
+        np.flatnonzero(multiplicity < 1),
+        lambda m: f"arc {tail[m]} -> {head[m]} has {multiplicity[m]} links, at least 1 expected",
+    )
+    good = np.flatnonzero(inside & ~loop)
+    key = tail[good] * n + head[good]
+    ordered = np.argsort(key, kind="stable")
+    again = good[ordered[1:][np.diff(key[ordered]) == 0]]
+    findings.add_each("arc-repeated", again, lambda m: f"arc {tail[m]} -> {head[m]} is listed more than once")
+    behind = good[1:][np.diff(key) < 0]
+    findings.add_each("arc-order", behind, lambda m: f"arc {m} {tail[m]} -> {head[m]} is out of order")
+    good = good[multiplicity[good] >= 1]
+    # More links than interfaces are too many, however many: cut off, so that no sum can overflow.
+    np.add.at(links, (tail[good], head[good]), np.minimum(multiplicity[good], degree + 1))
+
+
+def _check_interfaces(findings: Findings, cluster: Cluster, links: NDArray[np.int64]) -> None:
+    _check_degree(findings, "degree-out", "sends on", links.sum(axis=1), cluster.degree)
+    _check_degree(findings, "degree-in", "receives on", links.sum(axis=0), cluster.degree)
+    if cluster.links is LinkDirection.BIDIRECTIONAL:
+        n = len(links)
+        findings.add_each(
+            "link-one-way",
+            np.flatnonzero(np.triu(links != links.T)),
+            lambda k: (
+                f"{links[k // n, k % n]} links {k // n} -> {k % n} but {links[k % n, k // n]} links back, "
+                "a bidirectional link is a pair"
+            ),
+        )
+    unreachable = np.argwhere(hop_counts(links > 0) < 0)
+    if len(unreachable):
+        source, target = unreachable[0]
+        findings.add(
+            "not-connected", f"no way from server {source} to server {target} ({len(unreachable)} such ordered pairs)"
+        )
+
+
+def _check_degree(findings: Findings, code: str, verb: str, count: NDArray[np.int64], degree: int) -> None:
+    findings.add_each(
+        code,
+        np.flatnonzero(count > degree),
+        lambda i: f"server {i} {verb} {count[i]} links and has {degree} interfaces",
+    )
+
+
+def _check_switches(findings: Findings, cluster: Cluster, topology: Topology, links: NDArray[np.int64]) -> None:
+    n, degree = cluster.servers, cluster.degree
+    switches = int_array(topology.switches, 2)
+    if switches is None or switches.shape != (degree, n):
+        findings.add("switch-shape", f"switches must be integers [{degree}, {n}], one row per optical switch")
+        return
+    inside = (switches >= -1) & (switches < n)
+    findings.add_each(
+        "switch-range",
+        np.flatnonzero(~inside),
+        lambda k: f"switch {k // n} sends server {k % n} to {switches[k // n, k % n]}, outside 0..{n - 1}",
+    )
+    lit = inside & (switches >= 0)
+    patched = np.zeros_like(links)
+    for row in range(degree):
+        sender = np.flatnonzero(lit[row])
+        receiver = switches[row, sender]
+        np.add.at(patched, (sender, receiver), 1)
+        for server in np.flatnonzero(np.bincount(receiver, minlength=n) > 1):
+            findings.add("switch-conflict", f"switch {row} gives server {server} to several senders")
+    findings.add_each(
+        "switch-links",
+        np.flatnonzero(patched != links),
+        lambda k: (
+            f"the switches patch {patched[k // n, k % n]} links {k // n} -> {k % n}, "
+            f"the topology has {links[k // n, k % n]}"
+        ),
+    )
+
+
+def _check_offsets(findings: Findings, topology: Topology, links: NDArray[np.int64]) -> None:
+    n = len(links)
+    offsets = [as_int(offset) for offset in topology.offsets]
+    if not offsets:
+        return
+    known = [offset for offset in offsets if offset is not None and 0 < offset < n]
+    if len(known) < len(offsets) or any(a >= b for a, b in pairwise(known)):
+        findings.add("offsets", f"offsets {topology.offsets!r} are not ascending distances in 1..{n - 1}")
+        return
+    server = np.arange(n)
+    for distance in range(1, n):
+        count = links[server, (server + distance) % n]
+        if distance in known and (count.min() < 1 or count.min() != count.max()):
+            findings.add(
+                "offsets",
+                f"distance {distance} is listed as an offset, but servers have {count.min()} to {count.max()} links to "
+                "the server that far on",
+            )
+        elif distance not in known and count.any():
+            findings.add(
+                "offsets",
+                f"server {int(np.argmax(count > 0))} has a link of distance {distance}, which is not among the offsets",
+            )

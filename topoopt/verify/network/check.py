@@ -1,0 +1,188 @@
+"""The checker of network solutions: links, flow, certificate and every figure, without a solver.
+
+Every law and every formula comes from core and verify, which share no code with what is checked; the multipliers that
+the two-layer formula is evaluated with come from the compiled search, since it holds for any.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.status import Status
+from topoopt.verify.laws.certificates import certified_theta_bound
+from topoopt.verify.laws.findings import Findings, Violation, differs
+from topoopt.verify.laws.flows import check_flow, check_hops
+from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
+from topoopt.verify.network.bounds import LISTED, formula_bound, quick_bound, stated_iterations
+from topoopt.verify.network.laws import Counts, check_links
+from topoopt.verify.network.regular_networks import enumeration_bound
+from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
+
+RELATIVE = 1e-9
+"""Rounding forgiven in recomputed figures."""
+
+FORMULA_RELATIVE = 1e-5
+"""Part by which formulas found by iteration may differ on another machine."""
+
+OPTIMAL_RELATIVE = 1e-6
+"""Gap at which a solution may call itself optimal."""
+
+
+def check_network(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> tuple[Violation, ...]:
+    """All laws the links and the flow break, all figures that are wrong, and every bound the solution beats.
+
+    Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
+    not looked at. What `bound` of a topology problem rests on is re-derived where it is a formula (`proved_by` says
+    which), or an enumeration that stored what it rests on; a bound that branch and bound or another enumeration proved
+    can only be held against the formulas, not re-derived.
+    """
+    findings = Findings()
+    findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
+    findings.guard(
+        "topology",
+        "the topology",
+        lambda: _check_hops(findings, solution, check_links(findings, problem, solution.topology)),
+    )
+    findings.guard("flow", "the flow", lambda: _check_flow(findings, problem, solution))
+    findings.guard("certificate", "the certificate", lambda: _check_certificate(findings, problem, solution))
+    findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
+    findings.guard("robustness", "the robustness", lambda: _check_robustness(findings, problem, solution))
+    return findings.violations()
+
+
+def _check_identity(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+    for code, name, value, expected in (
+        ("identity", "kind", solution.kind, problem.kind),
+        ("identity", "name", solution.name, problem.name),
+        ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
+        ("rate", "link_gbps", solution.link_gbps, problem.link_gbps),
+    ):
+        if value != expected:
+            findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
+
+
+def _check_hops(findings: Findings, solution: NetworkSolution, links: Counts) -> None:
+    hops = hop_counts(links > 0)
+    diameter, mean = diameter_and_mean(hops)
+    expected = (None, None) if diameter < 0 else (diameter, mean)
+    if solution.diameter != expected[0]:
+        findings.add("diameter", f"the solution states a diameter of {solution.diameter}, it is {expected[0]}")
+    stated = solution.mean_hops
+    if (stated is None) != (expected[1] is None) or (stated is not None and differs(stated, mean)):
+        findings.add("mean-hops", f"the solution states {stated} mean hops, they are {expected[1]}")
+
+
+def _check_flow(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+    found = check_flow(solution.topology, problem.demand, solution.flow)
+    for message in found.violations:
+        findings.add("flow", message)
+    name, price = _objective(problem)
+    stated, value = solution.objective.value, found.theta
+    if price:
+        value += price * float(solution.flow.flow.sum()) / float(problem.demand.sum())
+    if solution.objective.name != name:
+        findings.add("objective", f"the objective is {solution.objective.name!r}, {name} expected")
+    if differs(stated, value, RELATIVE):
+        findings.add(name, f"the solution states {name} {stated!r}, the flow has {value!r}")
+    limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
+    # A flow is made of simple paths and circles, and no simple path is longer than n - 1 hops.
+    if limit is not None and limit < len(problem.demand) - 1:
+        for message in check_hops(solution.topology, problem.demand, solution.flow, limit):
+            findings.add("max-hops", message)
+
+
+def _objective(problem: RoutingProblem | TopologyProblem) -> tuple[str, float]:
+    """Name of the objective, and the price of a hop."""
+    price = problem.hop_price if isinstance(problem, RoutingProblem) else 0.0
+    return ("completion-time" if price else "theta"), price
+
+
+def _check_certificate(
+    findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution
+) -> None:
+    limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
+    name, price = _objective(problem)
+    lengths = solution.certificate.lengths
+    try:
+        proven = certified_theta_bound(
+            solution.topology, problem.demand, lengths, max_hops=limit, hop_price=price
+        ).value
+    except (InputError, InfeasibleError) as error:
+        findings.add("certificate", f"the certificate proves nothing: {error}")
+        return
+    if not solution.routing_bound <= proven * (1 + RELATIVE):
+        findings.add(
+            "certificate", f"the lengths prove {name} >= {proven!r} on this topology, not {solution.routing_bound!r}"
+        )
+    if not solution.objective.value >= proven * (1 - RELATIVE):
+        findings.add("bound", f"{name} {solution.objective.value!r} is below what the lengths prove, {proven!r}")
+    if isinstance(problem, RoutingProblem) and not solution.bound.value <= proven * (1 + RELATIVE):
+        findings.add("bound", f"the lengths prove a bound of {proven!r}, not {solution.bound.value!r}")
+
+
+def _check_bound(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+    theta, bound = solution.objective.value, solution.bound.value
+    if not 0 <= bound <= theta * (1 + RELATIVE):
+        findings.add("bound", f"theta {theta!r} is below its bound {bound!r}")
+    if solution.status is Status.OPTIMAL and not theta - bound <= OPTIMAL_RELATIVE * theta * (1 + RELATIVE):
+        findings.add("status", f"called optimal with theta {theta!r} and bound {bound!r}")
+    if isinstance(problem, TopologyProblem):
+        work = stated_iterations(solution.bound.proved_by)
+        formula = quick_bound(problem) if work is None else formula_bound(problem, iterations=work)
+        if not theta >= formula.value * (1 - RELATIVE):
+            text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"
+            findings.add("bound", text)
+        if solution.bound.proved_by == LISTED:
+            _check_listed(findings, problem, solution)
+        if solution.bound.proved_by == formula.proved_by and not bound <= formula.value * (1 + FORMULA_RELATIVE):
+            findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")
+
+
+def _check_robustness(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+    """Figures that can be told from each other; what each failure does is routed again by `topoopt resilience`."""
+    found = solution.robustness
+    if found is None:
+        return
+    if isinstance(problem, RoutingProblem):
+        findings.add("robustness", "a given topology is no robust design")
+        return
+    theta = solution.objective.value
+    proven = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand)
+    for name, low in (
+        ("theta without failure", theta),
+        (proven.proved_by, proven.value),
+        ("its bound", found.bound.value),
+    ):
+        if not found.worst_theta >= low * (1 - RELATIVE):
+            findings.add("robustness", f"theta {found.worst_theta!r} after the worst failure is below {name}, {low!r}")
+    if found.bound.proved_by == proven.proved_by and not found.bound.value <= proven.value * (1 + FORMULA_RELATIVE):
+        findings.add("robustness", f"{proven.proved_by} gives {proven.value!r}, not {found.bound.value!r}")
+    within = found.within_percent
+    if within is not None and not theta <= found.nominal_theta * (1 + within / 100) * (1 + OPTIMAL_RELATIVE):
+        findings.add("robustness", f"theta {theta!r} is more than {within} % above {found.nominal_theta!r}")
+    goal = problem.search.robust
+    if (None if goal is None else goal.within_percent) != within:
+        findings.add("robustness", f"within_percent is {within!r}, the instance has another")
+    if (solution.topology.arcs == found.worst_link).all(axis=1).sum() != 1:
+        findings.add("robustness", f"the worst link {found.worst_link} is not there")
+
+
+def _check_listed(findings: Findings, problem: TopologyProblem, solution: NetworkSolution) -> None:
+    """A bound by enumeration: the networks are listed again, and what the lengths prove of each is looked at."""
+    demand, bound = problem.demand, solution.bound.value
+    unit = float(demand[0, 1])
+    plain = unit > 0 and bool((demand[~np.eye(len(demand), dtype=np.bool_)] == unit).all())
+    if solution.enumeration is None or not plain or problem.links is not LinkDirection.UNIDIRECTIONAL:
+        findings.add("bound", "a bound by enumeration needs its networks, uniform demand and unidirectional links")
+        return
+    try:
+        proven = unit * enumeration_bound(problem.servers, problem.degree, solution.enumeration, bound / unit)
+    except (InputError, InfeasibleError) as error:
+        findings.add("bound", f"the enumeration proves nothing: {error}")
+        return
+    if not bound <= proven * (1 + RELATIVE):
+        findings.add("bound", f"the networks listed prove {proven!r}, the solution states {bound!r}")

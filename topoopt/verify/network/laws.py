@@ -1,0 +1,80 @@
+"""Laws of the topology of a solution: what the problem says its links must satisfy. Rests on core and verify only."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.topology import Topology
+from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.hops import hop_counts
+from topoopt.verify.laws.topology import check_topology
+
+Counts = NDArray[np.int64]
+
+
+def check_links(findings: Findings, problem: RoutingProblem | TopologyProblem, topology: Topology) -> Counts:
+    """Report what is wrong; int64[n, n] parallel links."""
+    if isinstance(problem, RoutingProblem):
+        return _check_given(findings, problem, topology)
+    return _check_chosen(findings, problem, topology)
+
+
+def _check_given(findings: Findings, problem: RoutingProblem, topology: Topology) -> Counts:
+    """The topology of a routing solution is that of the instance."""
+    given, found = (_counts(t, problem.topology.servers) for t in (problem.topology, topology))
+    findings.add_each(
+        "topology",
+        np.flatnonzero(given != found),
+        lambda k: f"{found.flat[k]} links {k // len(given)} -> {k % len(given)}, the instance has {given.flat[k]}",
+    )
+    return found
+
+
+def _counts(topology: Topology, n: int) -> Counts:
+    links = np.zeros((n, n), dtype=np.int64)
+    if topology.servers != n:
+        raise ValueError(f"{topology.servers} servers, the instance has {n}")
+    np.add.at(links, (topology.arcs[:, 0], topology.arcs[:, 1]), topology.multiplicity)
+    return links
+
+
+def _check_chosen(findings: Findings, problem: TopologyProblem, topology: Topology) -> Counts:
+    """Degrees, fibre pairs, switches, and the constraints of the instance."""
+    # Rates play no part here; the laws of links are those of a cluster.
+    cluster = Cluster(problem.servers, 1, problem.degree, 1.0, links=problem.links)
+    own = Findings()
+    links = check_topology(own, cluster, topology)
+    for violation in own.violations():
+        # Servers without demand between them need not be connected: the flow shows what must be.
+        if violation.code != "not-connected":
+            findings.add(violation.code, violation.message)
+    for tail, head in problem.forbidden:
+        if links[tail, head]:
+            findings.add("forbidden", f"{links[tail, head]} links {tail} -> {head}, which is forbidden")
+    if not problem.parallel_links:
+        findings.add_each(
+            "parallel",
+            np.flatnonzero(links > 1),
+            lambda k: f"{links.flat[k]} parallel links {k // len(links)} -> {k % len(links)}, at most one allowed",
+        )
+    if problem.max_changed is not None:
+        kept = np.zeros_like(links)
+        for tail, head in problem.kept:
+            kept[tail, head] += 1
+        lost = int(np.maximum(kept - links, 0).sum())
+        if problem.links is LinkDirection.BIDIRECTIONAL:
+            lost //= 2
+        if lost > problem.max_changed:
+            findings.add("changed", f"{lost} links of the network as it stands given up, at most {problem.max_changed}")
+    if problem.max_hops is not None:
+        hops = hop_counts(links > 0)
+        far = (hops < 0) | (hops > problem.max_hops)
+        findings.add_each(
+            "max-hops",
+            np.flatnonzero(far),
+            lambda k: f"server {k % len(links)} is {hops.flat[k]} hops from server {k // len(links)} (-1: no way)",
+        )
+    return links

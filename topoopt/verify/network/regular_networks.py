@@ -1,0 +1,185 @@
+"""All regular directed networks of few hops, so that a bound by enumeration can be proven again without a solver.
+
+For uniform demand over directed links, some best network uses all interfaces (a free sender and a free receiver can be
+joined; where both are one server, a link elsewhere is led through it), and none on which servers cannot reach each
+other counts. theta >= (sum of hops) / (n d) for demand 1, so that only networks with few hops in all can be better than
+a claimed bound. They are listed here, each in one or more of its breadth-first numberings, and every one of them must
+be among the networks whose link lengths prove the bound. Written apart from the search it checks: level by level, in
+numpy, without a canonical form.
+
+A numbering: server 0 is a root whose hops are not above the average, the heads of servers 0, 1, ... are numbered in the
+order in which they are found, heads of a server ascending.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InputError
+from topoopt.core.network_problem import EnumerationProof
+from topoopt.core.topology import Topology
+from topoopt.verify.laws.certificates import certified_theta_bound
+
+Heads = NDArray[np.int64]
+
+MOST_TABLES = 400_000
+"""Partial tables of one level beyond which the enumeration is given up."""
+
+MOST_SERVERS, MOST_DEGREE = 16, 4
+"""Sizes beyond which it is not tried."""
+
+
+def tables_of_few_hops(n: int, d: int, most_hops: int) -> Heads | None:
+    """int64[k, n, d]: every d-regular strongly connected network whose hops add up to `most_hops` at most.
+
+    Up to renaming, in one numbering or more; parallel links are allowed, loops are not. None: too many to list.
+
+    Args:
+        n: servers, 2 to 62.
+    """
+    tables = np.zeros((1, 0, d), dtype=np.int64)
+    for server in range(n):
+        tables = _extended(n, d, tables, server)
+        if len(tables) > MOST_TABLES:
+            return None
+        tables = tables[_least_hops_fit(n, d, tables, most_hops)]
+    return tables
+
+
+def _extended(n: int, d: int, tables: Heads, server: int) -> Heads:
+    """Every table with every row that the numbering and the degrees allow for `server`."""
+    count = len(tables)
+    flat = tables.reshape(count, -1)
+    found = np.maximum(flat.max(axis=1, initial=0), 0) + 1  # servers numbered so far
+    received = np.zeros((count, n), dtype=np.int64)
+    for port in range(flat.shape[1]):
+        np.add.at(received, (np.arange(count), flat[:, port]), 1)
+    parts: list[Heads] = []
+    for row in combinations_with_replacement([v for v in range(n) if v != server], d):
+        fits = np.full(count, fill_value=True)
+        now = found.copy()
+        for head in row:
+            fits &= head <= now  # an old server, or the next number
+            now = np.maximum(now, head + 1)
+        for head in set(row):
+            fits &= received[:, head] + row.count(head) <= d
+        fits &= (now > server + 1) | (now == n)  # the next server must have been found
+        if sum(len(part) for part in parts) > 2 * MOST_TABLES:
+            break
+        if fits.any():
+            new = np.broadcast_to(np.array(row, dtype=np.int64), (int(fits.sum()), 1, d))
+            parts.append(np.concatenate((tables[fits], new), axis=1))
+    return np.concatenate(parts) if parts else np.zeros((0, server + 1, d), dtype=np.int64)
+
+
+def _least_hops_fit(n: int, d: int, tables: Heads, most_hops: int) -> NDArray[np.bool_]:
+    """Whether the hops can stay within the limit: counted from every server, and to every server."""
+    count, rows, _ = tables.shape
+    out, into = np.zeros((count, n), dtype=np.int64), np.zeros((count, n), dtype=np.int64)
+    open_out, open_into = np.full((count, n), d), np.full((count, n), d)
+    open_out[:, :rows] = 0
+    every = np.arange(count)
+    for v in range(rows):
+        for port in range(d):
+            head = tables[:, v, port]
+            out[:, v] |= np.int64(1) << head
+            into[every, head] |= np.int64(1) << v
+            open_into[every, head] -= 1
+    sent = np.array([_least_hops(n, d, out, open_out, v) for v in range(n)])
+    received = np.array([_least_hops(n, d, into, open_into, v) for v in range(n)])
+    return np.asarray(
+        (sent.sum(axis=0) <= most_hops) & (received.sum(axis=0) <= most_hops) & (sent[0] <= most_hops // n)
+    )
+
+
+def _least_hops(n: int, d: int, near: NDArray[np.int64], free: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+    """int64[k]: fewest hops from `start` to all others, every free port leading to somebody new."""
+    count = len(near)
+    seen = np.full(count, np.int64(1) << start)
+    frontier, strangers, known = seen.copy(), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    hops, reached = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
+    for _ in range(n):
+        hops += n - reached
+        after, fresh = np.zeros(count, dtype=np.int64), strangers * d
+        for v in range(n):
+            here = (frontier >> v) & 1 == 1
+            after |= np.where(here, near[:, v], 0)
+            fresh += np.where(here, free[:, v], 0)
+        frontier = after & ~seen
+        seen |= frontier
+        strangers = np.minimum(fresh, n)
+        known = np.minimum(known + strangers, n)
+        reached = np.minimum(n, np.bitwise_count(seen).astype(np.int64) + known)
+    return hops + np.where(reached < n, n * n * n, 0)
+
+
+def numberings(heads: NDArray[np.int64]) -> set[bytes]:
+    """All breadth-first numberings of a network (int64[n, d]) from all its servers, each as the bytes of its table."""
+    n = len(heads)
+    found: set[bytes] = set()
+    for root in range(n):
+        partial: list[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]] = [((root,), ())]
+        for position in range(n):
+            following: list[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]] = []
+            for order, rows in partial:
+                if position >= len(order):
+                    continue
+                new = sorted({int(v) for v in heads[order[position]]} - set(order))
+                for arranged in permutations(new):
+                    longer = order + arranged
+                    place = {v: k for k, v in enumerate(longer)}
+                    row = tuple(sorted(place[int(v)] for v in heads[order[position]]))
+                    following.append((longer, (*rows, row)))
+            partial = following
+        found |= {np.array(rows, dtype=np.int64).tobytes() for _, rows in partial}
+    return found
+
+
+def enumeration_bound(n: int, d: int, proof: EnumerationProof, claimed: float) -> float:
+    """Bound on theta over all directed networks of degree d for a demand of 1 between all servers, `claimed` at most.
+
+    Raises:
+        InputError: the proof is malformed, misses a network, or needs too many of them to be looked at.
+    """
+    heads, lengths = proof.heads, proof.lengths
+    if not 3 <= n <= MOST_SERVERS or not 1 <= d <= MOST_DEGREE:
+        raise InputError(f"enumeration: {n} servers of degree {d}, more than can be listed")
+    if heads.ndim != 3 or heads.shape[1:] != (n, d) or lengths.shape != heads.shape:
+        raise InputError(f"enumeration: heads of shape {heads.shape}, lengths of shape {lengths.shape}")
+    if ((heads < 0) | (heads >= n)).any() or not np.isfinite(claimed):
+        raise InputError("enumeration: a head that is no server, or a claim that is no number")
+    most_hops = int(np.ceil(claimed * n * d * (1 - 1e-9))) - 1
+    tables = tables_of_few_hops(n, d, most_hops)
+    if tables is None:
+        raise InputError(f"enumeration: more than {MOST_TABLES} tables of at most {most_hops} hops")
+    bound = min(claimed, (most_hops + 1) / (n * d))
+    known: set[bytes] = set()
+    for network, ports in zip(heads, lengths, strict=True):
+        bound = min(bound, _bound_of(n, d, network, ports))
+        known |= numberings(network)
+    missing = sum(table.tobytes() not in known for table in tables)
+    if missing:
+        raise InputError(f"enumeration: {missing} of {len(tables)} tables of at most {most_hops} hops are not covered")
+    return bound
+
+
+def _bound_of(n: int, d: int, heads: NDArray[np.int64], ports: NDArray[np.float64]) -> float:
+    """What lengths prove of one network; parallel links must have one length."""
+    arcs, place, links = np.unique(
+        np.column_stack((np.repeat(np.arange(n), d), heads.ravel())), axis=0, return_inverse=True, return_counts=True
+    )
+    lengths = np.full(len(arcs), np.inf)
+    np.minimum.at(lengths, place.ravel(), ports.ravel())  # the shorter of two is a valid choice for both
+    topology = Topology(
+        servers=n,
+        degree=d,
+        links=LinkDirection.UNIDIRECTIONAL,
+        arcs=arcs.astype(np.int32),
+        multiplicity=links.astype(np.int32),
+        switches=np.zeros((0, n), dtype=np.int32),
+    )
+    return certified_theta_bound(topology, np.ones((n, n)) - np.eye(n), lengths).value

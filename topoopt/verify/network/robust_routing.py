@@ -1,0 +1,100 @@
+"""Check a routing that is common to a set of demand matrices, and the prices that bound it, without a solver.
+
+For prices w[k, a] >= 0 with C = sum_ka capacity_a w[k, a] > 0, any common routing has theta >= (1/C) sum_p dist_p,
+where dist_p is the shortest way of pair p by the lengths sum_k D[k, p] w[k, a] of the arcs: C theta is at least the
+priced load, and what a pair pays of it is a mean over its ways.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.robust_network import AdaptedRouting, CommonRouting
+from topoopt.core.topology import Topology
+from topoopt.verify.laws.certificates import certified_theta_bound
+from topoopt.verify.laws.flows import check_flow
+
+Demands = NDArray[np.float64]
+
+_UNIT = 2.0**-52
+
+
+def common_thetas(
+    topology: Topology, demands: Demands, routing: CommonRouting, *, tolerance: float = 1e-9
+) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """theta of every matrix, and what is wrong with the routing (pairs left out, parts lost, negative parts)."""
+    n, arcs, pairs, split = topology.servers, topology.arcs, routing.pairs, routing.split
+    if split.shape != (len(pairs), len(arcs)) or not np.isfinite(split).all():
+        return (math.inf,) * len(demands), (f"parts of shape {split.shape} do not fit, or are not finite",)
+    wrong = []
+    if (split < 0).any():
+        wrong.append("a part is negative")
+    served = np.zeros((n, n), dtype=bool)
+    served[pairs[:, 0], pairs[:, 1]] = True
+    missing = np.argwhere((demands.max(axis=0) > 0) & ~served)
+    wrong += [f"no routing for {i} -> {j}" for i, j in missing[:5]]
+    if int(served.sum()) != len(pairs):
+        wrong.append("a pair is routed twice")
+    for (s, t), row in zip(pairs.tolist(), split, strict=True):
+        stays = np.bincount(arcs[:, 1], row, n) - np.bincount(arcs[:, 0], row, n)
+        stays[s] += 1.0
+        stays[t] -= 1.0
+        if np.abs(stays).max() > tolerance:
+            wrong.append(f"traffic {s} -> {t} is lost on its way")
+    amounts = demands[:, pairs[:, 0], pairs[:, 1]]
+    loads = amounts @ split / topology.multiplicity
+    return tuple(float(value) for value in loads.max(axis=1, initial=0.0)), tuple(wrong[:10])
+
+
+def common_bound(topology: Topology, demands: Demands, prices: NDArray[np.float64]) -> float:
+    """What `prices` (float64[k, m]) prove of every common routing, less a margin for rounding.
+
+    Raises:
+        InputError: prices that are negative, not finite, all 0 or of another shape.
+        InfeasibleError: demand between servers that no path joins.
+    """
+    n, arcs = topology.servers, topology.arcs
+    fits = prices.shape == (len(demands), len(arcs))
+    if not fits or not np.isfinite(prices).all() or (prices < 0).any() or not prices.any():
+        raise InputError("certificate: prices must fit the matrices and arcs, be finite, not negative, not all 0")
+    pairs = np.argwhere(demands.max(axis=0) > 0)
+    lengths = demands[:, pairs[:, 0], pairs[:, 1]].T @ prices
+    distance = np.full((len(pairs), n), math.inf)
+    distance[np.arange(len(pairs)), pairs[:, 0]] = 0.0
+    for _ in range(n - 1):
+        before = distance.copy()
+        for a, (tail, head) in enumerate(arcs.tolist()):
+            np.minimum(distance[:, head], distance[:, tail] + lengths[:, a], out=distance[:, head])
+        if np.array_equal(before, distance):
+            break
+    ends = distance[np.arange(len(pairs)), pairs[:, 1]]
+    if not np.isfinite(ends).all():
+        raise InfeasibleError("demand between servers that no path joins")
+    price = float((prices @ topology.multiplicity).sum())
+    terms = len(demands) + n + len(pairs) + prices.size + 8
+    return float(ends.sum()) / price * (1.0 - 2.0 * terms * _UNIT)
+
+
+def adapted_thetas(
+    topology: Topology, demands: Demands, routing: AdaptedRouting
+) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """theta of every matrix on its own flow, and what is wrong with the flows."""
+    if len(routing.flows) != len(demands):
+        return (math.inf,) * len(demands), (f"{len(routing.flows)} flows for {len(demands)} matrices",)
+    checks = [check_flow(topology, demand, flow) for demand, flow in zip(demands, routing.flows, strict=True)]
+    wrong = [f"matrix {k}: {message}" for k, check in enumerate(checks) for message in check.violations]
+    return tuple(check.theta for check in checks), tuple(wrong[:10])
+
+
+def adapted_bound(topology: Topology, demands: Demands, routing: AdaptedRouting) -> float:
+    """The largest bound of any matrix: no routing, adapted or common, has a smaller worst theta on this topology.
+
+    Raises:
+        InputError, InfeasibleError: lengths that prove nothing.
+    """
+    pairs = zip(demands, routing.certificates, strict=True)
+    return max(certified_theta_bound(topology, demand, proof.lengths).value for demand, proof in pairs)

@@ -1,0 +1,263 @@
+"""The schedule of a placed graph, recomputed and held against every law, for objective latency.
+
+Nothing here is shared with the simulator or a solver: the fair rates are found by filling, transfer by transfer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
+from topoopt.core.placement_solution import PlacementSolution, Transfer
+from topoopt.verify.laws.findings import Findings, float_array
+from topoopt.verify.placement.latency_bounds import latency_floor
+
+RELATIVE = 1e-9
+"""Rounding forgiven, as a part of the makespan (or of a rate)."""
+
+FLUID = 1e-7
+"""The same for ends of fairly shared transfers, sums of many steps."""
+
+
+def check_schedule(
+    findings: Findings, problem: PlacementProblem, solution: PlacementSolution, device: NDArray[np.int64]
+) -> None:
+    """Starts and ends of operators and transfers, rates, and the makespan."""
+    settings = problem.objective
+    if not isinstance(settings, Latency):
+        return
+    n = len(problem.operators)
+    start = float_array(solution.start_ms, 1) if solution.start_ms is not None else None
+    end = float_array(solution.end_ms, 1) if solution.end_ms is not None else None
+    if start is None or end is None or len(start) != n or len(end) != n or not np.isfinite([start, end]).all():
+        findings.add("schedule", "not one start and end for each operator")
+        return
+    value = float(end.max())
+    slack = RELATIVE * value
+    _check_objective(findings, problem, solution, value)
+    _check_operators(findings, problem, device, start, end, slack)
+    transfers = _check_transfers(findings, problem, solution.transfers, device, start, end, slack)
+    if settings.sharing is Sharing.STATIC:
+        _check_rates(findings, problem, settings, solution)
+    if findings.clean:
+        _check_network(findings, problem, settings, solution, device, transfers, value)
+
+
+def _check_objective(findings: Findings, problem: PlacementProblem, solution: PlacementSolution, value: float) -> None:
+    stated = solution.objective
+    if stated.name != "makespan" or stated.unit != "ms":
+        findings.add("objective", f"the objective is {stated.name!r}, makespan in ms expected")
+    if not abs(stated.value - value) <= RELATIVE * value:
+        findings.add("objective", f"the solution states {stated.value!r} ms, the last operator ends at {value!r}")
+    floor, proof = latency_floor(problem)
+    if not stated.value >= floor * (1 - RELATIVE):
+        findings.add("bound", f"{stated.value!r} ms is below {floor!r} ({proof})")
+
+
+def _check_operators(
+    findings: Findings,
+    problem: PlacementProblem,
+    device: NDArray[np.int64],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    slack: float,
+) -> None:
+    lanes: dict[int, list[int]] = defaultdict(list)
+    for i, operator in enumerate(problem.operators):
+        time = problem.time_ms(i, int(device[i]))
+        if start[i] < -slack or abs(end[i] - start[i] - time) > slack:
+            findings.add("duration", f"{operator.name!r} runs from {start[i]!r} to {end[i]!r}, its time is {time!r}")
+        if time > 0:
+            lanes[int(device[i])].append(i)
+    for d, members in lanes.items():
+        members.sort(key=lambda i: (start[i], end[i]))
+        for before, after in pairwise(members):
+            if start[after] < end[before] - slack:
+                names = problem.operators[before].name, problem.operators[after].name
+                findings.add("overlap", f"{names[0]!r} and {names[1]!r} run at once on {problem.devices[d].name}")
+
+
+def _check_transfers(
+    findings: Findings,
+    problem: PlacementProblem,
+    transfers: Sequence[Transfer],
+    device: NDArray[np.int64],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    slack: float,
+) -> dict[tuple[int, int], Transfer]:
+    """Each tensor once to each device that needs it, between the end of its producer and the starts of consumers."""
+    found: dict[tuple[int, int], Transfer] = {}
+    for transfer in transfers:
+        key = (int(transfer.tensor), int(transfer.target))
+        if key in found:
+            findings.add("transfers", f"tensor {key[0]} is sent twice to device {key[1]}")
+        found[key] = transfer
+    due = set()
+    for index, tensor in enumerate(problem.tensors):
+        home = int(device[tensor.producer])
+        for user in tensor.consumers:
+            there = int(device[user])
+            ready = float(end[tensor.producer])
+            if there != home:
+                due.add((index, there))
+                sent = found.get((index, there))
+                if sent is None:
+                    findings.add("transfers", f"tensor {index} is not sent to {problem.devices[there].name}")
+                    continue
+                if not sent.start_ms >= ready - slack:
+                    findings.add("precedence", f"tensor {index} is sent before it is made")
+                ready = float(sent.end_ms)
+            if not start[user] >= ready - slack:
+                findings.add("precedence", f"{problem.operators[user].name!r} starts before its inputs are there")
+    for key in found.keys() - due:
+        findings.add("transfers", f"tensor {key[0]} is sent to device {key[1]}, where nothing needs it")
+    return found
+
+
+def _bytes_per_ms(gbps: float) -> float:
+    return gbps * 1e9 / 8 / 1e3
+
+
+def _check_rates(findings: Findings, problem: PlacementProblem, settings: Latency, solution: PlacementSolution) -> None:
+    """Rates of pairs within the links of both servers, and their split over physical links."""
+    servers = problem.servers
+    size = len(servers)
+    rates = float_array(solution.rates_gbps, 2) if solution.rates_gbps is not None else None
+    if rates is None or rates.shape != (size, size) or not (np.isfinite(rates).all() and (rates >= 0).all()):
+        findings.add("rates", "not one rate for each pair of servers")
+        return
+    room = np.array([sum(link.gbps for link in server.links) for server in servers])
+    for name, sums in (("sends", rates.sum(axis=1)), ("receives", rates.sum(axis=0))):
+        for s in np.flatnonzero(sums > room * (1 + RELATIVE)).tolist():
+            findings.add("rates", f"{servers[s].name} {name} {sums[s]!r} Gbit/s over links of {room[s]!r}")
+    if settings.rates is RateAllocation.UNIFORM:
+        used = sorted({entry.server for entry in problem.devices})
+        parts = [float(rates[s, t]) * (len(used) - 1) / min(room[s], room[t]) for s in used for t in used if s != t]
+        if parts and (max(parts) - min(parts) > FLUID or max(parts) > 1 + RELATIVE):
+            text = f"parts of the links from {min(parts)!r} to {max(parts)!r} of the even one"
+            findings.add("rates", f"uniform rates, but {text}")
+    split = np.zeros((size, size))
+    out: dict[tuple[int, int], float] = defaultdict(float)
+    into: dict[tuple[int, int], float] = defaultdict(float)
+    for share in solution.link_shares:
+        if not share.gbps >= 0:
+            findings.add("links", f"a share of {share.gbps!r} Gbit/s")
+        if share.link >= len(servers[share.target].links):
+            findings.add("links", f"{servers[share.target].name} has no link {share.link} to receive on")
+            return
+        split[share.source, share.target] += share.gbps
+        out[share.source, share.link] += share.gbps
+        into[share.target, share.link] += share.gbps
+    for name, table in (("out of", out), ("into", into)):
+        for (s, link), gbps in table.items():
+            if gbps > servers[s].links[link].gbps * (1 + RELATIVE):
+                findings.add("links", f"{gbps!r} Gbit/s {name} {servers[s].name} by {servers[s].links[link].name}")
+    for s, t in np.argwhere(np.abs(split - rates) > RELATIVE * max(1.0, float(rates.max(initial=0.0)))).tolist():
+        findings.add("links", f"the links carry {split[s, t]!r} Gbit/s of {rates[s, t]!r} from {s} to {t}")
+
+
+def _check_network(
+    findings: Findings,
+    problem: PlacementProblem,
+    settings: Latency,
+    solution: PlacementSolution,
+    device: NDArray[np.int64],
+    transfers: dict[tuple[int, int], Transfer],
+    value: float,
+) -> None:
+    """Durations of transfers, and that they share the network as the instance says."""
+    room = [_bytes_per_ms(sum(link.gbps for link in server.links)) for server in problem.servers]
+    lanes: dict[tuple[str, int, int], list[Transfer]] = defaultdict(list)
+    fluid: list[tuple[Transfer, int, int, int]] = []
+    for (index, target), transfer in transfers.items():
+        tensor = problem.tensors[index]
+        s, t = problem.devices[int(device[tensor.producer])].server, problem.devices[target].server
+        size = tensor.size_bytes
+        if s == t:
+            server = problem.servers[s]
+            inside = sum(link.gbps for link in server.links) if server.intra_gbps is None else server.intra_gbps
+            expected = problem.intra_latency_ms + (size / _bytes_per_ms(inside) if size else 0.0)
+        elif size == 0:
+            expected = problem.transfer_latency_ms
+        elif settings.sharing is Sharing.FAIR:
+            fluid.append((transfer, s, t, size))
+            continue
+        elif settings.sharing is Sharing.STATIC:
+            rate = float(solution.rates_gbps[s][t]) if solution.rates_gbps is not None else 0.0
+            expected = problem.transfer_latency_ms + (size / _bytes_per_ms(rate) if rate > 0 else float("inf"))
+            lanes["pair", s, t].append(transfer)
+        else:
+            expected = problem.transfer_latency_ms + size / min(room[s], room[t])
+            if settings.sharing is Sharing.FIFO:
+                lanes["out", s, -1].append(transfer)
+                lanes["in", t, -1].append(transfer)
+        if not abs(transfer.end_ms - transfer.start_ms - expected) <= RELATIVE * max(value, expected):
+            taken = transfer.end_ms - transfer.start_ms
+            findings.add("duration", f"tensor {index} takes {taken!r} ms to device {target}, {expected!r} expected")
+    for (way, s, _), members in lanes.items():
+        members.sort(key=lambda transfer: (transfer.start_ms, transfer.end_ms))
+        for before, after in pairwise(members):
+            if after.start_ms < before.end_ms - RELATIVE * value:
+                name = problem.servers[s].name
+                text = f"tensors {before.tensor} and {after.tensor} are sent at once ({way} {name})"
+                findings.add("contention", text)
+    if fluid:
+        _check_fluid(findings, problem.transfer_latency_ms, room, fluid, value)
+
+
+def _check_fluid(
+    findings: Findings,
+    latency: float,
+    room: list[float],
+    fluid: list[tuple[Transfer, int, int, int]],
+    value: float,
+) -> None:
+    """Ends of transfers that share fairly, replayed from their starts."""
+    fluid.sort(key=lambda entry: entry[0].start_ms)
+    left: dict[int, float] = {}
+    now, coming = 0.0, 0
+    while left or coming < len(fluid):
+        rates = fair_rates([(fluid[f][1], fluid[f][2]) for f in left], room)
+        soonest = min((now + left[f] / rate for f, rate in zip(left, rates, strict=True)), default=float("inf"))
+        entering = fluid[coming][0].start_ms + latency if coming < len(fluid) else float("inf")
+        step, now = min(soonest, entering) - now, min(soonest, entering)
+        for f, rate in zip(list(left), rates, strict=True):
+            left[f] -= step * rate
+            if left[f] <= 1e-11 * max(now, 1e-300) * rate:
+                del left[f]
+                transfer = fluid[f][0]
+                if not abs(transfer.end_ms - now) <= FLUID * value:
+                    text = f"tensor {transfer.tensor} reaches device {transfer.target} at {now!r}"
+                    findings.add("contention", f"{text}, not {transfer.end_ms!r}")
+        while coming < len(fluid) and fluid[coming][0].start_ms + latency <= now:
+            left[coming] = float(fluid[coming][3])
+            coming += 1
+
+
+def fair_rates(flows: Sequence[tuple[int, int]], room: Sequence[float]) -> list[float]:
+    """Max-min fair rates of flows between servers: raise all alike, fix those at a full port, go on with the rest."""
+    rates = [0.0] * len(flows)
+    moving = set(range(len(flows)))
+    while moving:
+        users: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for f, (s, t) in enumerate(flows):
+            users["out", s].append(f)
+            users["in", t].append(f)
+        slack = {
+            port: (room[port[1]] - sum(rates[f] for f in members)) / sum(f in moving for f in members)
+            for port, members in users.items()
+            if any(f in moving for f in members)
+        }
+        rise = min(slack.values())
+        for f in moving:
+            rates[f] += rise
+        for port, room_left in slack.items():
+            if room_left <= rise * (1 + 1e-9) + 1e-12 * room[port[1]]:
+                moving -= set(users[port])
+    return rates

@@ -1,0 +1,186 @@
+"""The checker of placements: where every operator is, what that costs, and every figure, without a solver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.placement import PlacementProblem, Throughput
+from topoopt.core.placement_solution import PlacementSolution
+from topoopt.core.status import Status
+from topoopt.verify.laws.findings import Findings, Violation, differs, int_array
+from topoopt.verify.placement.latency import check_schedule
+from topoopt.verify.placement.loads import Loads, loads_of, objective_of, resident_bytes, work_bound
+
+RELATIVE = 1e-9
+"""Rounding forgiven in recomputed figures."""
+
+OPTIMAL_RELATIVE = 1e-7
+"""Gap at which a solution may call itself optimal."""
+
+
+def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> tuple[Violation, ...]:
+    """All laws the placement breaks, all figures that are wrong, and every bound the solution beats.
+
+    Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
+    not looked at. A bound that a solver proved can only be held against the work bound, not re-derived.
+    """
+    findings = Findings()
+    findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
+    device: list[NDArray[np.int64]] = []
+    findings.guard("placement", "the placement", lambda: device.extend(_placed(findings, problem, solution)))
+    if device:
+        findings.guard("memory", "the memory", lambda: _check_memory(findings, problem, device[0]))
+        if isinstance(problem.objective, Throughput):
+            settings = problem.objective
+            findings.guard("stages", "the stages", lambda: _check_stages(findings, problem, solution, device[0]))
+            findings.guard("loads", "the loads", lambda: _check_loads(findings, problem, settings, solution, device[0]))
+        else:
+            found = loads_of(replace(problem, tensors=()), device[0])  # transfers do not occupy devices
+            counts = np.bincount(device[0], minlength=len(problem.devices))
+            findings.guard("loads", "the loads", lambda: _check_rows(findings, problem, solution, found, counts))
+            findings.guard("schedule", "the schedule", lambda: check_schedule(findings, problem, solution, device[0]))
+    findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
+    return findings.violations()
+
+
+def _check_identity(findings: Findings, problem: PlacementProblem, solution: PlacementSolution) -> None:
+    for code, name, value, expected in (
+        ("identity", "name", solution.name, problem.name),
+        ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
+        ("identity", "settings", solution.settings, problem.objective),
+        ("identity", "servers", solution.servers, problem.servers),
+        ("identity", "devices", solution.devices, problem.devices),
+        ("identity", "classes", solution.classes, problem.classes),
+        ("identity", "operators", solution.operators, tuple(operator.name for operator in problem.operators)),
+    ):
+        if value != expected:
+            findings.add(code, f"the solution has other {name} than the instance")
+
+
+def _placed(findings: Findings, problem: PlacementProblem, solution: PlacementSolution) -> list[NDArray[np.int64]]:
+    """The device of every operator, if it can be evaluated at all; empty otherwise."""
+    device = int_array(solution.device, 1)
+    if device is None or len(device) != len(problem.operators):
+        findings.add("placement", "not one device for each operator")
+        return []
+    outside = np.flatnonzero((device < 0) | (device >= len(problem.devices)))
+    findings.add_each("placement", outside, lambda i: f"{problem.operators[i].name!r} is on no device: {device[i]}")
+    if len(outside):
+        return []
+    wrong = [i for i, d in enumerate(device.tolist()) if not np.isfinite(problem.time_ms(i, d))]
+    findings.add_each(
+        "support",
+        wrong,
+        lambda i: f"{problem.operators[i].name!r} cannot run on {problem.devices[device[i]].name}",
+    )
+    home: dict[str, int] = {}
+    for index, operator in enumerate(problem.operators):
+        if (
+            operator.colocation is not None
+            and home.setdefault(operator.colocation, int(device[index])) != device[index]
+        ):
+            findings.add("colocation", f"{operator.name!r} is apart from the others of {operator.colocation!r}")
+    return [] if wrong else [device]
+
+
+def _check_memory(findings: Findings, problem: PlacementProblem, device: NDArray[np.int64]) -> None:
+    for entry, held in zip(problem.devices, resident_bytes(problem, device), strict=True):
+        if entry.memory_bytes is not None and held > entry.memory_bytes:
+            findings.add("memory", f"{held} bytes on {entry.name}, which has {entry.memory_bytes}")
+
+
+def order_edges(problem: PlacementProblem) -> list[tuple[int, int]]:
+    """Pairs of operators of which the first may not be in a later stage than the second.
+
+    Forward tensors; and, reversed, backward tensors at operators without a forward one in their co-located group.
+    """
+    orphan = [False] * len(problem.operators)
+    for members in problem.colocated():
+        if all(problem.operators[i].backward for i in members):
+            for i in members:
+                orphan[i] = True
+    pairs = []
+    for tensor in problem.tensors:
+        for user in tensor.consumers:
+            one, other = problem.operators[tensor.producer].backward, problem.operators[user].backward
+            if not other:
+                pairs.append((tensor.producer, user))
+            elif one and (orphan[tensor.producer] or orphan[user]):
+                pairs.append((user, tensor.producer))
+    return pairs
+
+
+def _check_stages(
+    findings: Findings, problem: PlacementProblem, solution: PlacementSolution, device: NDArray[np.int64]
+) -> None:
+    settings = problem.objective
+    if not isinstance(settings, Throughput) or settings.stages == "free":
+        return
+    k = len(problem.devices)
+    stage = int_array(solution.stage, 1) if solution.stage is not None else None
+    if stage is None or len(stage) != len(device) or (stage < 0).any():
+        findings.add("stages", "no stage for each operator")
+        return
+    interleaved = settings.stages == "interleaved"
+    most = k * settings.stages_per_device if interleaved else k
+    if (stage >= most).any():
+        findings.add("stages", f"stage {int(stage.max())}, but there are {most} stages")
+    if interleaved:
+        wrong = np.flatnonzero(stage % k != device)
+        findings.add_each(
+            "stages", wrong, lambda i: f"stage {stage[i]} of {problem.operators[i].name!r} belongs to another device"
+        )
+    elif len({*zip(stage.tolist(), device.tolist(), strict=True)}) != max(
+        len(set(stage.tolist())), len(set(device.tolist()))
+    ):
+        findings.add("stages", "stages and devices do not correspond one to one")
+    for before, after in order_edges(problem):
+        if stage[before] > stage[after]:
+            names = problem.operators[before].name, problem.operators[after].name
+            findings.add("order", f"{names[0]!r} is in a later stage than {names[1]!r}, which needs it")
+
+
+def _check_loads(
+    findings: Findings,
+    problem: PlacementProblem,
+    settings: Throughput,
+    solution: PlacementSolution,
+    device: NDArray[np.int64],
+) -> None:
+    found = loads_of(problem, device)
+    _check_rows(findings, problem, solution, found, np.bincount(device, minlength=len(problem.devices)))
+    value = objective_of(settings, found)
+    if solution.objective.name != "max_load" or solution.objective.unit != "ms":
+        findings.add("objective", f"the objective is {solution.objective.name!r}, max_load in ms expected")
+    if differs(solution.objective.value, value, RELATIVE):
+        findings.add("objective", f"the solution states {solution.objective.value!r} ms, the loads give {value!r}")
+    floor = work_bound(problem, settings)
+    if not solution.objective.value >= floor * (1 - RELATIVE):
+        findings.add("bound", f"{solution.objective.value!r} ms is below the work bound, {floor!r}")
+
+
+def _check_rows(
+    findings: Findings, problem: PlacementProblem, solution: PlacementSolution, found: Loads, counts: NDArray[np.int64]
+) -> None:
+    if len(solution.loads) != len(problem.devices):
+        findings.add("loads", "not one load for each device")
+        return
+    for d, load in enumerate(solution.loads):
+        name = problem.devices[d].name
+        stated = (load.forward_ms, load.backward_ms, load.forward_communication_ms, load.backward_communication_ms)
+        expected = (*found.compute[:, d].tolist(), *found.communication[:, d].tolist())
+        if any(differs(one, other, RELATIVE, 1e-12) for one, other in zip(stated, expected, strict=True)):
+            findings.add("loads", f"the loads of {name} are {expected}, not {stated}")
+        if (load.memory_bytes, load.operators) != (found.memory[d], int(counts[d])):
+            findings.add("loads", f"{name} holds {found.memory[d]} bytes of {int(counts[d])} operators")
+
+
+def _check_bound(findings: Findings, problem: PlacementProblem, solution: PlacementSolution) -> None:
+    value, bound = solution.objective.value, solution.bound.value
+    if not 0 <= bound <= value * (1 + RELATIVE):
+        findings.add("bound", f"{value!r} ms is below its bound {bound!r}")
+    if solution.status is Status.OPTIMAL and not value - bound <= OPTIMAL_RELATIVE * value * (1 + RELATIVE):
+        findings.add("status", f"called optimal with {value!r} ms and bound {bound!r}")

@@ -1,0 +1,184 @@
+"""The checker of shared clusters: recomputes everything from the recorded stays and the instance.
+
+The draws of random jobs (arrivals, classes, lengths) and the times of planned classes are taken as they stand; that
+they are possible ones is checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.shared_cluster import DrawnJobs, FabricKind, Goal, SharedCluster
+from topoopt.core.shared_solution import FabricRun, Metrics, SharedClusterSolution
+from topoopt.core.status import Status
+from topoopt.verify.laws.findings import Findings, Violation, differs
+from topoopt.verify.shared_cluster.bounds import shared_bound
+from topoopt.verify.shared_cluster.contention import check_contention
+from topoopt.verify.shared_cluster.metrics import check_metrics
+from topoopt.verify.shared_cluster.stays import check_stays
+
+OPTIMAL_RELATIVE = 1e-9
+"""A value this close to its bound is optimal."""
+
+
+def objective_of(goal: Goal, metrics: Metrics) -> tuple[str, float, str]:
+    """Name, value and unit of the objective."""
+    if goal is Goal.ITERATION_TIME:
+        return "mean_iteration_time", metrics.iteration_ms.mean, "ms"
+    return "mean_completion_time", metrics.completion_s.mean, "s"
+
+
+def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution) -> tuple[Violation, ...]:
+    """Violations, none for a right solution. No solver and no simulator is used."""
+    findings = Findings()
+    findings.guard("identity", "the solution", lambda: _check_identity(findings, problem, solution))
+    findings.guard("jobs", "the jobs", lambda: _check_jobs(findings, problem, solution))
+    if not findings.clean:
+        return findings.violations()
+    known = replace(problem, classes=solution.classes)
+    if not 1 <= len(solution.runs) <= len(problem.fabrics):
+        findings.add("runs", f"{len(solution.runs)} fabrics, not 1 to {len(problem.fabrics)}")
+        return findings.violations()
+    for place, run in enumerate(solution.runs):
+        step = partial(_check_run, findings, known, solution, run, place)
+        findings.guard("run", run.fabric.name, step)
+    if findings.clean:
+        findings.guard("objective", "the objective", lambda: _check_objective(findings, known, solution))
+    return findings.violations()
+
+
+def _check_identity(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    rows = (
+        ("name", problem.name, solution.name),
+        ("instance_sha256", problem.sha256, solution.instance_sha256),
+        ("servers", problem.servers, solution.servers),
+        ("degree", problem.degree, solution.degree),
+        ("link_gbps", problem.link_gbps, solution.link_gbps),
+        ("look_ahead", problem.look_ahead, solution.look_ahead),
+        ("switching_time_s", problem.layer.switching_time_s, solution.switching_time_s),
+        ("checkpoint_s", problem.scheduling.checkpoint_s, solution.checkpoint_s),
+        ("contention", problem.contention.value, solution.contention),
+        ("classes", len(problem.classes), len(solution.classes)),
+    )
+    for name, expected, found in rows:
+        if expected != found:
+            findings.add("identity", f"{name} is {found!r}, the instance has {expected!r}")
+    for given, one in zip(problem.classes, solution.classes, strict=False):
+        if given.plan is None:
+            if given != one:
+                findings.add("classes", f"class {given.name!r} is not that of the instance")
+            continue
+        same = (given.name, given.servers, given.iterations, given.duration_s, given.fabric_ms, given.interfaces)
+        if same != (one.name, one.servers, one.iterations, one.duration_s, one.fabric_ms, one.interfaces):
+            findings.add("classes", f"class {given.name!r} is not that of the instance")
+        if len(one.iteration_ms) != 1 or not 0 <= one.compute_ms <= one.iteration_ms[0] * (1 + 1e-9):
+            findings.add("classes", f"class {given.name!r} computes longer than its iteration lasts")
+
+
+def _check_jobs(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    """The jobs are those of the trace, or possible draws."""
+    jobs, given = solution.jobs, problem.jobs
+    count = given.count if isinstance(given, DrawnJobs) else len(given)
+    lengths = {
+        len(jobs.names),
+        len(jobs.arrival_s),
+        len(jobs.class_index),
+        len(jobs.iterations),
+        len(jobs.iteration_ms),
+    }
+    if lengths != {count}:
+        findings.add("jobs", f"{len(jobs)} jobs, not {count}")
+        return
+    if not (np.isfinite(jobs.arrival_s).all() and (jobs.arrival_s >= 0).all() and (np.diff(jobs.arrival_s) >= 0).all()):
+        findings.add("jobs", "arrivals fall or are no times")
+    if (jobs.class_index < 0).any() or (jobs.class_index >= len(solution.classes)).any():
+        findings.add("jobs", "a job of no class")
+        return
+    samples = [set(one.iteration_ms) for one in solution.classes]
+    strange = [j for j, c in enumerate(jobs.class_index) if float(jobs.iteration_ms[j]) not in samples[c]]
+    findings.add_each("jobs", np.array(strange, dtype=np.int64), lambda j: f"{jobs.names[j]} has a time of no class")
+    if (jobs.iterations < 1).any():
+        findings.add("jobs", "a job without iterations")
+    if isinstance(given, DrawnJobs):
+        mix = [index for index, _ in given.mix]
+        if not np.isin(jobs.class_index, mix).all():
+            findings.add("jobs", "a job of a class that is not in the mix")
+        if given.rate_per_s is None and given.load is None and (jobs.arrival_s != 0).any():
+            findings.add("jobs", "a job does not arrive at time 0")
+        if given.spread != "fixed":
+            return
+    usual = [_usual(solution, j) for j in range(count)]
+    if not isinstance(given, DrawnJobs):
+        if tuple(job.name for job in given) != jobs.names:
+            findings.add("jobs", "the names are not those of the trace")
+        if [job.arrival_s for job in given] != jobs.arrival_s.tolist():
+            findings.add("jobs", "the arrivals are not those of the trace")
+        if [job.class_index for job in given] != jobs.class_index.tolist():
+            findings.add("jobs", "the classes are not those of the trace")
+        usual = [job.iterations or other for job, other in zip(given, usual, strict=True)]
+    wrong = np.flatnonzero(np.abs(jobs.iterations - np.array(usual)) > 0.5 + 1e-6)
+    findings.add_each("jobs", wrong, lambda j: f"{jobs.names[j]} has {jobs.iterations[j]} iterations, not {usual[j]:g}")
+
+
+def _usual(solution: SharedClusterSolution, job: int) -> float:
+    """Iterations its class gives a job, not rounded."""
+    one = solution.classes[solution.jobs.class_index[job]]
+    if one.duration_s is None:
+        return float(one.iterations or 0)
+    return float(max(1.0, one.duration_s * 1e3 / float(solution.jobs.iteration_ms[job])))
+
+
+def _check_run(
+    findings: Findings, problem: SharedCluster, solution: SharedClusterSolution, run: FabricRun, place: int
+) -> None:
+    given = problem.fabrics[place]
+    rate = run.fabric.server_gbps
+    if rate is None or not rate > 0 or replace(given, server_gbps=given.server_gbps or rate) != run.fabric:
+        findings.add("fabric", f"{run.fabric.name!r} is not fabric {place} of the instance")
+        return
+    partitioned = run.fabric.kind is FabricKind.PARTITIONED
+    if (run.decisions is not None) != (run.fabric.placement == "exact"):
+        findings.add("decisions", f"{run.fabric.name}: decisions are counted where the placement is exact, only there")
+    group = _groups(problem) if partitioned else np.zeros(problem.servers, dtype=np.int64)
+    if not check_stays(findings, problem, solution.jobs, run):
+        return
+    if not partitioned:
+        check_contention(findings, problem, solution.jobs, run, solution.seed)
+    if run.metrics is None:
+        if run.finished.any():
+            findings.add("metrics", f"{run.fabric.name}: no figures, though jobs have ended")
+        return
+    switching = problem.layer.switching_time_s if partitioned else 0.0
+    check_metrics(findings, problem, solution.jobs, run, group, switching)
+
+
+def _groups(problem: SharedCluster) -> NDArray[np.int64]:
+    """Servers with the same switches in all planes have one number."""
+    known: dict[bytes, int] = {}
+    columns = np.ascontiguousarray(problem.layer.switch_of.T)
+    return np.array([known.setdefault(column.tobytes(), len(known)) for column in columns], dtype=np.int64)
+
+
+def _check_objective(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    first = solution.runs[0]
+    if first.metrics is None:
+        findings.add("objective", "no job has ended on the first fabric")
+        return
+    name, value, unit = objective_of(problem.goal, first.metrics)
+    found = solution.objective
+    if (found.name, found.unit) != (name, unit) or differs(found.value, value):
+        findings.add("objective", f"{found.name} is {found.value!r} {found.unit}, not {name} {value!r} {unit}")
+    bound = shared_bound(problem, first.fabric, solution.jobs, first.finished)
+    if solution.bound.proved_by != bound.proved_by or differs(solution.bound.value, bound.value):
+        findings.add("bound", f"the bound is {solution.bound.value!r}, not {bound.value!r} by {bound.proved_by}")
+    # A time is a difference of two moments, each rounded.
+    rounding = 4 * np.spacing(first.simulated_s) / max(first.metrics.completion_s.mean, np.spacing(1.0))
+    if found.value < bound.value * (1 - OPTIMAL_RELATIVE - rounding):
+        findings.add("bound", f"{found.value!r} is better than the bound {bound.value!r}")
+    optimal = first.whole and found.value <= bound.value * (1 + OPTIMAL_RELATIVE)
+    if solution.status is Status.OPTIMAL and not optimal:
+        findings.add("status", "called optimal without a proof")
