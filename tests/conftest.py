@@ -1,7 +1,47 @@
-"""Property tests draw the same examples in every run; `--hypothesis-profile random` draws others."""
+"""Fixtures of several folders. Property tests draw the same examples in every run; profile `random` draws others."""
 
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from topoopt.core.job_solution import JobSolution
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("same")
+
+
+@pytest.fixture(scope="session")
+def ring_solution() -> JobSolution:
+    """A small solution of a job, made by hand."""
+    from tests.support.file_cases import ring_of_four
+
+    return ring_of_four()
+
+
+@pytest.fixture
+def graph_instance() -> dict[str, Any]:
+    """A valid document with an operator graph in full, free to be spoilt."""
+    from tests.support.file_cases import GRAPH_INSTANCE
+
+    return copy.deepcopy(GRAPH_INSTANCE)
+
+
+@pytest.fixture(scope="session")
+def model_yaml() -> str:
+    """A valid instance file with a model and its sizes."""
+    from tests.support.file_cases import MODEL_INSTANCE_YAML
+
+    return MODEL_INSTANCE_YAML
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder property tests may write to again and again."""
+    return tmp_path_factory.mktemp("scratch")

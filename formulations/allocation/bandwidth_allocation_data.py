@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation, build_arrays
 from formulations.parts.arrays import LpArrays
-from topoopt.core.allocation_problem import GBIT_BYTES, AllocationGoal, AllocationProblem, Surplus
+from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem, Surplus
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ from formulations.network.concurrent_flow import ConcurrentFlow, data_of
 from formulations.network.concurrent_flow import build_arrays as build_flow
 from formulations.parts.arrays import LpArrays
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network import RoutingProblem
 
 Order = tuple[int, ...]
 

@@ -42,7 +42,7 @@ from formulations.network.joint_topology import JointTopology, Matrix, Symmetry,
 from formulations.network.joint_topology_arrays import joint_rows
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Term
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 
 ALL_ORDERS_SIZE = 6
 """Groups of up to so many servers are given every order: 120 of them."""

@@ -30,7 +30,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from formulations.parts.arrays import LpArrays, with_names
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network import RoutingProblem
 
 MOST_ROUTINGS = 20_000
 """Most columns that `from_routing` generates."""

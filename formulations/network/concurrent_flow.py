@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays, with_names
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network import RoutingProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from scipy.sparse import csc_array
 
 from formulations.network.concurrent_flow import ConcurrentFlow, data_of
 from formulations.parts.arrays import LpArrays, with_names
-from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network import RoutingProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 
 Matrix = NDArray[np.float64]
 

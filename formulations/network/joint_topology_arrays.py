@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from formulations.network.joint_topology import JointTopology, data_of, obeying
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows, Term
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 
 
 def build_arrays(data: JointTopology) -> LpArrays:

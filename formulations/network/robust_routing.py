@@ -34,7 +34,7 @@ from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays, with_names
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network import RoutingProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from solvers.stop import Stop, first_part
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.failures import Failure, LinkEnds
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
 
 TRIED_SMALL, TRIED_LARGE = 240, 24

@@ -25,8 +25,8 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import FailureOutcome
-from topoopt.core.instance import RobustGoal
 from topoopt.core.plan import Plan
+from topoopt.core.search_settings import RobustGoal
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload

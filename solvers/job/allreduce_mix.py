@@ -36,7 +36,7 @@ from solvers.network.routing.proof import Proof
 from solvers.stop import Stop
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 

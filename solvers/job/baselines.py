@@ -9,8 +9,8 @@ from solvers.job.fabric_strategy import fabric_job, search_strategy
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
-from topoopt.core.instance import FabricChoice
-from topoopt.core.solution import Baseline
+from topoopt.core.job import FabricChoice
+from topoopt.core.job_solution import Baseline
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.workload import Workload
 from topoopt.simulate.fabrics import FABRICS, FabricOptions

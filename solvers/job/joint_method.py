@@ -23,9 +23,9 @@ from solvers.network.constructions.assemble import assemble
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, LimitError
+from topoopt.core.job_solution import ConvergencePoint
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.solution import ConvergencePoint
 from topoopt.core.strategy import strided_groups
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload

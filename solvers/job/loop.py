@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from solvers.job.realise import Realisation
+from topoopt.core.job_solution import ConvergencePoint
 from topoopt.core.plan import Plan
-from topoopt.core.solution import ConvergencePoint
 from topoopt.core.status import StopReason
 from topoopt.core.strategy import Strategy
 

@@ -12,7 +12,7 @@ from solvers.job.loop import LoopResult, LoopSettings, Progress
 from solvers.job.program_topologies import PROGRAMS
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.instance import RobustGoal
+from topoopt.core.search_settings import RobustGoal
 from topoopt.core.workload import Workload
 
 

@@ -24,7 +24,7 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
 
 HOP_PRICE = 1e-3

@@ -20,7 +20,7 @@ from solvers.network.search.links import arcs_of, table_of, topology_of
 from solvers.stop import Stop, first_part
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
 
 Demands = NDArray[np.float64]

@@ -16,7 +16,7 @@ from solvers.job.strategy.starts import data_parallel
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
-from tests.simulate.plain_events import plain_times
+from tests.support.plain_events import plain_times
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
 from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import Workload

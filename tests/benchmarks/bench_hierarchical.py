@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from formulations.hierarchy.hierarchical_program import plain_program
 from solvers.hierarchy import best_design, front
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
+from tests.support.paths import INSTANCES, SHARED_DATA
 from topoopt.core.hierarchy import (
     Block,
     Design,
@@ -34,8 +34,8 @@ from topoopt.files.instance_file import read_instance
 from topoopt.formats.libra.read import libra_document
 from topoopt.kinds.hierarchy.read import read_hierarchical
 
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "libra"
-SHIPPED = Path(__file__).parents[2] / "instances" / "hierarchical"
+SHARED = SHARED_DATA / "libra"
+SHIPPED = INSTANCES / "hierarchical"
 
 
 def published() -> dict[str, HierarchicalProblem]:

@@ -17,7 +17,7 @@ from solvers.shards import (
 from solvers.shards.exact_moves import exact_moves
 from solvers.shards.exact_shards import ShardLimits, assign_shards
 from tests.benchmarks.figures import Figure
-from tests.solvers.shards.shard_cases import random_layer, random_shape, rings
+from tests.support.shard_cases import random_layer, random_shape, rings
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer, staggered_layer
 from topoopt.core.shard_moves import RunningJob
 from topoopt.core.status import Status

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from tests.benchmarks.figures import Figure, best_of
+from tests.support.paths import INSTANCES
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.files.instance_file import read_instance
 from topoopt.kinds.shared_cluster import solve_shared_cluster
 
-SHIPPED = Path(__file__).parents[2] / "instances" / "shared"
+SHIPPED = INSTANCES / "shared"
 
 
 def shared_figures() -> list[Figure]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from tests.benchmarks.figures import Figure, best_of
+from tests.support.paths import INSTANCES
 from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.files.instance_file import read_instance
 from topoopt.kinds.shared_cluster.flows_draw import draw_jobs
@@ -18,7 +18,7 @@ from topoopt.simulate.cluster.together import PlacedJob, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
 
-INSTANCE = Path(__file__).parents[2] / "instances" / "shared" / "mix-432.yaml"
+INSTANCE = INSTANCES / "shared" / "mix-432.yaml"
 FAT_TREE = 1
 """Its place among the fabrics of the instance."""
 

@@ -8,7 +8,7 @@ from solvers.network.search import search_topology
 from solvers.network.search.hop_lp import hop_proof
 from tests.benchmarks.figures import Figure
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.verify.network.topology_bounds import HopCertificate, best_topology_bound, evaluate_hop
 from topoopt.workloads.demand_matrices import demand_matrix
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import chain, job, refusals, run, write
+
+from tests.support.cli_cases import chain, job, refusals, run, write
 
 Document = dict[str, Any]
 

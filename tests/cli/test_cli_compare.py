@@ -12,8 +12,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from cli_cases import Run, chain, job, process, refusals, run, searching, write
 
+from tests.support.cli_cases import Run, chain, job, process, refusals, run, searching, write
 from topoopt.cli import compare_runs
 from topoopt.cli.compare import COLUMNS
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError

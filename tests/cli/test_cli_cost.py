@@ -11,9 +11,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from cli_cases import chain, job, refusals, run, write
 from ruamel.yaml import YAML
 
+from tests.support.cli_cases import chain, job, refusals, run, write
 from topoopt.costs import FABRIC_COSTS
 from topoopt.costs.default_book import DEFAULT_BOOK
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.metadata import version
 
 import pytest
-from cli_cases import run
 
 import solvers.backends
+from tests.support.cli_cases import run
 
 
 def test_doctor_finds_everything() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import highspy
 import numpy as np
 import pytest
-from cli_cases import refusals, run, write
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from formulations.parts.arrays import LpArrays
 from formulations.table import FORMULATIONS, build_named
+from tests.support.cli_cases import refusals, run, write
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.files.instance_file import read_instance
 

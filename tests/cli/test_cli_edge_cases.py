@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import GIB, Run, chain, job, operator, run, write
 
+from tests.support.cli_cases import GIB, Run, chain, job, operator, run, write
 from topoopt.kinds.job.solution_file import read_solution
 
 HUGE = 10**15 // (4 * 360)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import chain, job, refusals, run, write
+
+from tests.support.cli_cases import chain, job, refusals, run, write
 
 HEAD = {"schema_version": 1, "name": "case"}
 PAIRS = [[0, 1], [0, 2], [1, 2], [3, 4], [3, 5], [4, 5], [2, 3]]

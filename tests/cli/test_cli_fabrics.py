@@ -10,10 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from cli_cases import chain, job, refusals, run, write
 
 from solvers.job import fabric_strategy
 from solvers.job.strategy.starts import data_parallel
+from tests.support.cli_cases import chain, job, refusals, run, write
 from topoopt.files.instance_file import read_instance
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, CircuitTiming, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cli_cases import chain, job, refusals, run, write
-
+from tests.support.cli_cases import chain, job, refusals, run, write
 from topoopt.files.instance_file import read_instance
 
 

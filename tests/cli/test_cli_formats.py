@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_cases import refusals, run
-from make_solution import make_solution
 
+from tests.support.cli_cases import refusals, run
+from tests.support.make_solution import make_solution
+from tests.support.paths import SHARED_DATA
 from topoopt.core.hierarchy import HierarchicalProblem
-from topoopt.core.instance import CoOptimisation
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.job import CoOptimisation
+from topoopt.core.network import TopologyProblem
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.files.instance_file import read_instance
 from topoopt.formats.astrasim.read import read_network
@@ -21,7 +22,7 @@ from topoopt.kinds.job.solution_file import write_solution
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 
-SHARED = Path(__file__).parents[2] / "../shared/data"
+SHARED = SHARED_DATA
 
 
 def shared(name: str) -> Path:

@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli_cases import refusals, run, shared
 
+from tests.support.cli_cases import refusals, run, shared
 from topoopt.core.cluster import LinkDirection, LocalAllReduce
-from topoopt.core.instance import CoOptimisation
+from topoopt.core.job import CoOptimisation
 from topoopt.files.instance_file import read_instance
 from topoopt.kinds.job.solution_file import read_solution
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
 
 from solvers.job import fabric_strategy
+from tests.support.cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
 from topoopt.kinds.job import report as html
 from topoopt.kinds.job import solve as pipeline
 

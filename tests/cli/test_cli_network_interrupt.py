@@ -8,8 +8,8 @@ from signal import SIGINT
 from typing import Any
 
 import pytest
-from cli_cases import process, run, write
-from test_cli_interrupt import searching
+
+from tests.support.cli_cases import process, run, searching, write
 
 HEAD = {"schema_version": 1, "name": "case", "demand": {"family": "balanced-skew", "seed": 1}}
 FINDING: dict[str, Any] = {**HEAD, "kind": "topology", "links": "unidirectional"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_cases import chain, job, refusals, run, write
+
+from tests.support.cli_cases import chain, job, refusals, run, write
 
 JOB = job(8, 4, chain(8, 5), search={"budget": 60, "method": "fixed-topology"})
 

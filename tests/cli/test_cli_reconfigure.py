@@ -6,8 +6,8 @@ import csv
 from pathlib import Path
 
 import pytest
-from cli_cases import chain, job, run, write
 
+from tests.support.cli_cases import chain, job, run, write
 from topoopt.analyses.reconfiguration import break_even
 from topoopt.core.reconfiguration import DelayPoint, Verdict
 

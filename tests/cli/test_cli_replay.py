@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_cases import refusals, run, shared
+
+from tests.support.cli_cases import refusals, run, shared
 
 
 @pytest.mark.parametrize("time_model", ["rounds", "hop", "flexnet", "fluid"])

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.paths import INSTANCES
 from topoopt.cli.app import app
 
-SHIPPED = Path(__file__).parents[2] / "instances" / "shared"
+SHIPPED = INSTANCES / "shared"
 TRACE = str(SHIPPED / "trace-16.yaml")
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import SOLVING_KEYS, chain, job, operator, process, refusals, run, run_apart, write
 
+from tests.support.cli_cases import SOLVING_KEYS, chain, job, operator, process, refusals, run, run_apart, write
 from topoopt.files.instance_file import read_instance
 from topoopt.kinds.job.solution_file import read_solution
 from topoopt.verify import Violation

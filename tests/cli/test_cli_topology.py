@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cli_cases import refusals, run
+
+from tests.support.cli_cases import refusals, run
 
 
 @pytest.mark.parametrize(

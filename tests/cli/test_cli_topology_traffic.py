@@ -7,7 +7,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from cli_cases import chain, job, refusals, run, shared, write
+
+from tests.support.cli_cases import chain, job, refusals, run, shared, write
 
 HOPS = {
     4: (0.0315, 0.0945, 0.1890, 0.3150, 0.4724, 0.6378, 0.7795, 0.8898, 0.9685, 1.0),

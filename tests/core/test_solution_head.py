@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from topoopt.core.instance import SearchSettings
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Bound, CheckResult, Objective, SolutionHead
 from topoopt.core.status import Status, StopReason
 

@@ -14,10 +14,10 @@ import re
 from pathlib import Path
 
 import pytest
-from formulation_cases import PROGRAMS, rows_of
 
 from formulations import table
 from formulations.parts.write_model import model_text
+from tests.support.formulation_cases import PROGRAMS, rows_of
 
 GOLDEN = Path(__file__).parent / "golden"
 OPTION = {

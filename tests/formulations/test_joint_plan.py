@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from formulation_cases import rows_of
 
 from formulations.job.joint_plan import JointPlan, PlanOption
 from formulations.job.joint_plan_arrays import build_arrays
@@ -14,6 +13,7 @@ from formulations.job.joint_plan_pyomo import build_pyomo
 from formulations.parts.write_model import model_text
 from solvers.backends import SOLVERS
 from solvers.backends.pyomo_model import arrays_of
+from tests.support.formulation_cases import rows_of
 
 
 def two_servers(*, bidirectional: bool = True, memory_limited: bool = True) -> JointPlan:

@@ -26,7 +26,7 @@ from formulations.network.joint_topology_arrays import build_arrays, link_counts
 from formulations.network.joint_topology_pyomo import build_pyomo
 from formulations.parts.arrays import LpArrays
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 
 
 def uniform(n: int) -> NDArray[np.float64]:

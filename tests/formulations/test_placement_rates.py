@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from placed_graphs import problem
 
 from formulations.placement.link_packing import build_arrays as pack_arrays
 from formulations.placement.placement_rates import RateProblem, build_arrays
 from solvers.backends import SOLVERS
 from solvers.placement.latency_rates import allocated, optimal_rates, rate_problem
 from solvers.stop import Stop
+from tests.support.placed_graphs import problem
 from topoopt.core.status import Status
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.rates import uniform_rates

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from formulation_cases import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_both_builders import assert_same
 
 from formulations.parts.write_model import model_text
 from formulations.shards.shard_assignment import ShardAssignment, ShardJob, build_arrays, choices_of, waiting_jobs
 from formulations.shards.shard_assignment_pyomo import build_pyomo
 from formulations.shards.shard_classes import classes_of, parts_of, planes_of
+from tests.support.formulation_cases import rows_of
+from tests.support.same_program import assert_same
 from topoopt.core.optical_layer import ShardShape, block_layer, layer_from_table
 
 PAIR = ShardShape(np.array([[1, 0]], dtype=np.int32))

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pyomo.environ as pyo
 import pytest
-from formulation_cases import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyomo.contrib.appsi.solvers.highs import Highs
@@ -25,6 +24,7 @@ from formulations.job.strategy_choice import (
 )
 from formulations.parts.arrays import LpArrays
 from formulations.parts.write_model import model_text
+from tests.support.formulation_cases import rows_of
 
 
 def solve(program: LpArrays, *, whole: bool = True) -> tuple[float, np.ndarray]:

@@ -13,21 +13,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lab import Machine, new_space, process, require, run
-from make_solution import make_solution
 
+from tests.support.lab import Machine, new_space, process, require, run
+from tests.support.make_solution import make_solution
+from tests.support.paths import ROOT
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.plan import Plan
 from topoopt.core.routing import PathTable
-from topoopt.core.solution import Solution
 from topoopt.core.topology import Topology
 from topoopt.formats.base import ExportOptions
 from topoopt.formats.hosts.linux_forwarding import build
 
-PING = str(Path(__file__).with_name("ping.py"))
+PING = str(ROOT / "tests/support/ping.py")
 
 
-def two_paths(solution: Solution) -> Solution:
+def two_paths(solution: JobSolution) -> JobSolution:
     """The same with two paths from server 0 to server 2, one of them a detour, and only those in its routes."""
     nodes = [(0, 1, 2), (0, 3, 2), (5, 4, 3, 6)]
     routes = PathTable(
@@ -42,7 +43,7 @@ def two_paths(solution: Solution) -> Solution:
     return replace(solution, plan=replace(solution.plan, routes=routes))
 
 
-def one_way() -> Solution:
+def one_way() -> JobSolution:
     """Eight servers whose interfaces send to one server and receive from another: i to i + 1 and to i + 3."""
     n = 8
     switches = np.array([[(i + p) % n for i in range(n)] for p in (1, 3)], dtype=np.int32)

@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from host_cases import allocated, placed
-from lab import Machine, lab, process, require
 
+from tests.support.host_cases import allocated, placed
+from tests.support.lab import Machine, lab, process, require
+from tests.support.paths import ROOT
 from topoopt.formats.base import Export, ExportOptions
 from topoopt.formats.hosts.ovs import build
 
@@ -67,7 +68,7 @@ def check_all_send(machines: dict[str, Machine], offered: dict[tuple[str, str, i
                 for (here, there, link), mbit in sorted(offered.items())
                 if here == name
             ]
-            load = [sys.executable, str(Path(__file__).with_name("udp_load.py")), str(SECONDS)]
+            load = [sys.executable, str(ROOT / "tests/support/udp_load.py"), str(SECONDS)]
             words = ["ip", "netns", "exec", machine.space, *load, *own, "--", *ways]
             loads.append(stack.enter_context(process(words, {})))
         found: dict[str, float] = {}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import networkx as nx
 import numpy as np
@@ -14,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import plain_cases as cases
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskGraph, TaskKind
@@ -30,17 +28,6 @@ from topoopt.simulate.circuits.assign import greedy_circuits, random_circuits, s
 from topoopt.simulate.circuits.work import pair_chunks
 from topoopt.simulate.time_models.fluid import fluid_times
 
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"simulate_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-cases = _load("plain_cases")
 FORWARD, BACKWARD, TRANSFER, ALLREDUCE = TaskKind.FORWARD, TaskKind.BACKWARD, TaskKind.TRANSFER, TaskKind.ALLREDUCE
 SIP, OCS = DYNAMIC_FABRICS["sip-ml"], DYNAMIC_FABRICS["ocs-reconfig"]
 B = 12_500_000.0

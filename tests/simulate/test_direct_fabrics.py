@@ -11,10 +11,10 @@ from math import ceil, log, prod
 import networkx as nx
 import numpy as np
 import pytest
-from fabric_cases import cluster, clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.fabric_cases import cluster, clusters
 from topoopt.core.errors import InputError
 from topoopt.core.regular_graphs import torus_steps
 from topoopt.simulate.cycle_factors import most_cycles

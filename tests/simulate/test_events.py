@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fabric_cases import ANY_SIZE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_events import plain_times
 
+from tests.support.fabric_cases import ANY_SIZE
+from tests.support.plain_events import plain_times
 from topoopt.core.cluster import Cluster
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.fabrics import FABRICS, FabricOptions

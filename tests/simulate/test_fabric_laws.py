@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fabric_cases import cluster, clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.fabric_cases import cluster, clusters
 from topoopt.analyses.replay.run import replay
 from topoopt.core.strategy import strided_groups
 from topoopt.core.taskgraph import TaskGraph, TaskKind

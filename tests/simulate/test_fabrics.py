@@ -7,10 +7,10 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from fabric_cases import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.fabric_cases import clusters
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, PathTable, Ring

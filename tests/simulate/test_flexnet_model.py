@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import plain_cases as cases
+from tests.support import plain_flexnet as plain
 from topoopt.analyses.replay.run import replay_network
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
@@ -20,19 +20,6 @@ from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_tas
 from topoopt.simulate.time_models.flexnet import flexnet_times
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
-
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"simulate_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-cases = _load("plain_cases")
-plain = _load("plain_flexnet")
 
 
 def shared(name: str) -> FlexnetFile:

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import plain_cases as cases
+from tests.support import plain_fluid as plain
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskKind
 from topoopt.simulate.time_models.fluid import fluid_times
 from topoopt.simulate.time_models.fluid_rates import max_min_rates
-
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"simulate_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-cases = _load("plain_cases")
-plain = _load("plain_fluid")
 
 TRANSFER, ALLREDUCE = TaskKind.TRANSFER, TaskKind.ALLREDUCE
 

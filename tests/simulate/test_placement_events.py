@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from placed_graphs import problem
 
+from tests.support.placed_graphs import problem
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.events import makespan
 from topoopt.simulate.placement.rates import rates_by_volume, uniform_rates, volumes, within_links

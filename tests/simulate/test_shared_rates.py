@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_cases import fat_tree, step_by_step
 
+from tests.support.shared_cases import fat_tree, step_by_step
 from topoopt.core.shared_cluster import JobClass
 from topoopt.simulate.cluster.loads import job_loads, shared_links
 from topoopt.simulate.cluster.rates import fair_rates

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import plain_cases as cases
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import plain_cases as cases
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskGraph, TaskKind

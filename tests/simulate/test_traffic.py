@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from make_solution import make_solution
 
+from tests.support.make_solution import make_solution
 from topoopt.analyses.traffic.plot import load_quantiles, traffic_html, traffic_svg
 from topoopt.analyses.traffic.run import plan_traffic
 from topoopt.core.errors import CheckError
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.simulate.traffic import traffic_figures
 
 
-def plain_bytes(solution: Solution) -> dict[tuple[int, int], float]:
+def plain_bytes(solution: JobSolution) -> dict[tuple[int, int], float]:
     """Bytes of each arc, path by path."""
     routes, total = solution.plan.routes, dict.fromkeys(map(tuple, solution.plan.topology.arcs.tolist()), 0.0)
     for row, (i, j) in enumerate(zip(routes.source.tolist(), routes.target.tolist(), strict=True)):

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_cases import HERE
+
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -26,6 +27,6 @@ def written(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets servers import the programs of this folder."""
-    paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """Lets servers import the programs of `tests.support`."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))

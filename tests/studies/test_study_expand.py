@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_cases import routing, study
 
+from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError
 from topoopt.studies.expand import read_study
 from topoopt.studies.schema import Sequence

@@ -10,8 +10,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from study_cases import routing, study
 
+from tests.support.study_cases import routing, study
 from topoopt.core.study import Comparison, Figure
 from topoopt.drawing.axes import Axis, name_axis, number_axis
 from topoopt.studies.diff import study_diff

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_cases import routing, study
 
+from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.study import RunLimits
 from topoopt.studies.collect import collect_rows, column_names, query, write_parquet
@@ -70,7 +70,7 @@ def test_every_fate_is_recorded_and_costs_nothing_else(tmp_path: Path, written: 
     """200 runs of which some crash, hang, exhaust memory, are infeasible or malformed: all others finish."""
     found = read_study(written(mixed_study(each=47)))
     assert len(found.runs) == 202
-    tally = run_study(found, tmp_path / "out", jobs=2, program="misbehave:main")
+    tally = run_study(found, tmp_path / "out", jobs=2, program="tests.support.misbehave:main")
     assert (tally.total, tally.missing, tally.ran) == (202, 0, 202)
     rows = collect_rows(tmp_path / "out")
     for row in rows:
@@ -83,9 +83,9 @@ def test_every_fate_is_recorded_and_costs_nothing_else(tmp_path: Path, written: 
     for row in good:
         assert row["objective"] == pytest.approx(expected[int(str(row["topology.servers"]))], rel=1e-6)
         assert row["check"] is True
-    again = run_study(found, tmp_path / "out", jobs=2, program="misbehave:main")
+    again = run_study(found, tmp_path / "out", jobs=2, program="tests.support.misbehave:main")
     assert again.ran == 0
-    retried = run_study(found, tmp_path / "out", jobs=2, retry_failed=True, program="misbehave:main")
+    retried = run_study(found, tmp_path / "out", jobs=2, retry_failed=True, program="tests.support.misbehave:main")
     assert retried.ran == 13
     assert figures(collect_rows(tmp_path / "out")) == figures(rows)
     assert not list((tmp_path / "out" / "unfinished").iterdir())
@@ -96,10 +96,10 @@ def test_killed_five_times_and_resumed(tmp_path: Path, written: Written) -> None
     """SIGKILL of the whole study at random moments: after resuming, the table is that of an undisturbed study."""
     path = written(study({"instance": routing(), "seeds": {"count": 60}}))
     found = read_study(path)
-    run_study(found, tmp_path / "calm", jobs=2, program="misbehave:quick")
+    run_study(found, tmp_path / "calm", jobs=2, program="tests.support.misbehave:quick")
     program = (
         "import sys\nfrom topoopt.studies.expand import read_study\nfrom topoopt.studies.runner import run_study\n"
-        "run_study(read_study(sys.argv[1]), sys.argv[2], jobs=2, program='misbehave:quick')\n"
+        "run_study(read_study(sys.argv[1]), sys.argv[2], jobs=2, program='tests.support.misbehave:quick')\n"
     )
     rng = random.Random(7)
     out = tmp_path / "killed"
@@ -115,7 +115,7 @@ def test_killed_five_times_and_resumed(tmp_path: Path, written: Written) -> None
         process.wait()
         seen.append(len(Store(out).finished()))
     assert 0 < seen[0] < 60
-    tally = run_study(found, out, jobs=2, program="misbehave:quick")
+    tally = run_study(found, out, jobs=2, program="tests.support.misbehave:quick")
     assert tally.missing == 0
     assert tally.ran == 60 - seen[-1]
     assert figures(collect_rows(out)) == figures(collect_rows(tmp_path / "calm"))
@@ -129,7 +129,7 @@ def test_two_studies_in_one_directory(tmp_path: Path, written: Written) -> None:
     tallies = []
 
     def one() -> None:
-        tallies.append(run_study(found, tmp_path / "out", jobs=1, program="misbehave:quick"))
+        tallies.append(run_study(found, tmp_path / "out", jobs=1, program="tests.support.misbehave:quick"))
 
     threads = [threading.Thread(target=one) for _ in range(2)]
     for thread in threads:
@@ -192,7 +192,7 @@ def test_dask_worker_killed_in_the_middle(tmp_path: Path, written: Written) -> N
         options = (("scheduler", cluster.scheduler_address),)
         tally = run_study(
             found, tmp_path / "out", jobs=2, executor="dask", options=options, on_event=kill_one,
-            program="misbehave:quick",
+            program="tests.support.misbehave:quick",
         )  # fmt: skip
     assert killed
     assert tally.missing == 0
@@ -210,7 +210,7 @@ def test_stopping(tmp_path: Path, written: Written) -> None:
         jobs=2,
         stop=stop,
         on_event=lambda event: stop.set() if event.record is not None else None,
-        program="misbehave:quick",
+        program="tests.support.misbehave:quick",
     )
     assert tally.missing > 0
     assert tally.done + tally.missing == 30
@@ -219,7 +219,7 @@ def test_stopping(tmp_path: Path, written: Written) -> None:
 
 def test_one_process_and_its_limits(tmp_path: Path, programs: None) -> None:
     """Wall time and memory are enforced on a process and all it starts; nothing of it is left."""
-    worker = Worker("misbehave:main")
+    worker = Worker("tests.support.misbehave:main")
     try:
         for name, limits, reason in (
             ("hang", RunLimits(None, None, 0.5, 1500), "wall-time"),

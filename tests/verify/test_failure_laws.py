@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from verify_cases import circulant, make_cluster, path_table
 
+from tests.support.verify_cases import circulant, make_cluster, path_table
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.verify.laws.failures import check_repair, check_rerouted, check_rewiring, surviving_links
 

@@ -13,7 +13,7 @@ from solvers.network.exact import METHODS, ExactLimits
 from solvers.network.exact.enumeration import networks_of_excess
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network_problem import EnumerationProof, TopologyProblem
+from topoopt.core.network import EnumerationProof, TopologyProblem
 from topoopt.verify.network.regular_networks import enumeration_bound, numberings, tables_of_few_hops
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network_problem import SourceFlow
+from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
 from topoopt.verify.job import least_ring
 from topoopt.verify.job.least_ring import least_ring_bound

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verify_cases import circulant, dense, make_cluster, sample_splits
 
 from formulations.job.strategy_choice import longest_path
 from solvers.job.realise import realise
 from solvers.job.strategy_program import prove
+from tests.support.verify_cases import circulant, dense, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload

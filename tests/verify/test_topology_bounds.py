@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network_problem import LengthCertificate
+from topoopt.core.network import LengthCertificate
 from topoopt.core.topology import Topology
 from topoopt.verify.network.topology_bounds import (
     CutCertificate,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verify_cases import circulant, make_cluster, sample_splits
 
+from tests.support.verify_cases import circulant, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.strategy import Placement
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload

@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verify_cases import (
+
+from tests.support.verify_cases import (
     circulant,
     dense,
     four_servers,
@@ -19,7 +20,6 @@ from verify_cases import (
     two_layers,
     with_arrays,
 )
-
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verify_cases import twelve_servers, with_arrays
 
+from tests.support.verify_cases import twelve_servers, with_arrays
 from topoopt.core.routing import GroupRings
 from topoopt.verify import check_plan
 

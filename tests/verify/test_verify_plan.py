@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from verify_cases import (
+
+from tests.support.verify_cases import (
     circulant,
     four_servers,
     make_cluster,
@@ -18,7 +19,6 @@ from verify_cases import (
     two_layers,
     with_arrays,
 )
-
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.strategy import Placement, Strategy

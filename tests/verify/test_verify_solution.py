@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verify_cases import four_servers, twelve_servers, with_arrays
 
 from solvers.job.strategy_program import prove
+from tests.support.verify_cases import four_servers, twelve_servers, with_arrays
 from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.instance import CoOptimisation
-from topoopt.core.solution import Baseline, Bound, Breakdown, CheckResult, Evaluation, Objective, Solution
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import Baseline, Breakdown, Evaluation, JobSolution
+from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.strategy import StrategyCertificate
 from topoopt.kinds.job.strategy_bound import program_of
@@ -59,7 +60,7 @@ def honest_solution():
         timeline=(),
         critical_path=(),
     )
-    return instance, Solution(
+    return instance, JobSolution(
         name="four",
         kind="co-optimisation",
         status=Status.FEASIBLE,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verify_cases import four_servers, make_cluster, rotated_plan, sample_splits
 
+from tests.support.verify_cases import four_servers, make_cluster, rotated_plan, sample_splits
 from topoopt.core.cluster import LocalAllReduce
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload

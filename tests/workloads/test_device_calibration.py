@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tests.support.calibrate import PROFILES, all_comparisons, compare
+from tests.support.paths import ROOT
 from topoopt.formats.flexnet.profile import infer_sizes, read_profile, workload_from_profile
 from topoopt.workloads import DEVICES, Job, build_workload
 from topoopt.workloads.calibration import Comparison, summarise
 from topoopt.workloads.spec import Ways, part_memory_bytes
 
-ROOT = Path(__file__).parents[2]
 DATA = ROOT / "../shared/data/flexnet"
 README = (ROOT / "instances/README.md").read_text()
 MODEL_OF = {"dlrm": "dlrm", "candle": "candle", "transformer": "bert", "vgg": "vgg", "resnet": "resnet", "ncf": "ncf"}
-
-
-def calibrate() -> ModuleType:
-    location = importlib.util.spec_from_file_location("calibrate", Path(__file__).parent / "calibrate.py")
-    assert location is not None
-    assert location.loader is not None
-    module = importlib.util.module_from_spec(location)
-    location.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[Comparison]:
     if not DATA.exists():
         pytest.skip("measured profiles are not here (../shared/data/flexnet)")
-    found: list[Comparison] = calibrate().all_comparisons(DATA, DEVICES["a100"])
-    return found
+    return all_comparisons(DATA, DEVICES["a100"])
 
 
 def test_readme_states_the_errors_of_the_model(rows: list[Comparison]) -> None:
@@ -59,13 +47,12 @@ def test_medians_stay_small(rows: list[Comparison]) -> None:
 def test_memory_estimate_equals_the_measured_figures(rows: list[Comparison]) -> None:
     """Dense, attention, concat, pool, add and table memory equal `mem_req` to the byte."""
     checked = 0
-    for model, patterns in calibrate().PROFILES.items():
+    for model, patterns in PROFILES.items():
         for path in sorted(path for pattern in patterns for path in DATA.glob(pattern)):
             profile = read_profile(path)
             job = Job(profile.samples, profile.servers, 4)
             specs = {
-                r.spec.key: r.spec
-                for r in calibrate().compare(DEVICES["a100"], model, infer_sizes(model, profile), profile, 4)
+                r.spec.key: r.spec for r in compare(DEVICES["a100"], model, infer_sizes(model, profile), profile, 4)
             }
             for key, spec in specs.items():
                 if spec.kind in {"conv", "relu"}:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.support.paths import INSTANCES
 from topoopt.core.units import GIB
 from topoopt.workloads import DEVICES, build_workload
 
-FOLDER = Path(__file__).parents[2] / "instances"
+FOLDER = INSTANCES
 FILES = sorted(FOLDER.glob("*.yaml"))
 REQUIRED = {
     *(f"{model}-16" for model in ("dlrm", "candle", "bert", "vgg", "resnet", "ncf", "gpt", "moe")),

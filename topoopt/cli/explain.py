@@ -60,7 +60,7 @@ def explain(
 
 
 def _network(output: Output, path: Path, question: Question) -> int:
-    from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+    from topoopt.core.network import RoutingProblem, TopologyProblem
     from topoopt.files.instance_file import read_instance
     from topoopt.kinds.network.explain import explain_network
     from topoopt.kinds.network.explain_text import explanation_lines
@@ -86,7 +86,7 @@ def _network(output: Output, path: Path, question: Question) -> int:
 
 
 def _job(output: Output, path: Path, question: Question) -> int:
-    from topoopt.core.instance import CoOptimisation
+    from topoopt.core.job import CoOptimisation
     from topoopt.files.instance_file import read_instance
     from topoopt.kinds.job.explain import explain_job, job_lines
     from topoopt.kinds.job.solution_file import read_solution
@@ -122,7 +122,7 @@ def _job(output: Output, path: Path, question: Question) -> int:
 
 
 def _allocation(output: Output, path: Path, question: Question) -> int:
-    from topoopt.core.allocation_problem import AllocationProblem
+    from topoopt.core.allocation import AllocationProblem
     from topoopt.files.instance_file import read_instance
     from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
     from topoopt.kinds.allocation.solution_file import read_allocation_solution

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Transfer
+from topoopt.core.allocation import AllocationGoal, AllocationProblem, Transfer
 
 MOST = 1e18
 """Largest number of bytes, weight or rate that means anything."""

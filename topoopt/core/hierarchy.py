@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from topoopt.core.hierarchy_workload import HierarchicalWorkload
-from topoopt.core.instance import SearchSettings
+from topoopt.core.search_settings import SearchSettings
 
 
 class Block(StrEnum):

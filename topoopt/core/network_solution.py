@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow
+from topoopt.core.network import EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.solution import Bound, SolutionHead
 from topoopt.core.topology import Topology
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from topoopt.core.instance import SearchSettings
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import bytes_per_ms
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.instance import SearchSettings
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network import LengthCertificate, SourceFlow
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
 

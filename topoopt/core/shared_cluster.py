@@ -19,8 +19,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.instance import CoOptimisation, SearchSettings
+from topoopt.core.job import CoOptimisation
 from topoopt.core.optical_layer import OpticalLayer
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 
 ROUNDING = 1e-9

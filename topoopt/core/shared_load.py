@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.instance import CoOptimisation, FabricChoice, SearchSettings
+from topoopt.core.job import CoOptimisation, FabricChoice
+from topoopt.core.search_settings import SearchSettings
 
 SHARDS = "direct-connect"
 """Name of the fabric on which every job has a topology of its own."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.shared_cluster import JobClass
-from topoopt.core.solution import Solution
 
 
-def class_of_plan(job_class: JobClass, solution: Solution) -> JobClass:
+def class_of_plan(job_class: JobClass, solution: JobSolution) -> JobClass:
     """The class with the times and bytes of a plan: iteration, compute of the busiest server, mean bytes of a server.
 
     AllReduces count with their ring traffic, 2 (k - 1) / k of the payload; model-parallel traffic as all-to-all.

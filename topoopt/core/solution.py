@@ -1,7 +1,6 @@
-"""A solution: the plan found, what was computed about it, and where it came from.
+"""What solutions of all kinds have: objective, bound, verdict, and where they came from.
 
-Every number here was computed by `topoopt.simulate` or `topoopt.verify`, none is a solver's claim. Times are ms, sizes
-bytes. Wall-clock times and dates are kept out, so that the same seed gives the same bytes.
+Wall-clock times and dates are kept out, so that the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -10,15 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from topoopt.core.bill import FabricPrices
-from topoopt.core.cluster import Cluster
-from topoopt.core.demand import Demand
-from topoopt.core.plan import Plan
 from topoopt.core.status import Status, StopReason
-from topoopt.core.strategy import StrategyCertificate
 
 
 @dataclass(frozen=True)
@@ -93,137 +84,3 @@ class SolutionHead:
             rejected = CheckResult(False, messages)
             return replace(self, check=rejected, status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
         return replace(self, check=CheckResult(True, ()))
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """Iteration time along its critical path: the four terms sum to the iteration time.
-
-    Attributes:
-        compute_ms: operators on the critical path.
-        model_parallel_ms: waiting for model-parallel transfers.
-        allreduce_ms: waiting for AllReduces, inside servers and over the network.
-        idle_ms: anything else (0 up to rounding).
-        busiest_server_compute_ms: compute time of the busiest server (not a term of the sum).
-    """
-
-    compute_ms: float
-    model_parallel_ms: float
-    allreduce_ms: float
-    idle_ms: float
-    busiest_server_compute_ms: float
-
-    @property
-    def exposed_communication_ms(self) -> float:
-        """Communication on the critical path."""
-        return self.model_parallel_ms + self.allreduce_ms
-
-
-@dataclass(frozen=True)
-class Span:
-    """A bar of the timeline, or a step of the critical path.
-
-    `lane` is the server of a compute span, the sender of a transfer, -1 for an AllReduce; `kind` is `forward`,
-    `backward`, `transfer` or `allreduce`.
-    """
-
-    lane: int
-    kind: str
-    label: str
-    start_ms: float
-    end_ms: float
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Outcome of simulating one iteration of a plan.
-
-    Attributes:
-        time_model: name of the time model.
-        iteration_time_ms: objective.
-        breakdown: along the critical path.
-        link_bytes: float64[m], bytes carried by each arc of the topology, in its arc order.
-        link_utilisation: float64[m], busy fraction of each arc over the iteration.
-        bandwidth_tax: bytes carried over links / bytes demanded (1 when nothing is forwarded or demanded).
-        timeline: compute, transfers and AllReduces (the longest ones if there are very many).
-        critical_path: first to last.
-    """
-
-    time_model: str
-    iteration_time_ms: float
-    breakdown: Breakdown
-    link_bytes: NDArray[np.float64]
-    link_utilisation: NDArray[np.float64]
-    bandwidth_tax: float
-    timeline: tuple[Span, ...]
-    critical_path: tuple[Span, ...]
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The same job on another fabric, with the best strategy found for it."""
-
-    fabric: str
-    iteration_time_ms: float
-    description: str
-
-
-@dataclass(frozen=True)
-class ConvergencePoint:
-    """Best iteration time known after so many simulated proposals, and the phase that found it."""
-
-    proposals: int
-    phase: str
-    best_ms: float
-
-
-@dataclass(frozen=True)
-class OperatorChoice:
-    """What the strategy does with one operator (for people; `plan.strategy` is what counts)."""
-
-    name: str
-    kind: str
-    split: str
-    servers: tuple[int, ...]
-    forward_ms: float
-    backward_ms: float
-    weight_bytes: int
-
-
-@dataclass(frozen=True, eq=False)
-class Solution(SolutionHead):
-    """Result of `topoopt solve` on a co-optimisation instance.
-
-    Attributes, besides those of `SolutionHead`:
-        objective: iteration time, ms.
-        bound: proven lower bound over all strategies, topologies and routes.
-        cluster: of the instance.
-        workload_name, samples: model and global batch.
-        plan: what to run.
-        operators: the strategy in words.
-        demand: what the plan asks of the network.
-        evaluation: simulated iteration.
-        initial_ms: iteration time of the best starting plan, before any search.
-        diameter, mean_hops: of the topology, in hops over all ordered pairs.
-        diameter_bound: d n^(1/d) of TotientPerms (NSDI'23, theorem 1), in hops.
-        baselines: the same job on other fabrics.
-        convergence: progress of the search.
-        certificate: proof of the bound, where its formula needs one.
-        prices: of the plan's network and of the fabrics of the baselines; None: not counted.
-    """
-
-    cluster: Cluster
-    workload_name: str
-    samples: int
-    plan: Plan
-    operators: tuple[OperatorChoice, ...]
-    demand: Demand
-    evaluation: Evaluation
-    initial_ms: float
-    diameter: int
-    mean_hops: float
-    diameter_bound: float
-    baselines: tuple[Baseline, ...]
-    convergence: tuple[ConvergencePoint, ...]
-    certificate: StrategyCertificate | None = None
-    prices: FabricPrices | None = None

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from topoopt.core.hierarchy_solution import HierarchicalSolution
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.robust_network import RobustSolution
 from topoopt.core.shared_load_solution import SharedLoadSolution
-from topoopt.core.solution import CheckResult, Solution
+from topoopt.core.solution import CheckResult
 from topoopt.drawing.format import counted
 from topoopt.drawing.topology_picture import USE_STEPS
 
@@ -40,7 +41,7 @@ def check_card(check: CheckResult) -> Card:
 
 
 def run_rows(
-    solution: Solution
+    solution: JobSolution
     | NetworkSolution
     | HierarchicalSolution
     | PlacementSolution

@@ -9,11 +9,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from topoopt.core.allocation_problem import AllocationProblem
+from topoopt.core.allocation import AllocationProblem
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import HierarchicalProblem
-from topoopt.core.instance import CoOptimisation
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.job import CoOptimisation
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.robust_network import RobustProblem
 from topoopt.core.shared_cluster import SharedCluster

@@ -142,7 +142,7 @@ def task_graph_of(instance: Path, solution: Any) -> TaskGraph:
     Raises:
         InputError: the instance cannot be read, or is not the one that was solved.
     """
-    from topoopt.core.instance import CoOptimisation
+    from topoopt.core.job import CoOptimisation
     from topoopt.files.instance_file import read_instance
     from topoopt.simulate.lower import build_task_graph
 

@@ -1,7 +1,7 @@
 """Devices with calibrated efficiencies.
 
 The constants of `A100` are a robust least-squares fit (Cauchy loss on the logarithm of the time) to the measured
-profiles of the TopoOpt artifact, made by `tests/workloads/calibrate.py`; the errors stand in `instances/README.md` and
+profiles of the TopoOpt artifact, made by `tests/support/calibrate.py`; the errors stand in `instances/README.md` and
 are recomputed by the tests. Dense layers ran outside the tensor cores, convolutions and attention on them. Launch costs
 were bounded by 60 us. Classes that are always memory-bound do not tell their compute efficiency: it is set to 0.9.
 """

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.allocation_problem import Route
+from topoopt.core.allocation import Route
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 

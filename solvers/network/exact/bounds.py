@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
 
 Matrix = NDArray[np.float64]

@@ -15,7 +15,7 @@ from solvers.network.exact.result import ExactLimits, TopologyResult
 from solvers.network.exact.routed import Counts, length_bound, relaxed_theta, route
 from solvers.network.exact.space import Space, finish, infeasible_hops, open_space
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
 

@@ -35,7 +35,7 @@ from solvers.network.exact.routed import (
 )
 from solvers.network.exact.space import Space, finish, open_space
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
 

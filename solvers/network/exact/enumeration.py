@@ -24,7 +24,7 @@ from solvers.network.exact.routed import Counts, Matrix, length_bound, relaxed_t
 from solvers.network.exact.space import Space, counts_of, finish, open_space
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.network_problem import EnumerationProof, TopologyProblem
+from topoopt.core.network import EnumerationProof, TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
 

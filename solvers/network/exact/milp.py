@@ -18,7 +18,7 @@ from solvers.network.exact.routed import Counts, Routed, hop_distances, route
 from solvers.network.exact.space import Space, counts_of, finish, infeasible_hops, open_space
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import Status, StopReason
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from solvers.stop import Stop
-from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow, TopologyProblem
+from topoopt.core.network import EnumerationProof, LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
 

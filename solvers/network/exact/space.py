@@ -14,7 +14,7 @@ from solvers.network.exact.result import OPTIMALITY, TopologyResult
 from solvers.network.exact.routed import Counts, Matrix, Routed, hop_distances
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.network_problem import LengthCertificate, SourceFlow, TopologyProblem
+from topoopt.core.network import LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology

@@ -16,7 +16,7 @@ from solvers.network.routing.repair import repaired_flow
 from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.shortest import breadth_first_orders, total_distance
 from solvers.stop import Stop
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.status import Status, StopReason
 
 _PROVEN = 1e-6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.status import Status, StopReason
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 
 
 def check_problem(problem: TopologyProblem) -> NDArray[np.float64]:

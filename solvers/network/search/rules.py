@@ -10,7 +10,7 @@ from solvers.network.exact.space import Space, open_space
 from solvers.network.search.links import arcs_of, diameter
 from solvers.network.search.repair import bad_links
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 
 
 class Rules:

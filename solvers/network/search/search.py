@@ -29,7 +29,7 @@ from solvers.network.search.rules import Rules
 from solvers.network.search.seeds import seed_topologies
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
 

@@ -7,16 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from failure_cases import (
-    MEGABYTE,
-    UNIDIRECTIONAL,
-    circulant,
-    circulant_job,
-    circulant_rings,
-    cluster,
-    demand,
-    of_links,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +18,16 @@ from solvers.failures.reorder import other_orders
 from solvers.failures.ring_repairs import RING_REPAIRS
 from solvers.failures.surviving import after, not_forwarding, reach
 from solvers.network.constructions import balanced_routes
+from tests.support.failure_cases import (
+    MEGABYTE,
+    UNIDIRECTIONAL,
+    circulant,
+    circulant_job,
+    circulant_rings,
+    cluster,
+    demand,
+    of_links,
+)
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.failures import Failure
 from topoopt.core.routing import GroupRings

@@ -7,7 +7,6 @@ from math import comb
 
 import numpy as np
 import pytest
-from failure_cases import UNIDIRECTIONAL, circulant, circulant_job, cluster, demand, of_links
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +29,7 @@ from solvers.failures.network import NetworkEvaluator
 from solvers.failures.sample import sample_failures
 from solvers.failures.worst import WorstEffort, worst_failure
 from solvers.network.constructions import balanced_routes
+from tests.support.failure_cases import UNIDIRECTIONAL, circulant, circulant_job, cluster, demand, of_links
 from topoopt.core.errors import InputError
 from topoopt.core.failures import Failure
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from failure_cases import BIDIRECTIONAL, UNIDIRECTIONAL, circulant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +17,10 @@ from solvers.job.loop import LoopResult
 from solvers.job.methods import run_method
 from solvers.network.search.links import arcs_of, table_of
 from solvers.stop import Stop
+from tests.support.failure_cases import BIDIRECTIONAL, UNIDIRECTIONAL, circulant
 from topoopt.core.cluster import Cluster
-from topoopt.core.instance import CoOptimisation, RobustGoal, SearchSettings
+from topoopt.core.job import CoOptimisation
+from topoopt.core.search_settings import RobustGoal, SearchSettings
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job.solve import search_problems
 from topoopt.simulate.demand import demand_of

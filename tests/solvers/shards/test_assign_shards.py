@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_cases import most_placed, pairs, random_layer, random_shape, rings
 
 from solvers.shards.exact_shards import BY_COUNTING, ShardLimits, assign_shards
 from solvers.shards.several import place_jobs
 from solvers.stop import Stop
+from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings
 from topoopt.core.optical_layer import block_layer, layer_from_table
 from topoopt.core.status import Status, StopReason
 from topoopt.verify.shard_bounds import placing_bound

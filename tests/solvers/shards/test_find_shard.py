@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_cases import exists, pairs, random_layer, random_shape, rings
 
 from solvers.shards import Verdict, find_shard, search_shard
+from tests.support.shard_cases import exists, pairs, random_layer, random_shape, rings
 from topoopt.core.optical_layer import ShardShape, block_layer, layer_from_table, staggered_layer
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_cases import exists, random_layer, rings
 
 from solvers.shards import fragmentation
+from tests.support.shard_cases import exists, random_layer, rings
 from topoopt.core.optical_layer import block_layer
 
 

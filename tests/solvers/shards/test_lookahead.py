@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_cases import pairs, rings
 
 from solvers.shards import wire
+from tests.support.shard_cases import pairs, rings
 from topoopt.core.optical_layer import Shard, block_layer
 from topoopt.core.shard_wiring import PlannedJob, WiredJob
 from topoopt.verify.shards.wiring import wiring_violations

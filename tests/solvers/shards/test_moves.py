@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shard_cases import most_placed, pairs, random_layer, random_shape, rings
 
 from solvers.shards import decide, find_shard, greedy_moves, wait_s
 from solvers.shards.exact_moves import exact_moves
 from solvers.shards.exact_shards import ShardLimits
 from solvers.shards.steps import ordered_steps
 from solvers.stop import Stop
+from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer
 from topoopt.core.shard_moves import MovePlan, RunningJob
 from topoopt.core.status import Status, StopReason

@@ -6,10 +6,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from shard_cases import pairs, rings
 
 from formulations.shards.shard_classes import classes_of, parts_of
 from solvers.shards.plane_choices import plane_choices
+from tests.support.shard_cases import pairs, rings
 from topoopt.core.optical_layer import ShardShape, block_layer, layer_from_table, staggered_layer
 
 MIXED = ShardShape(np.concatenate((rings(6, 1, 1).arcs, pairs(6, [(0, 1), (2, 3), (4, 5)]).arcs)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shard_cases import rings
 
 import topoopt.kinds.shared_cluster.shards as api
+from tests.support.shard_cases import rings
 from topoopt.analyses.topologies.run import circulant_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.instance import CoOptimisation
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.job import CoOptimisation
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.files.documents import parse_document
 from topoopt.files.instance_file import build_instance

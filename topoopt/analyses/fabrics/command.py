@@ -21,7 +21,7 @@ from topoopt.cli.progress import counting_bar
 from topoopt.cli.targets import require_targets
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.fabric_row import FabricRow
-from topoopt.core.instance import CoOptimisation, FabricChoice
+from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.optical_devices import devices_text, parse_delay
 from topoopt.core.status import StopReason
 from topoopt.kinds.kind import EXIT_OF_STOP
@@ -29,7 +29,7 @@ from topoopt.kinds.kind import EXIT_OF_STOP
 if TYPE_CHECKING:
     from solvers.job.baselines import FabricSearch
     from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
-    from topoopt.core.solution import Solution
+    from topoopt.core.job_solution import JobSolution
 
 KIND = "co-optimisation"
 DEVICES = devices_text()
@@ -107,7 +107,7 @@ def fabrics(
     output.run(command)
 
 
-def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, Solution | None]:
+def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, JobSolution | None]:
     from topoopt.files.instance_file import read_instance
     from topoopt.kinds.job.solution_file import read_solution
 
@@ -133,7 +133,7 @@ def _chosen(
     budget: int | None,
     seed: int,
     delay: str | None,
-    plan: Solution | None,
+    plan: JobSolution | None,
 ) -> _Chosen:
     from solvers.job.methods import default_budget
     from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
@@ -160,7 +160,7 @@ def _chosen(
 
 
 def _rows(
-    output: Output, job: CoOptimisation, plan: Solution | None, chosen: _Chosen, time_limit_s: float | None
+    output: Output, job: CoOptimisation, plan: JobSolution | None, chosen: _Chosen, time_limit_s: float | None
 ) -> tuple[list[FabricRow], int, StopReason]:
     """Rows made, how many there would be, and why it ended."""
     from solvers.stop import stop_on_signals

@@ -14,8 +14,8 @@ from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.circuit_rows import CircuitSearch, circuit_row
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.fabric_row import PLAN, FabricRow
-from topoopt.core.instance import DEFAULT_FABRICS, CoOptimisation, FabricChoice
-from topoopt.core.solution import Solution
+from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.strategy import Strategy
 from topoopt.kinds.job.fabric_comparison import fabric_problems
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, Phase, Stage, simulate_stages
@@ -54,7 +54,7 @@ def named_fabrics(instance: CoOptimisation, names: Sequence[str] | None) -> tupl
     return tuple(known[name] for name in dict.fromkeys(names))
 
 
-def plan_row(instance: CoOptimisation, solution: Solution, *, flow_level: bool = False) -> FabricRow:
+def plan_row(instance: CoOptimisation, solution: JobSolution, *, flow_level: bool = False) -> FabricRow:
     """The row of a direct-connect plan, simulated again; also by the flow-level model if asked for.
 
     Raises:

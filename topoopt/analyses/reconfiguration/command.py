@@ -22,7 +22,7 @@ from topoopt.kinds.kind import EXIT_OF_STOP
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
-    from topoopt.core.instance import CoOptimisation
+    from topoopt.core.job import CoOptimisation
     from topoopt.core.plan import Plan
 
 DELAYS = "1us,10us,50us,200us,1ms,10ms,100ms,1s,60s"
@@ -113,7 +113,7 @@ def _durations(delays: str, period: str | None) -> tuple[list[float], float | No
 def _job(
     path: Path, solution: Path | None, budget: int | None, seed: int | None, stop: Stop
 ) -> tuple[CoOptimisation, Plan]:
-    from topoopt.core.instance import CoOptimisation
+    from topoopt.core.job import CoOptimisation
     from topoopt.files.instance_file import read_instance
     from topoopt.kinds.job.solution_file import read_solution
     from topoopt.kinds.job.solve import solve

@@ -10,7 +10,7 @@ from solvers.job.strategy.anneal_kernel import quick_bounds
 from solvers.job.strategy.moves import graph_shape
 from solvers.job.strategy.starts import data_parallel
 from solvers.stop import Stop
-from topoopt.core.instance import CoOptimisation
+from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.taskgraph import TaskGraph

@@ -11,7 +11,7 @@ from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.break_even import At, break_even
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress, SweptJob, strategies_of
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.instance import CoOptimisation
+from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan
 from topoopt.core.reconfiguration import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, Verdict
 from topoopt.core.status import StopReason

@@ -14,10 +14,10 @@ from topoopt.analyses.resilience.subject import JobSubject, NetworkSubject, Subj
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
-from topoopt.core.instance import SearchSettings
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.plan import Plan
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.status import Status
 from topoopt.core.topology import Topology
 from topoopt.kinds.network.methods import TOPOLOGY_METHODS

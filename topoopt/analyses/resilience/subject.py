@@ -14,10 +14,10 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import CheckError
 from topoopt.core.failures import Failure
-from topoopt.core.instance import CoOptimisation
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import JobSolution
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.solution import Solution
 from topoopt.kinds.network.explain import demand_from_flow
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify import Violation, check_solution
@@ -62,7 +62,7 @@ class Subject(Protocol):
 class JobSubject:
     """The plan of a job."""
 
-    solution: Solution
+    solution: JobSolution
     instance: CoOptimisation | None
     evaluator: JobEvaluator
 
@@ -168,7 +168,7 @@ def _refuse(violations: Sequence[Violation]) -> None:
         raise CheckError(f"the checker rejects the solution:\n{text}")
 
 
-def job_subject(solution: Solution, instance: CoOptimisation | None) -> JobSubject:
+def job_subject(solution: JobSolution, instance: CoOptimisation | None) -> JobSubject:
     """The plan of a job, simulated where its instance is known.
 
     Raises:

@@ -8,8 +8,8 @@ from solvers.job.strategy.starts import data_parallel
 from solvers.network.constructions.circulant import distances_text
 from topoopt.analyses.topologies.run import balanced_routes, circulant_topology, group_rings, totient
 from topoopt.core.errors import CheckError
-from topoopt.core.instance import CoOptimisation
-from topoopt.core.solution import Solution
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.traffic import TrafficFigures
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
@@ -18,7 +18,7 @@ from topoopt.simulate.traffic import traffic_figures
 RELATIVE = 1e-9
 
 
-def plan_traffic(solution: Solution) -> TrafficFigures:
+def plan_traffic(solution: JobSolution) -> TrafficFigures:
     """Traffic of a plan, counted from its demand, routes and rings.
 
     Raises:

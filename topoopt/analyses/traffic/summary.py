@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 
 QUANTILES = (("p50", 0.5), ("p99", 0.99))
 
 
-def path_hop_shares(solution: Solution) -> dict[int, float]:
+def path_hop_shares(solution: JobSolution) -> dict[int, float]:
     """Part of the routed model-parallel bytes that take so many hops; empty without such traffic."""
     table = solution.plan.routes
     hops = np.diff(table.path_ptr) - 1
@@ -26,7 +26,7 @@ def path_hop_shares(solution: Solution) -> dict[int, float]:
     return {count: float(amount) / total for count, amount in enumerate(volume) if amount > 0}
 
 
-def traffic_summary(solution: Solution) -> dict[str, Any]:
+def traffic_summary(solution: JobSolution) -> dict[str, Any]:
     """Keys `demand_bytes`, `mean_path_hops`, `path_hops` and `link_bytes` of the JSON summary.
 
     Bytes of a link: carried by one arc of the topology over an iteration; quantiles by nearest rank.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.solution import Solution
 from topoopt.core.topology import Topology
 from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology
 from topoopt.formats.astrasim.system import RING_ONLY, system_document
@@ -61,7 +61,7 @@ def ns3_text(topology: Ns3Topology) -> str:
     return "\n".join(lines) + "\n"
 
 
-def graph_export(solution: Solution | NetworkSolution, options: ExportOptions) -> Export:
+def graph_export(solution: JobSolution | NetworkSolution, options: ExportOptions) -> Export:
     """Folder for the ns-3 backend."""
     gbps, latency_us = link_of(solution, options)
     topology = topology_of(solution)

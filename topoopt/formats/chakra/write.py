@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.formats.base import (
     NOTES_FILE,
     Export,
@@ -80,7 +80,7 @@ class _Rank:
             self.compute_us += duration
 
 
-def _computed(solution: Solution) -> list[_Rank]:
+def _computed(solution: JobSolution) -> list[_Rank]:
     """Compute of every server."""
     ranks = [_Rank() for _ in range(solution.cluster.servers)]
     for choice in solution.operators:
@@ -92,7 +92,7 @@ def _computed(solution: Solution) -> list[_Rank]:
     return ranks
 
 
-def build(solution: Solution, options: ExportOptions) -> Export:
+def build(solution: JobSolution, options: ExportOptions) -> Export:
     """Traces of all servers and the groups of their collectives.
 
     Raises:

@@ -15,8 +15,8 @@ import flatbuffers
 import numpy as np
 
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings
-from topoopt.core.solution import Solution
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
@@ -80,7 +80,7 @@ class _Writer:
 
 
 def encode(
-    solution: Solution, graph: TaskGraph, paths: Sequence[PlannedPath], jumps: dict[int, tuple[tuple[int, ...], ...]]
+    solution: JobSolution, graph: TaskGraph, paths: Sequence[PlannedPath], jumps: dict[int, tuple[tuple[int, ...], ...]]
 ) -> bytes:
     """The bytes of the file."""
     n, out = solution.cluster.servers, _Writer()
@@ -226,7 +226,7 @@ def _rings(out: _Writer, size: int, rows: tuple[tuple[int, ...], ...]) -> int:
     return out.table(2, fill)
 
 
-def build(solution: Solution, options: ExportOptions) -> Export:
+def build(solution: JobSolution, options: ExportOptions) -> Export:
     """The file.
 
     Raises:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.solution import Solution
 from topoopt.core.topology import Topology
 from topoopt.formats.base import ExportOptions, refuse
 
@@ -11,19 +11,19 @@ HOP_LATENCY_US = 1.0
 """Where a solution states none."""
 
 
-def topology_of(solution: Solution | NetworkSolution) -> Topology:
+def topology_of(solution: JobSolution | NetworkSolution) -> Topology:
     """The links that were found or given."""
-    return solution.plan.topology if isinstance(solution, Solution) else solution.topology
+    return solution.plan.topology if isinstance(solution, JobSolution) else solution.topology
 
 
-def link_of(solution: Solution | NetworkSolution, options: ExportOptions) -> tuple[float, float]:
+def link_of(solution: JobSolution | NetworkSolution, options: ExportOptions) -> tuple[float, float]:
     """Rate of one link, Gbit/s, and latency of a hop, us.
 
     Raises:
         InputError: the rate is nowhere stated, or stated twice.
     """
     latency, given = options.hop_latency_us, options.link_gbps
-    stated = solution.cluster.link_gbps if isinstance(solution, Solution) else solution.link_gbps
+    stated = solution.cluster.link_gbps if isinstance(solution, JobSolution) else solution.link_gbps
     if stated is not None and given is not None and given != stated:
         allowed = f"{stated:g}, as the solution says"
         raise refuse("the solution has another rate", path="--link-gbps", value=given, allowed=allowed)
@@ -31,5 +31,5 @@ def link_of(solution: Solution | NetworkSolution, options: ExportOptions) -> tup
     if rate is None:
         raise refuse("the solution does not say the rate of a link", path="--link-gbps", allowed="Gbit/s")
     if latency is None:
-        latency = solution.cluster.hop_latency_us if isinstance(solution, Solution) else HOP_LATENCY_US
+        latency = solution.cluster.hop_latency_us if isinstance(solution, JobSolution) else HOP_LATENCY_US
     return rate, latency

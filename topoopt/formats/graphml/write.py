@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import networkx as nx
 
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.solution import Solution
 from topoopt.formats.base import Export, Exporter, ExportOptions, plain_name
 from topoopt.formats.graphml.graphs import topology_of
 
 
-def build(solution: Solution | NetworkSolution, options: ExportOptions) -> Export:
+def build(solution: JobSolution | NetworkSolution, options: ExportOptions) -> Export:
     """A GraphML file that instances of kind `routing` can refer to."""
     topology = topology_of(solution)
     graph: nx.DiGraph[str] = nx.DiGraph()

@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import Host
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.topology import Topology
 from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.forwarding_scripts import Hop, HostPlan, flower_script, ip_script
@@ -38,7 +38,7 @@ def hardware_of(server: int, port: int) -> str:
     return f"02:74:6f:{server >> 8:02x}:{server & 255:02x}:{port:02x}"
 
 
-def build(solution: Solution, options: ExportOptions) -> Export:
+def build(solution: JobSolution, options: ExportOptions) -> Export:
     """Scripts of all servers and the table of paths.
 
     Raises:

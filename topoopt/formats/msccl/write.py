@@ -12,8 +12,8 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings
-from topoopt.core.solution import Solution
 from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plain_name, refuse
 
 MAX_STEPS = 2_000_000
@@ -81,7 +81,7 @@ def algorithm(name: str, group: GroupRings) -> tuple[str, list[int]]:
     return "\n".join([*lines, "</algo>"]) + "\n", parts
 
 
-def build(solution: Solution, options: ExportOptions) -> Export:
+def build(solution: JobSolution, options: ExportOptions) -> Export:
     """One algorithm for each group that has rings.
 
     Raises:

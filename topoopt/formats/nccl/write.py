@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from xml.sax.saxutils import quoteattr
 
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.solution import Solution
 from topoopt.core.topology import Topology
 from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.server_names import named_servers
@@ -67,13 +67,13 @@ def _graph_xml(channels: list[int], gbps: float, gpus: int) -> str:
     return "\n".join([*lines, "  </graph>", "</graphs>"]) + "\n"
 
 
-def whole_group(solution: Solution) -> GroupRings | None:
+def whole_group(solution: JobSolution) -> GroupRings | None:
     """The rings of all servers."""
     n = solution.cluster.servers
     return next((group for group in solution.plan.rings if len(group.members) == n), None)
 
 
-def build(solution: Solution, options: ExportOptions) -> Export:
+def build(solution: JobSolution, options: ExportOptions) -> Export:
     """Files of one node, and the order of every ring.
 
     Raises:

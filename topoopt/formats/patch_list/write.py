@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from topoopt.core.host_rates import Host
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.solution import Solution
 from topoopt.core.topology import Topology
 from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.graphml.graphs import topology_of
@@ -30,7 +30,7 @@ def circuits_of(topology: Topology) -> set[Circuit]:
     return {(switch, into, out) for switch, into, out in table.tolist()}
 
 
-def build(solution: Solution | NetworkSolution, options: ExportOptions) -> Export:
+def build(solution: JobSolution | NetworkSolution, options: ExportOptions) -> Export:
     """Circuits as CSV and as text; with a previous solution what to disconnect and to connect as well.
 
     Raises:

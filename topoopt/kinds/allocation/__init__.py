@@ -1,6 +1,6 @@
 """Bandwidth allocation without files or command line, from a problem to a checked solution.
 
-A problem is a `topoopt.core.allocation_problem.AllocationProblem` of transfers with routes, which `ShortestRoutes`,
+A problem is a `topoopt.core.allocation.AllocationProblem` of transfers with routes, which `ShortestRoutes`,
 `path_route` and `mixed_route` make; `solve_allocation` solves and checks it, and
 `check_allocation` judges a solution without a solver. `methods` holds the literal table.
 """

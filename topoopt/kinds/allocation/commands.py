@@ -12,7 +12,7 @@ from rich.table import Table
 
 from topoopt.cli.output import Output
 from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
-from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem
+from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.errors import Problem
 from topoopt.kinds.kind import Contest, KindCommands, Wishes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem
+from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, TransferRate
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.kinds.allocation.methods import wants_total

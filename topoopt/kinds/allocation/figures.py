@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.allocation import network_of
-from topoopt.core.allocation_problem import AllocationProblem
+from topoopt.core.allocation import AllocationProblem
 from topoopt.core.allocation_solution import DUST, DestinationRate
 
 FULL = 1e-6

@@ -8,7 +8,7 @@ from functools import partial
 
 from solvers.allocation import AllocationResult, Network, Shares, largest_total, raise_levels, water_fill
 from solvers.stop import Stop
-from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Surplus
+from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
 from topoopt.core.errors import InputError, Problem
 
 Run = Callable[[AllocationProblem, Network, Shares, Stop], AllocationResult]

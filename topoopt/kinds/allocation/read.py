@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Surplus, Transfer
+from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus, Transfer
 from topoopt.core.allocation_rules import transfer_faults
-from topoopt.core.instance import SearchSettings
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from solvers.allocation import AllocationResult, clashing_guarantees, network_of, shares_of
 from solvers.stop import stop_on_signals
-from topoopt.core.allocation_problem import GBIT_BYTES, AllocationGoal, AllocationProblem
+from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem
 from topoopt.core.allocation_rules import problem_faults
 from topoopt.core.allocation_solution import AllocationSolution, TransferRate
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.instance import SearchSettings
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions

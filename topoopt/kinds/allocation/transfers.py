@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.allocation_problem import AllocationGoal, Route, Transfer
+from topoopt.core.allocation import AllocationGoal, Route, Transfer
 from topoopt.core.allocation_rules import transfer_faults
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_workload import HierarchicalWorkload, Loop
-from topoopt.core.instance import SearchSettings
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import GIB
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document

@@ -10,7 +10,7 @@ from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution, ParetoPoint
-from topoopt.core.instance import SearchSettings
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Bound, Objective
 from topoopt.core.status import Status
 from topoopt.core.versions import versions

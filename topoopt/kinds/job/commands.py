@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from topoopt.cli.interrupt import INTERRUPTED
 from topoopt.cli.output import Output
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
-from topoopt.core.instance import DEFAULT_FABRICS, CoOptimisation
-from topoopt.core.solution import Solution
+from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation
+from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.kind import Contest, KindCommands, Wishes, exit_code, nothing_found
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def solve_job(instance: CoOptimisation, output: Output, out: Path, wishes: Wishe
     return INTERRUPTED if solution.check.ok and late.interrupted.is_set() else code
 
 
-def _search(instance: CoOptimisation, output: Output, wishes: Wishes) -> Solution:
+def _search(instance: CoOptimisation, output: Output, wishes: Wishes) -> JobSolution:
     from solvers.job.methods import default_budget
     from topoopt.kinds.job.solve import solve as solve_instance
 
@@ -72,7 +72,7 @@ def _search(instance: CoOptimisation, output: Output, wishes: Wishes) -> Solutio
         )
 
 
-def _write(instance: CoOptimisation, solution: Solution, out: Path, wall_s: float) -> dict[str, Any]:
+def _write(instance: CoOptimisation, solution: JobSolution, out: Path, wall_s: float) -> dict[str, Any]:
     from topoopt.files.atomic import make_directory, write_text_atomically
     from topoopt.kinds.job.report import render_html
     from topoopt.kinds.job.show import summary_dict
@@ -93,7 +93,7 @@ def _write(instance: CoOptimisation, solution: Solution, out: Path, wall_s: floa
     }
 
 
-def _show(console: Console, solution: Solution, out: Path) -> None:
+def _show(console: Console, solution: JobSolution, out: Path) -> None:
     from topoopt.kinds.job.show import print_summary
 
     print_summary(solution, console)
@@ -134,7 +134,7 @@ def _methods(instance: CoOptimisation) -> tuple[str, ...]:
     return ("auto", *METHODS)
 
 
-def _run(instance: CoOptimisation, wishes: Wishes) -> Solution:
+def _run(instance: CoOptimisation, wishes: Wishes) -> JobSolution:
     from topoopt.kinds.job.solve import solve as solve_instance
 
     return solve_instance(
@@ -148,7 +148,7 @@ def _run(instance: CoOptimisation, wishes: Wishes) -> Solution:
     )
 
 
-def _worth(solution: Solution) -> float | None:
+def _worth(solution: JobSolution) -> float | None:
     from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 
     usd = None if solution.prices is None else solution.prices.of(PLAN_FABRIC)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from topoopt.core.solution import ConvergencePoint, Solution
+from topoopt.core.job_solution import ConvergencePoint, JobSolution
 from topoopt.drawing.format import counted, milliseconds, shortened
 from topoopt.drawing.svg import coordinate, element, percentage, picture, tick_text, ticks
 
@@ -34,7 +34,7 @@ def _grouped(points: tuple[ConvergencePoint, ...]) -> dict[str, str]:
     return {name: f"k{place % PHASE_COLOURS}" for place, name in enumerate(names)}
 
 
-def _value_range(solution: Solution, points: list[ConvergencePoint]) -> tuple[float, float, bool]:
+def _value_range(solution: JobSolution, points: list[ConvergencePoint]) -> tuple[float, float, bool]:
     """Range of the vertical axis, and whether the bound is near enough to be drawn."""
     values = [point.best_ms for point in points]
     low, high = min(values), max(values)
@@ -47,7 +47,7 @@ def _value_range(solution: Solution, points: list[ConvergencePoint]) -> tuple[fl
     return low - margin, high + margin, near
 
 
-def convergence(solution: Solution) -> Convergence:
+def convergence(solution: JobSolution) -> Convergence:
     """Draw the progress."""
     points = [point for point in solution.convergence if math.isfinite(point.best_ms)]
     if len(points) < 2 or points[-1].proposals <= points[0].proposals:

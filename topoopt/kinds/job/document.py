@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.instance import CoOptimisation
+from topoopt.core.job import CoOptimisation
 from topoopt.core.units import GIB
 from topoopt.core.workload import Operator, Split, Workload
 

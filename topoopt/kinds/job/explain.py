@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoopt.core.errors import CheckError
-from topoopt.core.instance import CoOptimisation
-from topoopt.core.solution import Solution, Span
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import JobSolution, Span
 from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.verify import check_solution
 
@@ -51,7 +51,7 @@ class JobExplanation:
         faster: links of a higher rate.
     """
 
-    solution: Solution
+    solution: JobSolution
     terms: tuple[tuple[str, float], ...]
     steps: tuple[Span, ...]
     busiest: tuple[BusyLink, ...]
@@ -60,7 +60,7 @@ class JobExplanation:
 
 
 def explain_job(
-    solution: Solution, instance: CoOptimisation | None = None, *, added_links: float | None = None
+    solution: JobSolution, instance: CoOptimisation | None = None, *, added_links: float | None = None
 ) -> JobExplanation:
     """Explain the plan of a job.
 
@@ -104,7 +104,7 @@ def explain_job(
     )
 
 
-def _faster(solution: Solution, instance: CoOptimisation | None, link_gbps: float) -> FasterLinks:
+def _faster(solution: JobSolution, instance: CoOptimisation | None, link_gbps: float) -> FasterLinks:
     if instance is None:
         return FasterLinks(link_gbps, None)
     other = replace(instance, cluster=replace(instance.cluster, link_gbps=link_gbps))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from solvers.job.baselines import FabricSearch
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.instance import CoOptimisation, FabricChoice
+from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.price_book import PriceBook
 from topoopt.core.strategy import strided_groups
 from topoopt.core.units import bytes_per_ms

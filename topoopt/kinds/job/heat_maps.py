@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, counted
 from topoopt.drawing.png import Colour, data_uri, palette_png, ramp
 from topoopt.drawing.svg import element, joined, picture
@@ -27,7 +27,7 @@ LEFT = 46.0
 TOP = 34.0
 
 
-def allreduce_bytes(solution: Solution) -> NDArray[np.float64]:
+def allreduce_bytes(solution: JobSolution) -> NDArray[np.float64]:
     """float64[n, n]: bytes each ring member sends to the next one, whatever servers forward them on the way.
 
     A member of a group of k sends 2 (k-1)/k of the payload in all, split over the rings by their shares.
@@ -169,7 +169,7 @@ def _panel(title: str, matrix: NDArray[np.float64], nothing: str) -> Panel:
     return Panel(title, heat_map(matrix, title), text)
 
 
-def traffic_panels(solution: Solution) -> tuple[Panel, Panel]:
+def traffic_panels(solution: JobSolution) -> tuple[Panel, Panel]:
     """AllReduce at ring level, and model-parallel."""
     return (
         _panel(

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, number, percent, quotient, ratio
 from topoopt.drawing.svg import coordinate, element, joined, picture, tick_text, ticks
 
@@ -37,12 +37,12 @@ class LinkStatistics:
     unused: int
 
 
-def link_loads(solution: Solution) -> NDArray[np.float64]:
+def link_loads(solution: JobSolution) -> NDArray[np.float64]:
     """float64[m], bytes a link of each arc."""
     return solution.evaluation.link_bytes / np.maximum(solution.plan.topology.multiplicity, 1)
 
 
-def link_statistics(solution: Solution) -> LinkStatistics:
+def link_statistics(solution: JobSolution) -> LinkStatistics:
     """Mean, extremes and imbalance over all links (parallel links counted one by one)."""
     count = solution.plan.topology.multiplicity
     links = int(count.sum())
@@ -61,7 +61,7 @@ def link_statistics(solution: Solution) -> LinkStatistics:
     )
 
 
-def statistics_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
+def statistics_rows(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     """Name and value pairs for the page."""
     found = link_statistics(solution)
     return (
@@ -141,7 +141,7 @@ class LinkCharts:
     busiest: tuple[tuple[str, str, str, str], ...]
 
 
-def link_charts(solution: Solution) -> LinkCharts:
+def link_charts(solution: JobSolution) -> LinkCharts:
     """Charts and table of the link loads."""
     loads, use = link_loads(solution), solution.evaluation.link_utilisation
     if not len(loads) or float(loads.max()) <= 0:

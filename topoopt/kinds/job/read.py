@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
-from topoopt.core.instance import BaselineSettings, CoOptimisation, FabricChoice
+from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.units import GIB
 from topoopt.core.workload import Workload
 from topoopt.files.canonical import canonical_sha256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.status import Status
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
@@ -28,7 +28,7 @@ from topoopt.kinds.job.times import (
 TEMPLATE = "kinds/job/page.html.j2"
 
 
-def verdict_cards(solution: Solution) -> tuple[Card, ...]:
+def verdict_cards(solution: JobSolution) -> tuple[Card, ...]:
     """Iteration time, gap, verdict of the checker."""
     own = solution.objective.value
     rate = quotient(1000.0 * solution.samples, own)
@@ -49,7 +49,7 @@ def verdict_cards(solution: Solution) -> tuple[Card, ...]:
     )
 
 
-def comparison_cards(solution: Solution) -> tuple[Card, ...]:
+def comparison_cards(solution: JobSolution) -> tuple[Card, ...]:
     """The plan against its start and against each baseline."""
     own = solution.objective.value
     cards = []
@@ -66,7 +66,7 @@ def comparison_cards(solution: Solution) -> tuple[Card, ...]:
     return tuple(cards)
 
 
-def topology_facts(solution: Solution) -> tuple[tuple[str, str], ...]:
+def topology_facts(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     """Name and value pairs beside the picture."""
     topology = solution.plan.topology
     directed = int(topology.multiplicity.sum())
@@ -85,7 +85,7 @@ def topology_facts(solution: Solution) -> tuple[tuple[str, str], ...]:
     )
 
 
-def subtitle(solution: Solution) -> str:
+def subtitle(solution: JobSolution) -> str:
     """Job and cluster in one line."""
     cluster = solution.cluster
     return (
@@ -95,7 +95,7 @@ def subtitle(solution: Solution) -> str:
     )
 
 
-def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
+def provenance(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
     cluster = solution.cluster
     memory = "not checked" if cluster.gpu_memory_bytes is None else f"{number(cluster.gpu_memory_bytes / 2**30)} GiB"
@@ -114,7 +114,7 @@ def provenance(solution: Solution) -> tuple[tuple[str, str], ...]:
     )
 
 
-def render_html(solution: Solution) -> str:
+def render_html(solution: JobSolution) -> str:
     """The whole report as one HTML page.
 
     Everything is inline (SVG, CSS, a little script); names from the instance are escaped. Same solution, same bytes.

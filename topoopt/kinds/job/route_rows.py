@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.solution import Solution
 from topoopt.drawing.format import byte_size, counted, number, percent, server_set
 
 LISTED_JUMPS = 4
@@ -49,7 +49,7 @@ class RingRow:
     rings: tuple[str, ...]
 
 
-def ring_rows(solution: Solution) -> tuple[RingRow, ...]:
+def ring_rows(solution: JobSolution) -> tuple[RingRow, ...]:
     """Rows by group size, largest first."""
     n = solution.cluster.servers
     payload: dict[tuple[int, ...], float] = {}
@@ -98,7 +98,7 @@ class Routes:
     rows: tuple[HopRow, ...]
 
 
-def route_summary(solution: Solution) -> Routes:
+def route_summary(solution: JobSolution) -> Routes:
     """Pairs, splits, and bytes by number of hops."""
     table = solution.plan.routes
     pairs, paths = len(table.source), len(table.share)

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from topoopt.core.instance import DEFAULT_FABRICS, RobustGoal, SearchSettings
+from topoopt.core.job import DEFAULT_FABRICS
+from topoopt.core.search_settings import RobustGoal, SearchSettings
 from topoopt.files.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,

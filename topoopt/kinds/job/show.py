@@ -11,7 +11,7 @@ from rich.text import Text
 
 from topoopt.analyses.traffic.summary import traffic_summary
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
 from topoopt.kinds.job.strategy_table import strategy_rows
 from topoopt.kinds.job.times import breakdown_terms, comparison, fabric_bars
@@ -26,7 +26,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def summary_dict(solution: Solution) -> dict[str, Any]:
+def summary_dict(solution: JobSolution) -> dict[str, Any]:
     """The figures of a solution as JSON-ready data, unrounded; times in ms, ratios as fractions.
 
     Values that are not finite become None. The caller adds `wall_s` and `solution` (where the file is).
@@ -70,7 +70,7 @@ def summary_dict(solution: Solution) -> dict[str, Any]:
     }
 
 
-def _prices(solution: Solution) -> dict[str, Any] | None:
+def _prices(solution: JobSolution) -> dict[str, Any] | None:
     """Prices of the networks, and what a million dollars of each buy."""
     prices = solution.prices
     if prices is None:
@@ -96,7 +96,7 @@ def _plain_table(*columns: tuple[str, str]) -> Table:
     return table
 
 
-def _strategy(solution: Solution) -> Table:
+def _strategy(solution: JobSolution) -> Table:
     table = _plain_table(
         ("operators", "left"),
         ("kind", "left"),
@@ -116,7 +116,7 @@ def _strategy(solution: Solution) -> Table:
     return table
 
 
-def _fabrics(solution: Solution) -> Table:
+def _fabrics(solution: JobSolution) -> Table:
     priced = solution.prices is not None
     columns = [("fabric", "left"), ("iteration", "right"), ("against this plan", "right")]
     columns += [("network, USD", "right"), ("iterations/s per million USD", "right")] if priced else []
@@ -128,7 +128,7 @@ def _fabrics(solution: Solution) -> Table:
     return table
 
 
-def _facts(solution: Solution) -> Table:
+def _facts(solution: JobSolution) -> Table:
     evaluation, topology, cluster = solution.evaluation, solution.plan.topology, solution.cluster
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(style="dim", no_wrap=True)
@@ -170,7 +170,7 @@ def _facts(solution: Solution) -> Table:
     return table
 
 
-def print_summary(solution: Solution, console: Console) -> None:
+def print_summary(solution: JobSolution, console: Console) -> None:
     """Print the figures a user asks for first; names from the instance are never read as markup."""
     head = Text()
     head.append(solution.name, style="bold")

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
 from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.plan import Plan
-from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.solution import (
+from topoopt.core.job_solution import (
     Baseline,
     Breakdown,
     ConvergencePoint,
     Evaluation,
+    JobSolution,
     OperatorChoice,
-    Solution,
     Span,
 )
+from topoopt.core.plan import Plan
+from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
 from topoopt.files.solution_head import head_of, provenance_of
@@ -119,9 +119,9 @@ def _certificate(file: list[CutFile | CaseFile]) -> StrategyCertificate:
     return StrategyCertificate(tuple(nodes))
 
 
-def build_solution(file: SolutionFile) -> Solution:
+def build_solution(file: SolutionFile) -> JobSolution:
     """The solution a file states; the file has passed `solution_faults`."""
-    return Solution(
+    return JobSolution(
         **head_of(file),
         **provenance_of(file),
         kind=file.kind.removesuffix("-solution"),

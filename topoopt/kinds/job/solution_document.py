@@ -8,9 +8,9 @@ import numpy as np
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
+from topoopt.core.job_solution import Evaluation, JobSolution, OperatorChoice, Span
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable
-from topoopt.core.solution import Evaluation, OperatorChoice, Solution, Span
 from topoopt.core.strategy import StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
 from topoopt.files.solution_head import head_document, provenance_document
@@ -141,7 +141,7 @@ def _certificate(certificate: StrategyCertificate) -> list[Entry]:
     return nodes
 
 
-def solution_document(solution: Solution) -> Entry:
+def solution_document(solution: JobSolution) -> Entry:
     """Plain data of a solution; the long tables come last."""
     return {
         **head_document(solution),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.core.units import MIB
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.checked_file import read_checked
@@ -19,7 +19,7 @@ LIMITS = Limits(json_bytes=256 * MIB, json_nodes=8_000_000)
 """Solutions of large clusters hold long tables of routes."""
 
 
-def solution_to_json(solution: Solution) -> str:
+def solution_to_json(solution: JobSolution) -> str:
     """JSON text, one line for each top-level key and each of its long tables; equal solutions give equal bytes.
 
     Raises:
@@ -28,7 +28,7 @@ def solution_to_json(solution: Solution) -> str:
     return solution_text(solution_document(solution), nested=("plan", "evaluation", "demand"))
 
 
-def write_solution(solution: Solution, path: str | os.PathLike[str]) -> None:
+def write_solution(solution: JobSolution, path: str | os.PathLike[str]) -> None:
     """Write a solution file, whole or not at all.
 
     Raises:
@@ -37,7 +37,7 @@ def write_solution(solution: Solution, path: str | os.PathLike[str]) -> None:
     write_text_atomically(path, solution_to_json(solution))
 
 
-def read_solution(path: str | os.PathLike[str]) -> Solution:
+def read_solution(path: str | os.PathLike[str]) -> JobSolution:
     """Read a solution file (JSON).
 
     What comes back is consistent in itself (indices in range, arrays of equal length); whether the plan is right is for

@@ -9,10 +9,12 @@ from solvers.job.loop import LoopResult, Progress
 from solvers.job.methods import METHODS, default_budget, run_method
 from solvers.stop import stop_on_signals
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.instance import CoOptimisation, SearchSettings
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import Baseline, Evaluation, JobSolution, OperatorChoice
 from topoopt.core.plan import Plan
 from topoopt.core.price_book import PriceBook
-from topoopt.core.solution import UNCHECKED, Baseline, Bound, Evaluation, Objective, OperatorChoice, Solution
+from topoopt.core.search_settings import SearchSettings
+from topoopt.core.solution import UNCHECKED, Bound, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
@@ -43,7 +45,7 @@ def solve(
     baselines: bool = True,
     book: PriceBook | None = None,
     progress: Progress | None = None,
-) -> Solution:
+) -> JobSolution:
     """Find strategy, topology and routes of least iteration time, evaluate, bound and check them.
 
     Arguments left out are taken from the instance. Ctrl-C and the time limit end the search; the best plan so far is
@@ -133,14 +135,14 @@ def _assemble(
     book: PriceBook | None,
     *,
     quick: bool,
-) -> Solution:
+) -> JobSolution:
     cluster, workload, plan = instance.cluster, instance.workload, result.plan
     evaluation = evaluate_plan(instance, plan)
     bound, certificate = prove_bound(cluster, workload, quick=quick, known=bounds)
     diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
     optimal = objective.value <= bound.value * (1 + OPTIMAL_RELATIVE)
-    return Solution(
+    return JobSolution(
         name=instance.name,
         kind=instance.kind,
         status=Status.OPTIMAL if optimal else Status.FEASIBLE,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from topoopt.core.solution import OperatorChoice, Solution
+from topoopt.core.job_solution import JobSolution, OperatorChoice
 from topoopt.drawing.format import byte_size, milliseconds, server_set, shortened
 
 FEW_ROWS = 40
@@ -52,7 +52,7 @@ def _fold(
     return [Run(tuple(run)) for run in runs]
 
 
-def strategy_runs(solution: Solution) -> list[Run]:
+def strategy_runs(solution: JobSolution) -> list[Run]:
     """Operators in workload order, neighbours of one kind, split and place folded; more boldly if many rows remain."""
     runs = _fold(solution.operators, _alike)
     return runs if len(runs) <= FEW_ROWS else _fold(solution.operators, _roughly_alike)
@@ -110,7 +110,7 @@ def run_name(run: Run) -> str:
     return shortened(first, MAX_NAME) if first == last else f"{shortened(first, 28)} … {shortened(last, 28)}"
 
 
-def strategy_rows(solution: Solution) -> tuple[StrategyRow, ...]:
+def strategy_rows(solution: JobSolution) -> tuple[StrategyRow, ...]:
     """Rows in workload order; times and weights of a run are sums."""
     n = solution.cluster.servers
     rows = []

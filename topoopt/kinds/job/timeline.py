@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from topoopt.core.solution import Solution, Span
+from topoopt.core.job_solution import JobSolution, Span
 from topoopt.drawing.format import counted, milliseconds, shortened
 from topoopt.drawing.svg import element, joined, percentage, picture, tick_text, ticks
 
@@ -36,7 +36,7 @@ class Timeline:
     notes: tuple[str, ...]
 
 
-def shown_servers(solution: Solution) -> list[int]:
+def shown_servers(solution: JobSolution) -> list[int]:
     """All servers, or for a big cluster those on the critical path and then those that compute longest, ascending."""
     n = solution.cluster.servers
     if n <= ALL_LANES:
@@ -135,7 +135,7 @@ def axis(total: float, height: float) -> Markup:
     return joined([*marks, end, element("text", f"{milliseconds(total)}", x="100%", y=HEAD - 10, text_anchor="end")])
 
 
-def timeline(solution: Solution) -> Timeline:
+def timeline(solution: JobSolution) -> Timeline:
     """Draw the iteration."""
     spans = [span for span in solution.evaluation.timeline if span.end_ms > span.start_ms]
     total = max([solution.evaluation.iteration_time_ms, *(span.end_ms for span in spans)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
-from topoopt.core.solution import Solution, Span
+from topoopt.core.job_solution import JobSolution, Span
 from topoopt.drawing.format import counted, milliseconds, number, percent, quotient, ratio, shortened
 from topoopt.drawing.svg import element, percentage, picture
 
@@ -31,7 +31,7 @@ class Term:
     meaning: str
 
 
-def breakdown_terms(solution: Solution) -> tuple[Term, ...]:
+def breakdown_terms(solution: JobSolution) -> tuple[Term, ...]:
     """The four terms that sum to the iteration time."""
     parts = solution.evaluation.breakdown
     total = solution.evaluation.iteration_time_ms
@@ -44,7 +44,7 @@ def breakdown_terms(solution: Solution) -> tuple[Term, ...]:
     return tuple(Term(name, css, ms, ms / total if total > 0 else 0.0, text) for name, css, ms, text in rows)
 
 
-def breakdown_bar(solution: Solution) -> Markup:
+def breakdown_bar(solution: JobSolution) -> Markup:
     """One stacked bar over the width of the page."""
     shapes = []
     start = 0.0
@@ -61,7 +61,7 @@ def breakdown_bar(solution: Solution) -> Markup:
     return picture(*shapes, label="Breakdown of the iteration time", class_="wide", height=38)
 
 
-def critical_strip(solution: Solution) -> Markup:
+def critical_strip(solution: JobSolution) -> Markup:
     """The critical path in time order, a block a step."""
     total = solution.evaluation.iteration_time_ms
     shapes = [
@@ -103,7 +103,7 @@ class Step:
     share: str
 
 
-def longest_steps(solution: Solution) -> tuple[Step, ...]:
+def longest_steps(solution: JobSolution) -> tuple[Step, ...]:
     """The longest steps of the critical path, longest first."""
     total = solution.evaluation.iteration_time_ms
     path = solution.evaluation.critical_path
@@ -142,7 +142,7 @@ class FabricBar:
     worth: str
 
 
-def fabric_bars(solution: Solution) -> tuple[FabricBar, ...]:
+def fabric_bars(solution: JobSolution) -> tuple[FabricBar, ...]:
     """This plan, its start, the lower bound and all baselines, fastest first (the plan first among equals)."""
     own = solution.evaluation.iteration_time_ms
     rows = [
@@ -161,7 +161,7 @@ def fabric_bars(solution: Solution) -> tuple[FabricBar, ...]:
     return tuple(bars)
 
 
-def _price(solution: Solution, fabric: str, css: str, ms: float) -> tuple[str, str]:
+def _price(solution: JobSolution, fabric: str, css: str, ms: float) -> tuple[str, str]:
     """Price of a network, and what a million of dollars of it are worth."""
     usd = None if solution.prices is None or css == "bound" else solution.prices.of(fabric)
     worth = iterations_per_s_per_million_usd(ms, usd)
@@ -186,7 +186,7 @@ def comparison(own: float, other: float) -> str:
     return f"{ratio(factor)} faster than" if factor > 1 else f"{ratio(1 / factor)} slower than"
 
 
-def path_summary(solution: Solution) -> str:
+def path_summary(solution: JobSolution) -> str:
     """How long the critical path is, in steps."""
     path = solution.evaluation.critical_path
     shown = min(len(path), LONGEST_STEPS)

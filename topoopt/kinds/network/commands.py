@@ -10,7 +10,7 @@ from rich.console import Console
 from topoopt.cli.output import Output
 from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.core.errors import Problem
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.kinds.kind import Contest, KindCommands, Wishes
 

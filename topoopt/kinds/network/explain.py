@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.kinds.network.explain_bottleneck import Bottleneck, averaged, find_bottleneck
 from topoopt.kinds.network.explain_degree import DegreeGain, degree_gain

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
-from topoopt.core.network_problem import LengthCertificate, TopologyProblem
+from topoopt.core.network import LengthCertificate, TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology

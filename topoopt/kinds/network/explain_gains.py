@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
-from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology

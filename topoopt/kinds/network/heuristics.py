@@ -11,7 +11,7 @@ from solvers.network.routing import route
 from solvers.network.search import SEEDS, SearchBudget, search_topology
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology

@@ -12,7 +12,7 @@ from solvers.network.exact.space import open_space
 from solvers.network.routing import ROUTING_METHODS as ROUTERS
 from solvers.network.routing import route
 from topoopt.core.errors import InputError
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.kinds.network.heuristics import portfolio, seed_topology
 from topoopt.kinds.network.outcome import Effort, Method, Outcome

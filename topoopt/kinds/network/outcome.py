@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from solvers.stop import Stop
-from topoopt.core.network_problem import (
+from topoopt.core.network import (
     EnumerationProof,
     LengthCertificate,
     RoutingProblem,

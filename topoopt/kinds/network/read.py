@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.instance import SearchSettings
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document

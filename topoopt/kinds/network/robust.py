@@ -22,7 +22,7 @@ from solvers.network.routing import route
 from solvers.network.search import seed_topologies
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
 from topoopt.core.failures import FailureOutcome
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import Robustness
 from topoopt.core.solution import Bound
 from topoopt.core.status import StopReason

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network_problem import EnumerationProof, LengthCertificate, SourceFlow
+from topoopt.core.network import EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.network_solution import NetworkSolution, Robustness
 from topoopt.core.topology import Topology
 from topoopt.core.units import MIB

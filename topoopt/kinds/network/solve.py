@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from solvers.network.constructions.switches import assign_switches
 from solvers.stop import stop_on_signals
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.instance import SearchSettings
-from topoopt.core.network_problem import RoutingProblem
+from topoopt.core.network import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.status import Status
 from topoopt.core.topology import Topology

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from topoopt.core.job_solution import Span
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.core.solution import Span
 from topoopt.drawing.format import number, shortened
 from topoopt.drawing.svg import element, picture
 from topoopt.kinds.job.timeline import COMPUTE, FEW_LANES, HEAD, LANE, Timeline, axis, bar, merged, sending

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.instance import CoOptimisation
+from topoopt.core.job import CoOptimisation
 from topoopt.workloads.placement_graph import graph_of, nodes_of
 
 DEVICE_CLASS = "server"

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from topoopt.core.instance import SearchSettings
 from topoopt.core.placement import (
     Communication,
     Device,
@@ -23,6 +22,7 @@ from topoopt.core.placement import (
     Tensor,
     Throughput,
 )
+from topoopt.core.search_settings import SearchSettings
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault

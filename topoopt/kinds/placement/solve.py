@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.instance import SearchSettings
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.status import Status
 from topoopt.core.versions import versions

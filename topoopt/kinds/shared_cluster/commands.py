@@ -14,7 +14,7 @@ from topoopt.cli.output import Output
 from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.core.errors import Problem
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_solution import FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.kinds.kind import Contest, KindCommands, Wishes
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from topoopt.core.shared_cluster import (
     SharedCluster,
     server_groups,
 )
-from topoopt.core.shared_solution import Decisions, FabricRun
+from topoopt.core.shared_cluster_solution import Decisions, FabricRun
 from topoopt.core.status import StopReason
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.kinds.shared_cluster.exact import ExactPlacer

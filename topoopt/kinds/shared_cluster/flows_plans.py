@@ -10,8 +10,9 @@ import numpy as np
 from solvers.job.fabric_strategy import FabricJob, fabric_job, search_strategy
 from solvers.job.methods import default_budget, run_method
 from solvers.stop import Stop
-from topoopt.core.instance import BaselineSettings, CoOptimisation, FabricChoice, SearchSettings
+from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.plan import Plan
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_load import SHARDS, JobClass, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan
 from topoopt.core.solution import Bound

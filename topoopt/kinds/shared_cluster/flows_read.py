@@ -8,7 +8,8 @@ from typing import Any
 
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.fat_tree import fat_tree_arity
-from topoopt.core.instance import CoOptimisation, SearchSettings
+from topoopt.core.job import CoOptimisation
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_load import SHARDS, JobClass, JobPlacement, RankOrder, SharedLoadProblem
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document, parse_document

@@ -8,7 +8,8 @@ from dataclasses import replace
 from solvers.job.methods import METHODS
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.instance import FabricChoice, SearchSettings
+from topoopt.core.job import FabricChoice
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_load import SHARDS, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan, SharedLoadSolution, Together
 from topoopt.core.solution import UNCHECKED, Bound, Objective

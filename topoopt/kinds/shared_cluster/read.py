@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.instance import SearchSettings
 from topoopt.core.optical_layer import OpticalLayer, block_layer, staggered_layer
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     Contention,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, JobTable
-from topoopt.core.shared_solution import Decisions, FabricRun, Metrics, SharedClusterSolution, Stays, Tail
+from topoopt.core.shared_cluster_solution import Decisions, FabricRun, Metrics, SharedClusterSolution, Stays, Tail
 from topoopt.core.units import MIB
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.checked_file import read_checked

@@ -20,8 +20,8 @@ from topoopt.core.shared_cluster import (
     server_groups,
     too_short,
 )
+from topoopt.core.shared_cluster_solution import Decisions, FabricRun, SharedClusterSolution
 from topoopt.core.shared_plan import class_of_plan
-from topoopt.core.shared_solution import Decisions, FabricRun, SharedClusterSolution
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.status import Status, StopReason
 from topoopt.core.versions import versions

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import JobClass, JobTable
-from topoopt.core.shared_solution import Metrics, Stays, Tail
+from topoopt.core.shared_cluster_solution import Metrics, Stays, Tail
 
 MS = 1e-3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_solution import Stays
+from topoopt.core.shared_cluster_solution import Stays
 
 
 class Record:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from topoopt.core.errors import Problem
-from topoopt.core.instance import BaselineSettings, FabricChoice
+from topoopt.core.job import BaselineSettings, FabricChoice
 from topoopt.core.price_book import PriceBook
 from topoopt.costs.default_book import default_price_book
 from topoopt.simulate.circuits import DYNAMIC_FABRICS

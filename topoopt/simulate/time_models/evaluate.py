@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.solution import Breakdown, Evaluation, Span
+from topoopt.core.job_solution import Breakdown, Evaluation, Span
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import Network

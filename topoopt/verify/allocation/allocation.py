@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.allocation_problem import AllocationGoal, AllocationProblem, Surplus
+from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.status import Status
 from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain, parts_of

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.allocation_problem import GBIT_BYTES, AllocationGoal, AllocationProblem, Route, Surplus, Transfer
+from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem, Route, Surplus, Transfer
 from topoopt.core.allocation_solution import PriceCertificate
 from topoopt.core.solution import Bound
 

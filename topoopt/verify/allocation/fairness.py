@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.allocation_problem import AllocationProblem
+from topoopt.core.allocation import AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
 from topoopt.verify.allocation.bounds import base_and_gain, parts_of, priced_bound
 from topoopt.verify.laws.findings import Findings

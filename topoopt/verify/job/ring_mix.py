@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.demand import Demand
-from topoopt.core.network_problem import SourceFlow
+from topoopt.core.network import SourceFlow
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.verify.job.least_ring import EXACT_SIZE, least_ring_bound

@@ -8,8 +8,9 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.instance import CoOptimisation
-from topoopt.core.solution import Bound, Evaluation, Solution
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import Evaluation, JobSolution
+from topoopt.core.solution import Bound
 from topoopt.core.status import Status
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
@@ -26,7 +27,7 @@ SIMULATED_RELATIVE = 1e-6
 
 
 def check_solution(
-    instance: CoOptimisation, solution: Solution, bounds: tuple[Bound, ...] | None = None
+    instance: CoOptimisation, solution: JobSolution, bounds: tuple[Bound, ...] | None = None
 ) -> tuple[Violation, ...]:
     """All laws the plan breaks, all figures of the solution that are wrong, and every bound it beats.
 
@@ -67,7 +68,7 @@ def check_solution(
     return findings.violations()
 
 
-def _check_identity(findings: Findings, instance: CoOptimisation, solution: Solution) -> None:
+def _check_identity(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> None:
     for code, name, value, expected in (
         ("identity", "kind", solution.kind, instance.kind),
         ("identity", "name", solution.name, instance.name),
@@ -83,7 +84,7 @@ def _check_identity(findings: Findings, instance: CoOptimisation, solution: Solu
             findings.add("cluster", f"the solution's cluster has {field.name} {value!r}, the instance's {expected!r}")
 
 
-def _check_times(findings: Findings, solution: Solution) -> None:
+def _check_times(findings: Findings, solution: JobSolution) -> None:
     evaluation: Evaluation = solution.evaluation
     total = as_float(evaluation.iteration_time_ms)
     if not (isfinite(total) and total >= 0):
@@ -103,7 +104,7 @@ def _check_times(findings: Findings, solution: Solution) -> None:
             findings.add("breakdown", f"{name} is {value!r}")
 
 
-def _check_demand(findings: Findings, solution: Solution, figures: PlanFigures, traffic: Traffic) -> None:
+def _check_demand(findings: Findings, solution: JobSolution, figures: PlanFigures, traffic: Traffic) -> None:
     n = len(figures.model_parallel_bytes)
     stated = float_array(solution.demand.model_parallel_bytes, 2)
     if stated is None or stated.shape != (n, n):
@@ -129,7 +130,7 @@ def _check_demand(findings: Findings, solution: Solution, figures: PlanFigures, 
             findings.add("demand-groups", f"group {list(members)} reduces {value!r} bytes, {payload} expected")
 
 
-def _check_distances(findings: Findings, solution: Solution, figures: PlanFigures) -> None:
+def _check_distances(findings: Findings, solution: JobSolution, figures: PlanFigures) -> None:
     if as_int(solution.diameter) != figures.diameter:
         findings.add("distance", f"the diameter is {solution.diameter!r} hops, {figures.diameter} expected")
     if differs(as_float(solution.mean_hops), figures.mean_hops):
@@ -138,7 +139,7 @@ def _check_distances(findings: Findings, solution: Solution, figures: PlanFigure
         findings.add("distance", f"d n^(1/d) is {solution.diameter_bound!r}, {figures.diameter_bound!r} expected")
 
 
-def _check_links(findings: Findings, instance: CoOptimisation, solution: Solution, figures: PlanFigures) -> None:
+def _check_links(findings: Findings, instance: CoOptimisation, solution: JobSolution, figures: PlanFigures) -> None:
     """Bytes, utilisation and bandwidth tax, in the arc order of the topology."""
     n = instance.cluster.servers
     topology, evaluation = solution.plan.topology, solution.evaluation
@@ -178,7 +179,7 @@ def _check_links(findings: Findings, instance: CoOptimisation, solution: Solutio
 
 
 def _check_bounds(
-    findings: Findings, solution: Solution, proven: tuple[Bound, ...], tighter: tuple[Bound, ...]
+    findings: Findings, solution: JobSolution, proven: tuple[Bound, ...], tighter: tuple[Bound, ...]
 ) -> None:
     """A value better than a bound is an error; so is a bound better than its proof."""
     value, stated = as_float(solution.objective.value), as_float(solution.bound.value)
@@ -202,7 +203,7 @@ def _check_bounds(
         findings.add("status", f"a solution with a plan is called {solution.status}")
 
 
-def _certified(findings: Findings, instance: CoOptimisation, solution: Solution) -> tuple[Bound, ...]:
+def _certified(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> tuple[Bound, ...]:
     """What the proof that comes with the solution proves; nothing if there is none."""
     if solution.certificate is None:
         if solution.bound.proved_by == PROVED_BY:
@@ -215,7 +216,7 @@ def _certified(findings: Findings, instance: CoOptimisation, solution: Solution)
         return ()
 
 
-def _check_baselines(findings: Findings, instance: CoOptimisation, solution: Solution) -> None:
+def _check_baselines(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> None:
     """Other fabrics have other bandwidths, so only bounds on compute bind them."""
     bounds = compute_bounds(instance.cluster, instance.workload)
     for baseline in solution.baselines:

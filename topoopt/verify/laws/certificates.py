@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.network_problem import LengthCertificate
+from topoopt.core.network import LengthCertificate
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 

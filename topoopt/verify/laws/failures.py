@@ -14,7 +14,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
 from topoopt.verify.job.rings import check_rings

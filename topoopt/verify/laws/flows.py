@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.network_problem import SourceFlow
+from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
 
 

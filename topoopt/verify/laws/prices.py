@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf
 
 from topoopt.core.bill import PLAN_FABRIC
-from topoopt.core.solution import Solution
+from topoopt.core.job_solution import JobSolution
 from topoopt.verify.laws.findings import Findings, as_float
 
 
-def check_prices(findings: Findings, solution: Solution) -> None:
+def check_prices(findings: Findings, solution: JobSolution) -> None:
     """Each network once, that of the plan first, only simulated ones beside it, no price below 0."""
     if solution.prices is None:
         return

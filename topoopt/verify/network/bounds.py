@@ -6,7 +6,7 @@ import re
 
 from solvers.network.search.two_layer import default_iterations, two_layer_multipliers
 from solvers.stop import Stop
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.verify.network.topology_bounds import best_topology_bound, two_layer_from
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.status import Status
 from topoopt.verify.laws.certificates import certified_theta_bound

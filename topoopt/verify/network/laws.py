@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.findings import Findings
 from topoopt.verify.laws.hops import hop_counts

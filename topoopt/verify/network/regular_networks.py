@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network_problem import EnumerationProof
+from topoopt.core.network import EnumerationProof
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import certified_theta_bound
 

@@ -6,7 +6,7 @@ The comparison with links set anew for every matrix is held against the bounds o
 from __future__ import annotations
 
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network_problem import RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.robust_network import CommonRouting, RobustProblem, RobustSolution
 from topoopt.core.status import Status
 from topoopt.verify.laws.findings import Findings, Violation, differs

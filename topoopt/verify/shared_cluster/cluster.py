@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import DrawnJobs, FabricKind, Goal, SharedCluster
-from topoopt.core.shared_solution import FabricRun, Metrics, SharedClusterSolution
+from topoopt.core.shared_cluster_solution import FabricRun, Metrics, SharedClusterSolution
 from topoopt.core.status import Status
 from topoopt.verify.laws.findings import Findings, Violation, differs
 from topoopt.verify.shared_cluster.bounds import shared_bound

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import Contention, Fabric, FabricKind, JobTable, SharedCluster
-from topoopt.core.shared_solution import FabricRun
+from topoopt.core.shared_cluster_solution import FabricRun
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.verify.laws.findings import Findings
 from topoopt.verify.shared_cluster.bounds import alone_ms

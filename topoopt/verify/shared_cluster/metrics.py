@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import JobTable, SharedCluster
-from topoopt.core.shared_solution import FabricRun, Metrics, Tail
+from topoopt.core.shared_cluster_solution import FabricRun, Metrics, Tail
 from topoopt.verify.laws.findings import Findings, differs
 
 RELATIVE = 1e-7

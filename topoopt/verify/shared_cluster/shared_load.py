@@ -13,7 +13,7 @@ from collections import Counter
 
 import numpy as np
 
-from topoopt.core.instance import FabricChoice
+from topoopt.core.job import FabricChoice
 from topoopt.core.shared_load import SHARDS, JobClass, JobPlacement, RankOrder, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan, LoadStatistics, SharedLoadSolution, Together
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds

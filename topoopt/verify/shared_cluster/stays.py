@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from topoopt.core.shared_cluster import FabricKind, JobTable, Queue, SharedCluster
-from topoopt.core.shared_solution import FabricRun
+from topoopt.core.shared_cluster_solution import FabricRun
 from topoopt.verify.laws.findings import Findings
 
 SECONDS = 1e-6

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.network_problem import LengthCertificate, SourceFlow
+from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.robust_network import (
     AdaptedRouting,
     CommonRouting,

@@ -12,7 +12,7 @@ from solvers.network.routing import route
 from solvers.network.search import search_topology
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.network_problem import TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.robust_network import RobustProblem, Sequenced, StepTopologies
 from topoopt.core.topology import Topology
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.network_problem import LengthCertificate
+from topoopt.core.network import LengthCertificate
 from topoopt.core.topology import Topology
 from topoopt.verify.network.topology_bounds.checks import checked
 from topoopt.verify.network.topology_bounds.matching import matching_prices

@@ -1,0 +1,132 @@
+"""The job in the report: timeline, strategy table, critical path, comparison of fabrics."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoopt.core.bill import FabricPrices
+from topoopt.core.job_solution import JobSolution, OperatorChoice, Span
+from topoopt.kinds.job.strategy_table import strategy_rows
+from topoopt.kinds.job.timeline import merged, packed, shown_servers
+from topoopt.kinds.job.times import fabric_bars, longest_steps
+
+Builder = Callable[..., JobSolution]
+
+
+times = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=25)
+
+
+@given(times=times, rows=st.integers(1, 5))
+@settings(max_examples=80, deadline=None)
+def test_packed_bars_never_overlap(times: list[tuple[int, int]], rows: int) -> None:
+    """In each row bars follow one another; none is lost; with a row each none is left out."""
+    spans = [Span(-1, "allreduce", str(i), start, start + length) for i, (start, length) in enumerate(times)]
+    placed, left_out = packed(spans, rows)
+    assert len(placed) + left_out == len(spans)
+    for row in range(rows):
+        mine = sorted((span.start_ms, span.end_ms) for where, span in placed if where == row)
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(mine))
+    assert packed(spans, max(1, len(spans)))[1] == 0
+
+
+@given(times=times)
+@settings(max_examples=80, deadline=None)
+def test_merged_transfers_cover_the_same_time(times: list[tuple[int, int]]) -> None:
+    """Merged runs are apart and cover exactly the unit intervals the spans cover."""
+    spans = [Span(0, "transfer", str(i), start, start + length) for i, (start, length) in enumerate(times)]
+    runs = merged(spans)
+    covered = {t for start, length in times for t in range(start, start + length)}
+    ends = [(min(s.start_ms for s in run), max(s.end_ms for s in run)) for run in runs]
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
+    assert {t for start, end in ends for t in range(int(start), int(end))} == covered
+    assert sum(len(run) for run in runs) == len(spans)
+
+
+def test_big_clusters_show_the_lanes_that_matter(make_solution: Builder) -> None:
+    """The servers of the critical path and the busiest ones are among the 24 lanes."""
+    plain = make_solution(128, (1, 13), tables=64)
+    path = (Span(101, "forward", "a", 0, 1), Span(77, "transfer", "b", 1, 2), Span(103, "backward", "c", 2, 3))
+    work = tuple(Span(i, "forward", "w", 0, 1 + (i == 55) * 5) for i in range(128))
+    lanes = shown_servers(replace(plain, evaluation=replace(plain.evaluation, critical_path=path, timeline=work)))
+    assert lanes == sorted([*range(21), 55, 101, 103])
+    assert shown_servers(make_solution(16)) == list(range(16))
+
+
+def test_strategy_folds_only_what_is_alike(make_solution: Builder) -> None:
+    """Tables on single servers fold; the same split on other servers does not; sums are shown."""
+    plain = make_solution(4, (1,))
+
+    def operator(name: str, kind: str, split: str, servers: tuple[int, ...]) -> OperatorChoice:
+        return OperatorChoice(name, kind, split, servers, 0.5, 1.0, 1_000_000)
+
+    operators = (
+        operator("e0", "embedding", "x1", (0,)),
+        operator("e1", "embedding", "x1", (0,)),
+        operator("e2", "embedding", "x1", (3,)),
+        operator("d0", "dense", "x2", (0, 2)),
+        operator("d1", "dense", "x2", (1, 3)),
+        operator("d2", "dense", "x2", (1, 3)),
+        operator("a", "attention", "x2", (1, 3)),
+    )
+    rows = strategy_rows(replace(plain, operators=operators))
+    assert [(row.name, row.count, row.servers) for row in rows] == [
+        ("e0 … e2", 3, "1 each, over 0,3"),
+        ("d0", 1, "0,2"),
+        ("d1 … d2", 2, "1,3"),
+        ("a", 1, "1,3"),
+    ]
+    assert (rows[0].forward, rows[0].backward, rows[0].weights) == ("1.500 ms", "3.000 ms", "3.000 MB")
+    assert [member.name for member in rows[0].members] == ["e0", "e1", "e2"]
+
+
+def test_long_strategies_fold_across_kinds(make_solution: Builder) -> None:
+    """A data-parallel network of 150 operators of changing kinds is one row that counts the kinds."""
+    plain = make_solution(4, (1,))
+    kinds = ("conv", "norm", "relu")
+    operators = tuple(OperatorChoice(f"op{i}", kinds[i % 3], "x4", (0, 1, 2, 3), 0.1, 0.1, 0) for i in range(150))
+    (row,) = strategy_rows(replace(plain, operators=operators))
+    assert (row.count, row.kind, row.servers) == (150, "conv 50, norm 50, relu 50", "all 4")
+
+
+def test_longest_steps_come_first(make_solution: Builder) -> None:
+    """Steps by duration, numbered by their place in the path, with their share of the iteration."""
+    plain = make_solution(4, (1,))
+    path = (Span(0, "forward", "a", 0, 1), Span(2, "transfer", "b 2→3", 1, 6), Span(-1, "allreduce", "c", 6, 10))
+    evaluation = replace(plain.evaluation, iteration_time_ms=10.0, critical_path=path)
+    steps = longest_steps(replace(plain, evaluation=evaluation))
+    assert [(step.place, step.kind, step.where, step.share) for step in steps] == [
+        (2, "transfer", "from server 2", "50.0 %"),
+        (3, "AllReduce", "network", "40.0 %"),
+        (1, "forward", "server 0", "10.0 %"),
+    ]
+
+
+def test_fabric_bars_are_proportional(make_solution: Builder) -> None:
+    """Bars run from the lower bound to the slowest fabric, whose bar is full; widths go with time."""
+    solution = make_solution(16)
+    bars = fabric_bars(solution)
+    assert [bar.ms for bar in bars] == sorted(bar.ms for bar in bars)
+    assert bars[-1].width == "100%"
+    widths = [float(bar.width.rstrip("%")) / 100 for bar in bars]
+    assert widths == pytest.approx([bar.ms / bars[-1].ms for bar in bars], abs=1e-5)
+    assert {(bar.price, bar.worth) for bar in bars} == {("", "")}
+
+
+def test_fabric_bars_tell_prices(make_solution: Builder) -> None:
+    """20 ms on half a million dollars are 100 iterations a second per million; the bound has no network to pay."""
+    plain = make_solution(16)
+    solution = replace(
+        plain,
+        evaluation=replace(plain.evaluation, iteration_time_ms=20.0),
+        prices=FabricPrices("book", "0" * 64, (("direct-connect", 5e5), ("fat-tree", 1e6))),
+    )
+    bars = {bar.name: bar for bar in fabric_bars(solution)}
+    assert (bars["this plan"].price, bars["this plan"].worth) == ("500,000", "100.0")
+    assert bars["fat-tree"].price == "1,000,000"
+    assert bars["lower bound"].price == bars["ideal-switch"].price == ""

@@ -1,0 +1,196 @@
+"""The summary in the terminal and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+from rich.console import Console
+
+from topoopt.analyses.traffic.summary import path_hop_shares, traffic_summary
+from topoopt.core.job_solution import Breakdown, JobSolution
+from topoopt.core.solution import CheckResult, Objective
+from topoopt.kinds.job.show import print_summary, summary_dict
+
+Builder = Callable[..., JobSolution]
+
+
+def printed(solution: JobSolution, width: int = 130) -> str:
+    """What a user sees."""
+    out = io.StringIO()
+    print_summary(solution, Console(file=out, width=width, color_system=None))
+    return out.getvalue()
+
+
+def test_summary_dict_has_the_keys_and_values_of_the_solution(make_solution: Builder) -> None:
+    """Every key of the common JSON form, with unrounded values."""
+    solution = make_solution(16)
+    found = summary_dict(solution)
+    for name in traffic_summary(solution):
+        found.pop(name)
+    assert found == {
+        "kind": "co-optimisation",
+        "name": "dlrm-16",
+        "status": "feasible",
+        "stopped_by": "budget",
+        "objective": {"name": "iteration time", "value": solution.objective.value, "unit": "ms"},
+        "bound": {"value": solution.bound.value, "proved_by": solution.bound.proved_by},
+        "gap": pytest.approx(0.18),
+        "check": {"ok": True, "violations": []},
+        "seed": 7,
+        "method": "alternating",
+        "versions": dict(solution.versions),
+        "instance_sha256": "3f7a" * 16,
+        "iteration_time_ms": solution.evaluation.iteration_time_ms,
+        "breakdown_ms": {
+            "compute": solution.evaluation.breakdown.compute_ms,
+            "model_parallel": solution.evaluation.breakdown.model_parallel_ms,
+            "allreduce": solution.evaluation.breakdown.allreduce_ms,
+            "idle": solution.evaluation.breakdown.idle_ms,
+            "exposed_communication": solution.evaluation.breakdown.model_parallel_ms
+            + solution.evaluation.breakdown.allreduce_ms,
+            "busiest_server_compute": solution.evaluation.breakdown.busiest_server_compute_ms,
+        },
+        "bandwidth_tax": solution.evaluation.bandwidth_tax,
+        "diameter": 4,
+        "mean_hops": pytest.approx(32 / 15),  # {1, 5} on 16: 4, 6, 4, 1 servers at 1..4 hops
+        "diameter_bound": pytest.approx(8.0),  # 4 * 16^(1/4)
+        "initial_ms": solution.initial_ms,
+        "notes": list(solution.notes),
+        "baselines_ms": {line.fabric: line.iteration_time_ms for line in solution.baselines},
+        "prices": None,
+    }
+
+
+def test_summary_dict_is_strict_json(make_solution: Builder) -> None:
+    """Infinite and undefined values become null, since JSON has no word for them."""
+    plain = make_solution(4, (1,))
+    odd = replace(
+        plain,
+        mean_hops=float("nan"),
+        baselines=(replace(plain.baselines[0], iteration_time_ms=float("inf")),),
+    )
+    back = json.loads(json.dumps(summary_dict(odd), allow_nan=False))
+    assert back["mean_hops"] is None
+    assert back["baselines_ms"] == {"ideal-switch": None}
+
+
+def test_terminal_shows_the_figures(make_solution: Builder) -> None:
+    """Values set by hand appear: time, terms, bound and who proved it, gap, distances, tax, ratios, verdict."""
+    plain = make_solution(16)
+    solution = replace(
+        plain,
+        objective=Objective("iteration time", 50.0, "ms"),
+        bound=replace(plain.bound, value=40.0, proved_by="bytes over d*B"),
+        initial_ms=75.0,
+        evaluation=replace(
+            plain.evaluation,
+            iteration_time_ms=50.0,
+            bandwidth_tax=1.111,
+            breakdown=Breakdown(30.0, 12.5, 7.5, 0.0, 28.0),
+        ),
+        baselines=(
+            replace(plain.baselines[0], iteration_time_ms=25.0),
+            replace(plain.baselines[1], iteration_time_ms=170.0),
+        ),
+    )
+    text = printed(solution)
+    for shown in (
+        "50.00 ms",
+        "compute 30.00 + model-parallel 12.50 + AllReduce 7.500 ms",
+        "computes 28.00 ms",
+        "exposed communication 20.00 ms",
+        "75.00 ms; this plan is 1.50× faster than it",
+        "40.00 ms, gap 20.0 %",
+        "bytes over d*B",
+        "totient paper {1,5}; offsets 1, 5, 11, 15",
+        "diameter 4 (bound 8.000), 2.133 hops on average",
+        "bandwidth tax 1.11×",
+        "0.50×",
+        "3.40×",
+        "embedding_0 … embedding_15 (16)",
+        "independent check passed",
+    ):
+        assert shown in text, shown
+
+
+def test_terminal_orders_fabrics_by_time(make_solution: Builder) -> None:
+    """Fastest first, so that the place of the plan is seen at a glance."""
+    text = printed(make_solution(16))
+    rows = [line.split("  ")[0] for line in text[text.index("against this plan") :].splitlines()[1:7]]
+    assert rows == ["lower bound", "ideal-switch", "this plan", "random-regular", "starting plan", "fat-tree"]
+
+
+def test_terminal_never_reads_names_as_markup(make_solution: Builder) -> None:
+    """Square brackets in names are printed, neither styled nor failing."""
+    plain = make_solution(4, (1,))
+    odd = replace(
+        plain,
+        name="[red]job[/red]",
+        workload_name="[/nope]",
+        operators=tuple(replace(op, name=f"[bold]{i}", kind="[link=x]") for i, op in enumerate(plain.operators)),
+        bound=replace(plain.bound, proved_by="[a][/b]"),
+        check=CheckResult(False, ("[/x] bad",)),
+    )
+    text = printed(odd)
+    for shown in ("[red]job[/red]", "[/nope]", "[link=x]", "[a][/b]", "[/x] bad", "1 violation"):
+        assert shown in text, shown
+
+
+def test_terminal_cuts_long_lists(make_solution: Builder) -> None:
+    """Many different operators and violations are counted rather than poured out."""
+    plain = make_solution(16)
+    operators = tuple(
+        replace(plain.operators[0], name=f"op_{i}", kind=f"kind{i}", split=f"x{1 + i % 7}") for i in range(100)
+    )
+    solution = replace(plain, operators=operators, check=CheckResult(False, tuple(f"violation {i}" for i in range(25))))
+    text = printed(solution)
+    assert "84 more rows in the report" in text
+    assert "25 violations" in text
+    assert "… and 15 more" in text
+    assert len(text.splitlines()) < 70
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_terminal_fits_the_width(make_solution: Builder, width: int) -> None:
+    """No line is longer than the terminal is wide."""
+    text = printed(make_solution(128, (1, 13), tables=64), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+
+
+def test_terminal_bears_edges(handmade: ModuleType, make_solution: Builder) -> None:
+    """Two servers without model-parallel traffic and baselines; a time of zero."""
+    small = make_solution(2, (1,), model_parallel=False, baselines=False)
+    assert "model-parallel 0 B" in printed(small)
+    zero = replace(
+        small,
+        objective=Objective("iteration time", 0.0, "ms"),
+        evaluation=replace(small.evaluation, iteration_time_ms=0.0, breakdown=Breakdown(0, 0, 0, 0, 0)),
+    )
+    assert "0 ms along the critical path" in printed(zero)
+
+
+def test_traffic_in_a_few_numbers(make_solution: Builder) -> None:
+    """Shares of path lengths sum to one, and all bytes carried are the demand times the hops it takes."""
+    solution = make_solution(16)
+    found = traffic_summary(solution)
+    shares = path_hop_shares(solution)
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert found["mean_path_hops"] == pytest.approx(sum(count * share for count, share in shares.items()))
+    table = solution.plan.routes
+    by_hand: dict[int, float] = {}
+    for pair, (source, target) in enumerate(zip(table.source, table.target, strict=True)):
+        for path in range(table.pair_ptr[pair], table.pair_ptr[pair + 1]):
+            hops = int(table.path_ptr[path + 1] - table.path_ptr[path]) - 1
+            amount = solution.demand.model_parallel_bytes[source, target] * table.share[path]
+            by_hand[hops] = by_hand.get(hops, 0.0) + float(amount)
+    total = sum(by_hand.values())
+    assert shares == pytest.approx({hops: amount / total for hops, amount in by_hand.items() if amount > 0})
+    loads = sorted(solution.evaluation.link_bytes)
+    assert found["link_bytes"]["max"] == loads[-1]
+    assert found["link_bytes"]["p50"] == loads[(len(loads) + 1) // 2 - 1]
+    assert found["link_bytes"]["mean"] == pytest.approx(sum(loads) / len(loads))

@@ -1,0 +1,200 @@
+"""Solution files: exact round trips, the same bytes for the same solution, and no trust in what is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from topoopt.core.errors import InputError, TopooptError
+from topoopt.core.job_solution import JobSolution
+from topoopt.core.routing import PathTable
+from topoopt.core.status import Status, StopReason
+from topoopt.kinds.job.solution_file import read_solution, solution_to_json, write_solution
+from topoopt.kinds.job.solution_schema import SolutionFile
+
+
+def assert_same(one: object, other: object, where: str = "solution") -> None:
+    """Equal in type and value, arrays in dtype, shape and every bit, all the way down."""
+    assert type(one) is type(other), where
+    if isinstance(one, np.ndarray):
+        assert isinstance(other, np.ndarray)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape), where
+        assert one.tobytes() == other.tobytes(), where
+    elif dataclasses.is_dataclass(one):
+        for field in dataclasses.fields(one):
+            assert_same(getattr(one, field.name), getattr(other, field.name), f"{where}.{field.name}")
+    elif isinstance(one, tuple):
+        assert isinstance(other, tuple)
+        assert len(one) == len(other), where
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            assert_same(left, right, f"{where}[{index}]")
+    else:
+        assert one == other, where
+
+
+def test_a_solution_comes_back_bit_for_bit(tmp_path: Path, ring_solution: JobSolution) -> None:
+    """Every field, every array and its dtype survive the file."""
+    path = tmp_path / "solution.json"
+    write_solution(ring_solution, path)
+    assert_same(read_solution(path), ring_solution)
+    assert solution_to_json(read_solution(path)) == path.read_text(encoding="utf-8")
+
+
+def test_an_empty_network_comes_back_too(tmp_path: Path, ring_solution: JobSolution) -> None:
+    """No routes, no rings, no arcs, dark switches: arrays of length zero keep their types."""
+    none = np.zeros(0, dtype=np.int32)
+    start = np.zeros(1, dtype=np.int64)
+    routes = PathTable(4, none, none, start, np.zeros(0), start, none)
+    topology = dataclasses.replace(
+        ring_solution.plan.topology,
+        arcs=np.zeros((0, 2), dtype=np.int32),
+        multiplicity=none,
+        switches=np.full((2, 4), -1, dtype=np.int32),
+        offsets=(),
+    )
+    evaluation = dataclasses.replace(
+        ring_solution.evaluation, link_bytes=np.zeros(0), link_utilisation=np.zeros(0), timeline=(), critical_path=()
+    )
+    plan = dataclasses.replace(ring_solution.plan, routes=routes, topology=topology, rings=())
+    solution = dataclasses.replace(ring_solution, plan=plan, evaluation=evaluation)
+    write_solution(solution, tmp_path / "a.json")
+    assert_same(read_solution(tmp_path / "a.json"), solution)
+
+
+def test_equal_solutions_give_equal_bytes(ring_solution: JobSolution) -> None:
+    """The text depends on values only: integer-valued floats and numpy scalars are written alike."""
+    other = dataclasses.replace(
+        ring_solution,
+        cluster=dataclasses.replace(ring_solution.cluster, link_gbps=100),
+        diameter=np.int64(2),  # type: ignore[arg-type]
+        mean_hops=np.float64(4 / 3),
+    )
+    assert solution_to_json(other) == solution_to_json(ring_solution)
+
+
+def test_the_file_is_plain_json(ring_solution: JobSolution) -> None:
+    """Figures can be found by anybody's JSON reader."""
+    document = json.loads(solution_to_json(ring_solution))
+    assert document["kind"] == "co-optimisation-solution"
+    assert document["objective"] == {"name": "iteration time", "value": 1 / 3, "unit": "ms"}
+    assert document["plan"]["topology"]["arcs"][:2] == [[0, 1, 1], [0, 3, 1]]
+    assert document["plan"]["routes"]["pairs"] == [
+        [0, 2, [[0.1, [0, 1, 2]], [0.9, [0, 3, 2]]]],
+        [2, 0, [[1.0, [2, 1, 0]]]],
+    ]
+    assert document["demand"]["model_parallel_bytes"] == [[0, 2, 1024 / 3], [2, 0, 1024 / 3]]
+
+
+def test_numbers_that_are_not_finite_are_never_written(tmp_path: Path, ring_solution: JobSolution) -> None:
+    """A bug upstream ends in an error, not in a file nobody can read."""
+    with pytest.raises(TopooptError, match="cannot be written"):
+        write_solution(dataclasses.replace(ring_solution, initial_ms=float("inf")), tmp_path / "a.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_states_of_the_file_are_those_of_the_core() -> None:
+    """The file names every status and every reason to stop, and no other."""
+    fields = SolutionFile.model_fields
+    assert set(get_args(fields["status"].annotation)) == {status.value for status in Status}
+    assert set(get_args(fields["stopped_by"].annotation)) == {reason.value for reason in StopReason}
+
+
+def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
+    """A change of the value at a path."""
+
+    def change(document: dict[str, Any]) -> None:
+        target: Any = document
+        for part in path[:-1]:
+            target = target[part]
+        target[path[-1]] = value
+
+    return change
+
+
+TOPOLOGY = ("plan", "topology")
+PAIRS = ("plan", "routes", "pairs")
+RING = ("plan", "rings", 0)
+SPOILT: list[tuple[Callable[[dict[str, Any]], None], str, str]] = [
+    (put("schema_version", value=2), "schema_version", "out of range"),
+    (put("kind", value="co-optimisation"), "kind", "not one of"),
+    (put("status", value="optimum"), "status", "did you mean optimal"),
+    (put("extra", value=1), "extra", "unknown key"),
+    (put("objective", "value", value="fast"), "objective.value", "wrong type"),
+    (put("objective", "value", value=float("nan")), "objective.value", "not a finite number"),
+    (put("name", value="\x1b[2J"), "name", "control characters"),
+    (put("cluster", "servers", value=10**9), "cluster.servers", "2 to 4096"),
+    (put("cluster", "servers", value=5), "plan.topology.servers", "not the servers of the cluster"),
+    (put("demand", "servers", value=3), "demand.servers", "not the servers of the cluster"),
+    (put("plan", "strategy", 0, value=[-1, 0]), "plan.strategy[0][0]", "out of range"),
+    (put("plan", "strategy", 0, value=[0, 4]), "plan.strategy[0]", "servers 0 to 3"),
+    (put("plan", "strategy", value=[[0, 0]]), "plan.strategy", "wrong number of placements"),
+    (put("operators", 0, "servers", 0, value=9), "operators[0].servers", "no such server"),
+    (put(*TOPOLOGY, "arcs", 0, value=[0, 4, 1]), "plan.topology.arcs[0]", "no such server"),
+    (put(*TOPOLOGY, "arcs", 0, value=[0, -1, 1]), "plan.topology.arcs[0][1]", "out of range"),
+    (put(*TOPOLOGY, "arcs", 0, value=[0, 1]), "plan.topology.arcs[0][2]", "missing"),
+    (put(*TOPOLOGY, "arcs", 0, value=[0, 1, 0]), "plan.topology.arcs[0][2]", "out of range"),
+    (put(*TOPOLOGY, "arcs", 0, value=[0, 3, 1]), "plan.topology.arcs", "more than once"),
+    (put(*TOPOLOGY, "arcs", value=[]), "evaluation.link_bytes", "one for each arc"),
+    (put(*TOPOLOGY, "switches", value=[[0, 1, 2, 3]]), "plan.topology.switches", "one for each interface"),
+    (put(*TOPOLOGY, "switches", 1, value=[0]), "plan.topology.switches[1]", "one for each server"),
+    (put(*TOPOLOGY, "switches", 1, 0, value=-2), "plan.topology.switches[1][0]", "out of range"),
+    (put(*TOPOLOGY, "offsets", value=[4]), "plan.topology.offsets", "no such server"),
+    (put("plan", "routes", "nodes_total", value=10**6), "plan.routes.nodes_total", "1 to 8192"),
+    (put("plan", "routes", "nodes_total", value=3), "plan.routes.nodes_total", "fewer nodes"),
+    (put(*PAIRS, 0, value=[2, 0, []]), "plan.routes.pairs[1]", "out of order"),
+    (put(*PAIRS, 0, 2, 0, 1, value=[0, 7, 2]), "plan.routes.pairs[0][2][0][1]", "no such node"),
+    (put(*PAIRS, 0, 2, 0, 1, value=[]), "plan.routes.pairs[0][2][0][1]", "wrong length"),
+    (put(*PAIRS, 0, 2, 0, 0, value=-0.5), "plan.routes.pairs[0][2][0][0]", "out of range"),
+    (put(*RING, "members", value=[0, 1, 1]), "plan.rings[0].members", "more than once"),
+    (put(*RING, "rings", 0, "order", value=[0, 1]), "plan.rings[0].rings[0].paths", "one from each member"),
+    (put(*RING, "rings", 0, "paths", 0, value=[0, 6]), "plan.rings[0].rings[0].paths[0]", "no such server"),
+    (put("demand", "model_parallel_bytes", 0, value=[0, 8, 1]), "demand.model_parallel_bytes[0]", "no such server"),
+    (put("demand", "model_parallel_bytes", 0, value=[2, 0, 1]), "demand.model_parallel_bytes[1]", "more than once"),
+    (put("demand", "allreduce", 0, value=[1, [0, 5]]), "demand.allreduce[0]", "no such server"),
+    (put("evaluation", "link_utilisation", value=[0.5]), "evaluation.link_utilisation", "8, one for each arc"),
+    (put("evaluation", "timeline", 0, 0, value=4), "evaluation.timeline[0]", "no such server"),
+    (put("evaluation", "timeline", 0, value=5), "evaluation.timeline[0]", "wrong type"),
+    (put("versions", value=["1"]), "versions", "wrong type"),
+]
+
+
+@pytest.mark.parametrize(("change", "where", "words"), SPOILT)
+def test_spoilt_solutions_are_refused_in_place(
+    tmp_path: Path, ring_solution: JobSolution, change: Callable[[dict[str, Any]], None], where: str, words: str
+) -> None:
+    """An index out of range, a table that does not fit, a wrong type: refused with path and line, exit code 2."""
+    document = json.loads(solution_to_json(ring_solution))
+    change(document)
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(document, indent=1))
+    with pytest.raises(InputError) as caught:
+        read_solution(path)
+    assert caught.value.exit_code == 2
+    problems = [problem for problem in caught.value.problems if problem.path == where]
+    assert any(words in str(problem) for problem in problems), caught.value.problems
+    assert all(problem.line is not None and problem.file == str(path) for problem in problems)
+
+
+def test_a_missing_section_is_named(tmp_path: Path, ring_solution: JobSolution) -> None:
+    """All missing sections are listed together."""
+    document = json.loads(solution_to_json(ring_solution))
+    del document["plan"], document["demand"], document["seed"]
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    with pytest.raises(InputError) as caught:
+        read_solution(tmp_path / "a.json")
+    found = {(problem.path, problem.message) for problem in caught.value.problems}
+    assert found == {("plan", "missing"), ("demand", "missing"), ("seed", "missing")}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", "3", "PK\x03\x04", '{"plan": ' * 100])
+def test_files_that_are_no_solutions_are_refused(tmp_path: Path, content: str) -> None:
+    """Empty, cut off, of another kind, nested without end."""
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(InputError):
+        read_solution(tmp_path / "a.json")

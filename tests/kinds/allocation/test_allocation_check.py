@@ -1,0 +1,173 @@
+"""The checker of allocations: what is sound passes, every kind of damage is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tests.support.allocation_cases import along, line, network, problem, shortest
+from topoopt.core.allocation import AllocationGoal, AllocationProblem
+from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
+from topoopt.core.solution import Bound
+from topoopt.core.status import Status
+from topoopt.kinds.allocation import solve_allocation
+from topoopt.verify.allocation.allocation import check_allocation
+from topoopt.verify.allocation.bounds import level_bound, tightest_link
+
+LINE = line(3)
+SINGLE = problem(
+    LINE,
+    [
+        shortest(LINE, "long", 0, 2, size_bytes=1e9),
+        shortest(LINE, "a", 0, 1, max_gbps=20.0),
+        shortest(LINE, "b", 1, 2),
+    ],
+    sha256="x",
+)
+SQUARE = network(4, [(0, 1), (1, 3), (0, 2), (2, 3)])
+CHOICE = problem(
+    SQUARE, [along(SQUARE, "free", (0, 1, 3), (0, 2, 3)), along(SQUARE, "r", (0, 1)), along(SQUARE, "s", (0, 1))]
+)
+
+
+def codes(case: AllocationProblem, solution: AllocationSolution) -> set[str]:
+    """Codes of all violations."""
+    return {violation.code for violation in check_allocation(case, solution)}
+
+
+def test_sound_solutions_pass() -> None:
+    """What the solvers make breaks nothing."""
+    for case in (SINGLE, CHOICE):
+        assert codes(case, solve_allocation(case)) == set()
+
+
+def rated(solution: AllocationSolution, *rates: float) -> AllocationSolution:
+    """Other rates, with the tables that belong to them; transfers of one route."""
+    rows = tuple(
+        replace(
+            row, rate_gbps=rate, route_gbps=(rate,), completion_time_s=8.0 / rate if row.completion_time_s else None
+        )
+        for row, rate in zip(solution.transfers, rates, strict=True)
+    )
+    return replace(solution, transfers=rows)
+
+
+def late(solution: AllocationSolution) -> AllocationSolution:
+    """Another completion time for the first transfer."""
+    first, *others = solution.transfers
+    return replace(solution, transfers=(replace(first, completion_time_s=9.0), *others))
+
+
+DAMAGE: list[tuple[str, Callable[[AllocationSolution], AllocationSolution], str]] = [
+    ("name", lambda s: replace(s, name="other"), "identity"),
+    ("goal", lambda s: replace(s, goal="weighted"), "identity"),
+    ("sha", lambda s: replace(s, instance_sha256="y"), "instance-sha256"),
+    ("links", lambda s: replace(s, topology=line(4)), "topology"),
+    ("capacity of links", lambda s: replace(s, capacity_gbps=s.capacity_gbps * 2), "topology"),
+    ("lost transfer", lambda s: replace(s, transfers=s.transfers[1:]), "rates"),
+    ("order", lambda s: replace(s, transfers=s.transfers[::-1]), "transfer"),
+    ("too much", lambda s: rated(s, 90.0, 20.0, 50.0), "capacity"),
+    ("limit", lambda s: rated(s, 50.0, 30.0, 50.0), "limit"),
+    ("negative", lambda s: rated(s, -1.0, 20.0, 50.0), "rates"),
+    ("nan", lambda s: rated(s, float("nan"), 20.0, 50.0), "rates"),
+    ("unfair", lambda s: rated(s, 40.0, 20.0, 60.0), "max-min"),
+    ("lazy", lambda s: rated(s, 50.0, 20.0, 40.0), "max-min"),
+    ("time", late, "completion-time"),
+    ("link rate", lambda s: replace(s, link_gbps=s.link_gbps + 1), "link-rate"),
+    ("link count", lambda s: replace(s, link_gbps=s.link_gbps[1:]), "capacity"),
+    ("missing row", lambda s: replace(s, servers=s.servers[1:]), "servers"),
+    ("own", lambda s: replace(s, servers=(replace(s.servers[0], own_gbps=1.0), *s.servers[1:])), "servers"),
+    ("hop", lambda s: replace(s, servers=(replace(s.servers[0], next_hops=((2, 20.0),)), *s.servers[1:])), "servers"),
+    ("row twice", lambda s: replace(s, servers=(*s.servers, s.servers[0])), "servers"),
+    ("objective", lambda s: replace(s, objective=replace(s.objective, value=21.0)), "objective"),
+    ("unit", lambda s: replace(s, objective=replace(s.objective, unit="s")), "objective"),
+    ("bound", lambda s: replace(s, bound=Bound(30.0, s.bound.proved_by)), "bound"),
+    ("wish", lambda s: replace(s, bound=Bound(20.0, "wish")), "bound"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "damage", "code"), DAMAGE, ids=[entry[0] for entry in DAMAGE])
+def test_damage_is_found(name: str, damage: Callable[[AllocationSolution], AllocationSolution], code: str) -> None:
+    """Every kind of damage has its code."""
+    assert code in codes(SINGLE, damage(solve_allocation(SINGLE)))
+
+
+def test_guarantees_are_checked() -> None:
+    """Rates below what is guaranteed."""
+    wanted = replace(SINGLE, goal=AllocationGoal.MIN_GUARANTEE)
+    wanted = replace(wanted, transfers=(replace(wanted.transfers[0], min_gbps=60.0), *wanted.transfers[1:]))
+    solution = solve_allocation(wanted)
+    assert codes(wanted, solution) == set()
+    assert "guarantee" in codes(wanted, rated(solution, 50.0, 20.0, 50.0))
+
+
+def test_unfinished_solutions_need_not_be_fair() -> None:
+    """Fairness is asked of what calls itself optimal; that in turn needs the bound."""
+    solution = solve_allocation(SINGLE)
+    assert "max-min" not in codes(SINGLE, replace(rated(solution, 40.0, 20.0, 60.0), status=Status.FEASIBLE))
+    assert "status" in codes(SINGLE, replace(solution, objective=replace(solution.objective, value=10.0)))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda proof: replace(proof, price=proof.price * 0.5),
+        lambda proof: replace(proof, price=proof.price * 2.0),
+        lambda proof: replace(proof, price=-proof.price),
+        lambda proof: replace(proof, shared=proof.shared + 100),
+        lambda proof: replace(proof, multiplier=proof.multiplier[1:]),
+        lambda proof: replace(proof, transfers=proof.transfers[:0]),
+        lambda proof: PriceCertificate(
+            proof.transfers, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0)
+        ),
+    ],
+)
+def test_broken_certificates_prove_nothing(damage: Callable[[PriceCertificate], PriceCertificate]) -> None:
+    """Where routes are chosen, rates without a sound proof are not believed."""
+    solution = solve_allocation(CHOICE)
+    broken = replace(solution, certificates=tuple(damage(proof) for proof in solution.certificates))
+    assert codes(CHOICE, broken) & {"max-min", "certificate", "bound"}
+
+
+def test_unfair_rates_with_a_choice_are_found() -> None:
+    """The certificates of the right rates do not prove others."""
+    solution = solve_allocation(CHOICE)
+    free, r, s = solution.transfers
+    unfair = replace(
+        solution,
+        transfers=(
+            free,
+            replace(r, rate_gbps=60.0, route_gbps=(60.0,)),
+            replace(s, rate_gbps=40.0, route_gbps=(40.0,)),
+        ),
+    )
+    assert "max-min" in codes(CHOICE, unfair)
+
+
+def test_bounds_are_exact() -> None:
+    """Three on a link of 1 have a third each at most: the fraction itself, and the double above it."""
+    net = line(2)
+    case = problem(net, [shortest(net, f"t{k}", 0, 1) for k in range(3)], 1.0)
+    assert level_bound(case, tightest_link(case)) == Fraction(1, 3)
+    bound = solve_allocation(case).bound.value
+    assert Fraction(bound) >= Fraction(1, 3)
+    assert bound == pytest.approx(1 / 3, rel=1e-15)
+
+
+def test_certificates_of_water_filling_cover_all() -> None:
+    """Each transfer is in the proof of some level, also where none is stored."""
+    from solvers.allocation import network_of, shares_of, water_fill
+
+    found = water_fill(network_of(SINGLE), shares_of(SINGLE))
+    assert sorted({int(t) for proof in found.certificates for t in proof.transfers}) == [0, 1, 2]
+    solution = replace(solve_allocation(SINGLE), certificates=found.certificates)
+    from topoopt.verify.allocation.fairness import check_certificates
+    from topoopt.verify.laws.findings import Findings
+
+    findings = Findings()
+    check_certificates(findings, SINGLE, solution)
+    assert findings.clean

@@ -1,0 +1,178 @@
+"""The checker of network solutions: what is sound passes, every kind of damage is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.network import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.status import Status, StopReason
+from topoopt.core.topology import Topology
+from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
+from topoopt.kinds.network.solve import solve_network
+from topoopt.verify.network.check import check_network
+
+RING = Topology(
+    servers=3,
+    degree=1,
+    links=LinkDirection.UNIDIRECTIONAL,
+    arcs=np.array([[0, 1], [1, 2], [2, 0]], dtype=np.int32),
+    multiplicity=np.ones(3, dtype=np.int32),
+    switches=np.array([[1, 2, 0]], dtype=np.int32),
+)
+UNIFORM = np.ones((3, 3)) - np.eye(3)
+PROBLEM = TopologyProblem("ring", 3, 1, LinkDirection.UNIDIRECTIONAL, UNIFORM, sha256="a")
+
+
+def ring() -> NetworkSolution:
+    """All-to-all on a one-way ring of three: every arc carries 1 + 1 + 1 (two direct hops, one forwarded)."""
+    return NetworkSolution(
+        name="ring",
+        kind="topology",
+        status=Status.OPTIMAL,
+        stopped_by=StopReason.CONVERGED,
+        objective=Objective("theta", 3.0, "link capacity"),
+        bound=Bound(3.0, "layered Moore bound"),
+        routing_bound=3.0,
+        check=CheckResult(True, ()),
+        seed=0,
+        method="by hand",
+        topology=RING,
+        flow=SourceFlow(np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 2.0]])),
+        certificate=LengthCertificate(np.ones(3)),
+        diameter=2,
+        mean_hops=1.5,
+        instance_sha256="a",
+        versions=(),
+    )
+
+
+def codes(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> set[str]:
+    """Codes of all violations."""
+    return {violation.code for violation in check_network(problem, solution)}
+
+
+def test_a_sound_solution_passes() -> None:
+    """The ring by hand breaks nothing, as a chosen and as a given topology."""
+    assert codes(PROBLEM, ring()) == set()
+    given = RoutingProblem("ring", RING, UNIFORM, sha256="a")
+    assert codes(given, replace(ring(), kind="routing")) == set()
+
+
+def doubled() -> Topology:
+    """The ring with two links from 0 to 1."""
+    return replace(RING, multiplicity=np.array([2, 1, 1], dtype=np.int32))
+
+
+DAMAGE: list[tuple[str, Callable[[NetworkSolution], NetworkSolution], str]] = [
+    ("theta", lambda s: replace(s, objective=replace(s.objective, value=2.9)), "theta"),
+    ("objective", lambda s: replace(s, objective=replace(s.objective, name="time")), "objective"),
+    ("bound", lambda s: replace(s, bound=Bound(3.1, "wish")), "bound"),
+    ("nan", lambda s: replace(s, bound=Bound(float("nan"), "wish")), "bound"),
+    ("status", lambda s: replace(s, bound=Bound(2.0, "node cut")), "status"),
+    ("certificate", lambda s: replace(s, routing_bound=3.1), "certificate"),
+    ("zero", lambda s: replace(s, certificate=LengthCertificate(np.zeros(3))), "certificate"),
+    ("negative", lambda s: replace(s, certificate=LengthCertificate(-np.ones(3))), "certificate"),
+    ("lost", lambda s: replace(s, flow=SourceFlow(s.flow.flow * 0.9)), "flow"),
+    ("shape", lambda s: replace(s, flow=SourceFlow(np.ones((2, 3)))), "flow"),
+    ("degree", lambda s: replace(s, topology=doubled()), "degree-out"),
+    ("dark", lambda s: replace(s, topology=replace(RING, switches=np.full((1, 3), -1))), "switch-links"),
+    ("diameter", lambda s: replace(s, diameter=1), "diameter"),
+    ("hops", lambda s: replace(s, mean_hops=1.4), "mean-hops"),
+    ("hops2", lambda s: replace(s, mean_hops=None), "mean-hops"),
+    ("name", lambda s: replace(s, name="other"), "identity"),
+    ("sha", lambda s: replace(s, instance_sha256="b"), "instance-sha256"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "code"), DAMAGE, ids=[entry[0] for entry in DAMAGE])
+def test_damage_is_found(name: str, damage: Callable[[NetworkSolution], NetworkSolution], code: str) -> None:
+    """Every kind of damage has its code."""
+    assert code in codes(PROBLEM, damage(ring()))
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (replace(PROBLEM, forbidden=((0, 1),)), "forbidden"),
+        (replace(PROBLEM, max_hops=1), "max-hops"),
+        (replace(PROBLEM, kept=((0, 2), (2, 1)), max_changed=1), "changed"),
+        (replace(PROBLEM, links=LinkDirection.BIDIRECTIONAL), "link-one-way"),
+        (replace(PROBLEM, servers=4, demand=np.ones((4, 4)) - np.eye(4)), "topology-cluster"),
+        (RoutingProblem("ring", doubled(), UNIFORM, sha256="a"), "topology"),
+    ],
+)
+def test_broken_constraints_are_found(problem: RoutingProblem | TopologyProblem, code: str) -> None:
+    """Every constraint of an instance is looked at."""
+    assert code in codes(problem, replace(ring(), kind=problem.kind))
+
+
+def test_parallel_links_are_found() -> None:
+    """Two links where one is allowed."""
+    problem = replace(PROBLEM, degree=2, parallel_links=False)
+    switches = np.array([[1, 2, 0], [1, -1, -1]], dtype=np.int32)
+    assert "parallel" in codes(problem, replace(ring(), topology=replace(doubled(), degree=2, switches=switches)))
+
+
+def test_a_node_cut_over_allowed_peers_passes() -> None:
+    """Three units from server 0 over the two single links it may have: 3/2, more than the formula in d = 3 says."""
+    demand = np.ones((4, 4)) - np.eye(4)
+    problem = TopologyProblem(
+        "case", 4, 3, LinkDirection.UNIDIRECTIONAL, demand, forbidden=((0, 3),), parallel_links=False
+    )
+    solution = solve_network(problem)
+    assert solution.check.ok, solution.check.violations
+    assert solution.bound.value == pytest.approx(1.5)
+    assert solution.theta == pytest.approx(1.5)
+
+
+def test_every_method_of_the_solvers_has_its_line() -> None:
+    """A new solver method shows up in the command line, and `auto` stands first."""
+    assert set() == UNLISTED
+    assert next(iter(ROUTING_METHODS)) == next(iter(TOPOLOGY_METHODS)) == "auto"
+
+
+@st.composite
+def routings(draw: st.DrawFn) -> RoutingProblem:
+    """A one-way ring with chords, and a demand of a few whole numbers."""
+    n = draw(st.integers(3, 6))
+    linked = np.zeros((n, n), dtype=np.int64)
+    linked[np.arange(n), (np.arange(n) + 1) % n] = 1
+    for _ in range(draw(st.integers(0, 2 * n))):
+        tail, head = draw(st.integers(0, n - 1)), draw(st.integers(0, n - 1))
+        linked[tail, head] += tail != head
+    demand = np.array(draw(st.lists(st.integers(0, 3), min_size=n * n, max_size=n * n)), dtype=np.float64)
+    demand = demand.reshape(n, n)
+    np.fill_diagonal(demand, 0)
+    demand[0, 1] += 1
+    arcs = np.argwhere(linked).astype(np.int32)
+    topology = Topology(
+        servers=n,
+        degree=int(max(linked.sum(axis=0).max(), linked.sum(axis=1).max())),
+        links=LinkDirection.UNIDIRECTIONAL,
+        arcs=arcs,
+        multiplicity=linked[arcs[:, 0], arcs[:, 1]].astype(np.int32),
+        switches=np.zeros((0, n), dtype=np.int32),
+    )
+    return RoutingProblem("drawn", topology, demand)
+
+
+@given(problem=routings(), factor=st.sampled_from([0.25, 3.0]))
+@settings(max_examples=25, deadline=None)
+def test_routing_is_proven_and_scales(problem: RoutingProblem, factor: float) -> None:
+    """On random networks the answer is proven optimal and accepted; theta grows with the demand; a link never hurts."""
+    solution = solve_network(problem, method="simplex")
+    assert solution.check.ok
+    assert solution.status is Status.OPTIMAL
+    scaled = solve_network(replace(problem, demand=problem.demand * factor), method="simplex")
+    assert scaled.theta == pytest.approx(factor * solution.theta, rel=1e-5)
+    more = replace(problem.topology, multiplicity=problem.topology.multiplicity + 1)
+    assert solve_network(replace(problem, topology=more), method="simplex").theta <= solution.theta * (1 + 1e-6)

@@ -1,0 +1,430 @@
+"""Instance files of the kinds `routing` and `topology`: what is read, and that every kind of bad input is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.files.instance_file import read_instance
+from topoopt.workloads.demand_matrices import DEMAND_FAMILIES
+
+ROUTING: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "routing",
+    "name": "three",
+    "topology": {"links": [[0, 1], [1, 2], [2, 0]]},
+    "demand": {"matrix": [[0, 1, 2], [3, 0, 4], [5, 6, 0]]},
+}
+TOPOLOGY: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "topology",
+    "name": "four",
+    "servers": 4,
+    "degree": 2,
+    "demand": {"family": "uniform"},
+}
+
+
+def with_(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A copy with some keys changed."""
+    return {**copy.deepcopy(document), **changes}
+
+
+def load(folder: Path, document: dict[str, Any]) -> Any:
+    """What reading the document as a file gives."""
+    path = folder / "instance.json"
+    path.write_text(json.dumps(document))
+    return read_instance(path)
+
+
+def routed(folder: Path, topology: dict[str, Any], demand: dict[str, Any] | None = None) -> RoutingProblem:
+    """A routing problem on a topology."""
+    problem = load(folder, with_(ROUTING, topology=topology, demand=demand or {"family": "uniform"}))
+    assert isinstance(problem, RoutingProblem)
+    return problem
+
+
+def arcs_of(problem: RoutingProblem) -> set[tuple[int, int, int]]:
+    """Tail, head and links of every arc."""
+    topology = problem.topology
+    return {(int(t), int(h), int(m)) for (t, h), m in zip(topology.arcs, topology.multiplicity, strict=True)}
+
+
+def refused(folder: Path, document: dict[str, Any]) -> str:
+    """Message of the refusal; every problem names the file."""
+    with pytest.raises(InputError) as caught:
+        load(folder, document)
+    assert all(problem.file for problem in caught.value.problems)
+    return str(caught.value)
+
+
+def test_links_and_matrix_in_the_file(tmp_path: Path) -> None:
+    """A topology and a demand in full come back as they stand, in units of one link."""
+    problem = load(tmp_path, ROUTING)
+    assert arcs_of(problem) == {(0, 1, 1), (1, 2, 1), (2, 0, 1)}
+    assert problem.topology.links is LinkDirection.UNIDIRECTIONAL
+    assert problem.demand.tolist() == [[0, 1, 2], [3, 0, 4], [5, 6, 0]]
+
+
+def test_repeated_links_are_parallel_and_undirected_ones_go_both_ways(tmp_path: Path) -> None:
+    """A pair listed twice is two links; with directed: false each goes back as well."""
+    topology = {"links": [[0, 1], [0, 1], [1, 2], [2, 0]], "directed": False}
+    problem = routed(tmp_path, topology)
+    assert arcs_of(problem) == {(0, 1, 2), (1, 0, 2), (1, 2, 1), (2, 1, 1), (2, 0, 1), (0, 2, 1)}
+    assert problem.topology.degree == 3
+    assert problem.topology.links is LinkDirection.BIDIRECTIONAL
+
+
+FAMILIES = [
+    ({"family": "ring", "servers": 6}, nx.cycle_graph(6)),
+    ({"family": "torus", "dims": [3, 4]}, nx.convert_node_labels_to_integers(nx.grid_graph((4, 3), periodic=True))),
+    ({"family": "torus", "dims": [2, 2, 2]}, nx.convert_node_labels_to_integers(nx.hypercube_graph(3))),
+    ({"family": "hypercube", "dimension": 4}, nx.convert_node_labels_to_integers(nx.hypercube_graph(4))),
+    ({"family": "complete-bipartite", "sides": [4, 4]}, nx.complete_bipartite_graph(4, 4)),
+    ({"family": "complete", "servers": 5}, nx.complete_graph(5)),
+    ({"family": "circulant", "servers": 16, "offsets": [3, 4]}, nx.circulant_graph(16, [3, 4])),
+    ({"family": "circulant", "servers": 8, "offsets": [1, 4]}, nx.circulant_graph(8, [1, 4])),
+]
+
+
+@pytest.mark.parametrize(("section", "graph"), FAMILIES, ids=lambda value: str(value)[:40])
+def test_families_are_the_graphs_of_networkx(tmp_path: Path, section: dict[str, Any], graph: nx.Graph) -> None:
+    """Every undirected family is isomorphic to networkx's, single links in both directions."""
+    problem = routed(tmp_path, section)
+    made = nx.DiGraph([(t, h) for t, h, _ in arcs_of(problem)])
+    assert nx.is_isomorphic(made.to_undirected(), graph)
+    assert made.number_of_edges() == 2 * graph.number_of_edges()
+    assert set(problem.topology.multiplicity.tolist()) == {1}
+    assert problem.topology.links is LinkDirection.BIDIRECTIONAL
+
+
+def test_unidirectional_circulant(tmp_path: Path) -> None:
+    """Single fibres go one way round only, and the distances are told."""
+    problem = routed(tmp_path, {"family": "circulant", "servers": 7, "offsets": [1, 3], "links": "unidirectional"})
+    assert arcs_of(problem) == {(i, (i + o) % 7, 1) for i in range(7) for o in (1, 3)}
+    assert problem.topology.offsets == (1, 3)
+
+
+@pytest.mark.parametrize(("n", "d"), [(27, 6), (20, 4), (6, 2), (5, 2), (9, 2), (10, 3), (4, 3)])
+def test_generalized_kautz_is_regular_with_a_small_diameter(tmp_path: Path, n: int, d: int) -> None:
+    """Degrees are d, no server is linked to itself, and the diameter is at most Imase and Itoh's ceil(log_d n)."""
+    problem = routed(tmp_path, {"family": "generalized-kautz", "servers": n, "degree": d})
+    graph = nx.MultiDiGraph([(t, h) for t, h, m in arcs_of(problem) for _ in range(m)])
+    assert {k for _, k in graph.out_degree()} == {k for _, k in graph.in_degree()} == {d}
+    assert nx.number_of_selfloops(graph) == 0
+    assert nx.diameter(nx.DiGraph(graph)) <= math.ceil(math.log(n, d))
+
+
+@pytest.mark.parametrize("links", ["bidirectional", "unidirectional"])
+def test_random_regular_is_seeded(tmp_path: Path, links: str) -> None:
+    """Regular, connected, without parallel links; the seed decides."""
+    section = {"family": "random-regular", "servers": 12, "degree": 3, "links": links}
+    one, again, other = (arcs_of(routed(tmp_path, {**section, "seed": seed})) for seed in (1, 1, 2))
+    assert one == again != other
+    assert {m for _, _, m in one} == {1}
+    for end in (0, 1):
+        assert set(np.bincount([arc[end] for arc in one]).tolist()) == {3}
+    assert ({(h, t) for t, h, _ in one} == {(t, h) for t, h, _ in one}) is (links == "bidirectional")
+
+
+def test_graphs_of_other_tools(tmp_path: Path) -> None:
+    """The same graph as GraphML, node-link JSON and list of links gives the same topology and the same identity."""
+    graph = nx.petersen_graph()
+    nx.write_graphml(graph, tmp_path / "net.graphml")
+    (tmp_path / "net.json").write_text(json.dumps(nx.node_link_data(graph, edges="links")))
+    (tmp_path / "net.csv").write_text("source,target\n" + "".join(f"{t},{h}\n" for t, h in graph.edges()))
+    sections: list[dict[str, Any]] = [{"file": f"net.{end}"} for end in ("graphml", "json")]
+    found = [routed(tmp_path, section) for section in (*sections, {"file": "net.csv", "directed": False})]
+    expected = {(a, b, 1) for t, h in graph.edges() for a, b in ((t, h), (h, t))}
+    assert [arcs_of(problem) for problem in found] == [expected] * 3
+    assert len({problem.sha256 for problem in found}) == 1
+
+
+def test_named_nodes_are_numbered_in_file_order(tmp_path: Path) -> None:
+    """Servers with names get numbers, and the notes say which."""
+    nx.write_graphml(nx.DiGraph([("tor-a", "tor-b"), ("tor-b", "tor-a")]), tmp_path / "net.graphml")
+    problem = routed(tmp_path, {"file": "net.graphml"})
+    assert arcs_of(problem) == {(0, 1, 1), (1, 0, 1)}
+    assert "0 = 'tor-a', 1 = 'tor-b'" in problem.notes[0]
+
+
+def test_demand_files(tmp_path: Path) -> None:
+    """CSV and NPY (rows or columns first, whole numbers too) hold the same matrix; files count by their content."""
+    matrix = np.array([[0, 1.5, 2], [3, 0, 4], [5, 6, 0]])
+    np.savetxt(tmp_path / "d.csv", matrix, delimiter=",")
+    np.save(tmp_path / "d.npy", matrix)
+    np.save(tmp_path / "f.npy", np.asfortranarray(matrix))
+    names = ["d.csv", "d.npy", "f.npy"]
+    found = [load(tmp_path, with_(ROUTING, demand={"file": name})) for name in names]
+    assert all(np.array_equal(problem.demand, matrix) for problem in found)
+    assert len({problem.sha256 for problem in found}) == 1
+    np.save(tmp_path / "d.npy", (2 * matrix).astype(np.int32))
+    changed = load(tmp_path, with_(ROUTING, demand={"file": "d.npy"}))
+    assert changed.demand.tolist() == (2 * matrix).tolist()
+    assert changed.sha256 != found[0].sha256
+
+
+def test_parquet_demand(tmp_path: Path) -> None:
+    """A Parquet table is read where pyarrow is there."""
+    pytest.importorskip("pyarrow", reason="pyarrow is an extra")
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"a": [0.0, 2.0], "b": [1.0, 0.0]}), tmp_path / "d.parquet")
+    problem = load(tmp_path, with_(ROUTING, topology={"family": "ring", "servers": 2}, demand={"file": "d.parquet"}))
+    assert problem.demand.tolist() == [[0, 1], [2, 0]]
+
+
+def test_parquet_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pyarrow the message names the extra."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    assert "pip install pyarrow" in refused(tmp_path, with_(ROUTING, demand={"file": "d.parquet"}))
+
+
+def test_units(tmp_path: Path) -> None:
+    """A demand in Gbit/s is divided by the rate of a link, which must be given."""
+    demand = {"matrix": [[0, 50], [25, 0]], "unit": "gbps"}
+    document = with_(ROUTING, topology={"family": "ring", "servers": 2}, demand=demand)
+    assert load(tmp_path, {**document, "link_gbps": 100}).demand.tolist() == [[0, 0.5], [0.25, 0]]
+    assert "link_gbps" in refused(tmp_path, document)
+
+
+@pytest.mark.parametrize("family", sorted(DEMAND_FAMILIES))
+def test_generated_demand_is_seeded(tmp_path: Path, family: str) -> None:
+    """Every family gives a proper matrix of the asked mean, the same for the same seed."""
+    document = with_(TOPOLOGY, servers=12, demand={"family": family, "seed": 3, "scale": 2.0})
+    problem, again = load(tmp_path, document), load(tmp_path, document)
+    assert isinstance(problem, TopologyProblem)
+    assert np.array_equal(problem.demand, again.demand)
+    assert not problem.demand.diagonal().any()
+    assert problem.demand.min() >= 0
+    assert problem.demand.sum() == pytest.approx(2.0 * 12 * 11)
+
+
+def test_topology_problem_in_full(tmp_path: Path) -> None:
+    """Links listed for fibre pairs hold both ways; everything else is handed on."""
+    document = with_(
+        TOPOLOGY, links="bidirectional", max_hops=2, forbidden=[[0, 3]], kept=[[1, 0], [1, 2]], max_changed=1,
+        parallel_links=False, search={"method": "exact", "seed": 4, "time_limit_s": 2.5},
+    )  # fmt: skip
+    problem = load(tmp_path, document)
+    assert problem.links is LinkDirection.BIDIRECTIONAL
+    assert problem.forbidden == ((0, 3), (3, 0))
+    assert problem.kept == ((0, 1), (1, 0), (1, 2), (2, 1))
+    assert (problem.max_hops, problem.max_changed, problem.parallel_links) == (2, 1, False)
+    assert (problem.search.method, problem.search.seed, problem.search.time_limit_s) == ("exact", 4, 2.5)
+
+
+BAD_DEMAND = [
+    ({"matrix": [[0, -1, 2], [3, 0, 4], [5, 6, 0]]}, "demand.matrix[0][1]"),
+    ({"matrix": [[0, math.nan, 2], [3, 0, 4], [5, 6, 0]]}, "not a finite number"),
+    ({"matrix": [[0, math.inf, 2], [3, 0, 4], [5, 6, 0]]}, "not a finite number"),
+    ({"matrix": [[0, 1, 2], [3, 7, 4], [5, 6, 0]]}, "demand.matrix[1][1]: demand of a server for itself"),
+    ({"matrix": [[0, 1], [3, 0]]}, "wrong size of the demand matrix"),
+    ({"matrix": [[0, 1, 2], [3, 0], [5, 6, 0]]}, "wrong size of the demand matrix"),
+    ({"matrix": [[0, 0, 0], [0, 0, 0], [0, 0, 0]]}, "no demand at all"),
+    ({"matrix": [[0, 1e300, 0], [0, 0, 0], [0, 0, 0]]}, "out of range"),
+    ({"matrix": "x"}, "wrong type"),
+    ({"family": "unifrom"}, "did you mean uniform"),
+    ({"file": "none.csv"}, "demand.file: no such file"),
+    ({"file": "../three"}, "no such file"),
+    ({}, "demand.family: missing"),
+    ([], "a mapping with one of family, matrix and file"),
+    ({"family": "uniform", "scale": 0}, "out of range"),
+    ({"family": "uniform", "matrix": [[0]]}, "unknown key matrix"),
+]
+
+
+@pytest.mark.parametrize(("demand", "message"), BAD_DEMAND, ids=lambda value: str(value)[:40])
+def test_bad_demand_is_refused(tmp_path: Path, demand: Any, message: str) -> None:
+    """Each kind of bad demand is named."""
+    assert message in refused(tmp_path, with_(ROUTING, demand=demand))
+
+
+BAD_TOPOLOGY = [
+    ({"links": [[0, 1], [1, 0], [0, 7]], "servers": 3}, "topology.links[2]: unknown server"),
+    ({"links": [[0, 1], [1, 1]]}, "topology.links[1]: a link from a server to itself"),
+    ({"links": [[0, 1], [1, 2]]}, "not connected: no way from server 1 to server 0"),
+    ({"links": [[0, 1], [1, 0], [0, 2], [2, 0]], "degree": 1}, "more links than the degree"),
+    ({"links": [[0, 1], [1, 0]], "servers": 3}, "not connected: no way from server 0 to server 2"),
+    ({"links": []}, "wrong length"),
+    ({"links": [[0, 1, 2]]}, "topology.links[0]"),
+    ({"links": [[0, -1]]}, "out of range"),
+    ({"family": "thorus", "dims": [3, 3]}, "did you mean torus"),
+    ({"family": "torus"}, "topology.dims: missing, torus needs it"),
+    ({"family": "torus", "dims": [4096, 4096, 4096]}, "this many servers"),
+    ({"family": "torus", "dims": [3], "offsets": [1]}, "topology.offsets: torus has no such key"),
+    ({"family": "hypercube", "dimension": 40}, "out of range"),
+    ({"family": "circulant", "servers": 8, "offsets": [8]}, "topology.offsets: this offset links a server to itself"),
+    ({"family": "circulant", "servers": 8, "offsets": [2]}, "not connected"),
+    ({"family": "complete", "servers": 4096}, "too many links"),
+    ({"family": "generalized-kautz", "servers": 4, "degree": 4}, "topology.degree"),
+    ({"family": "generalized-kautz", "servers": 9, "degree": 2, "links": "bidirectional"}, "comes in other links"),
+    ({"family": "random-regular", "servers": 5, "degree": 3}, "must be even"),
+    ({"family": "random-regular", "servers": 4, "degree": 4}, "too many links"),
+    ({"family": "ring", "servers": 10**9}, "out of range"),
+    ({"file": "none.graphml"}, "topology.file: no such file"),
+    ({}, "topology.family: missing"),
+    (None, "a mapping with one of family, links and file"),
+]
+
+
+@pytest.mark.parametrize(("topology", "message"), BAD_TOPOLOGY, ids=lambda value: str(value)[:40])
+def test_bad_topology_is_refused(tmp_path: Path, topology: Any, message: str) -> None:
+    """Each kind of bad topology is named."""
+    assert message in refused(tmp_path, with_(ROUTING, topology=topology, demand={"family": "uniform"}))
+
+
+BAD_PROBLEM = [
+    ({"servers": 1}, "servers"),
+    ({"servers": 10**9}, "out of range"),
+    ({"degree": 0}, "degree"),
+    ({"degree": 1}, "degree: one link a server cannot connect more than two servers"),
+    ({"links": "both"}, "links"),
+    ({"max_hops": 0}, "max_hops"),
+    ({"forbidden": [[0, 4]]}, "forbidden[0]: unknown server"),
+    ({"kept": [[1, 1]]}, "kept[0]: a link from a server to itself"),
+    ({"kept": [[0, 1], [0, 2], [0, 3]]}, "more links out of server 0 than its degree"),
+    ({"max_changed": 1}, "only beside kept"),
+    ({"demand": {"matrix": [[0, 1], [1, 0]]}}, "wrong size of the demand matrix"),
+    ({"unknown": 1}, "unknown key unknown"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_PROBLEM, ids=lambda value: str(value)[:40])
+def test_bad_topology_problem_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    """Each kind of bad field is named."""
+    assert message in refused(tmp_path, with_(TOPOLOGY, **change))
+
+
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+    """Faults of the topology, of the demand and of an unknown key stand in one message."""
+    topology = {"links": [[0, 1], [1, 0]], "degree": 1, "servers": 3}
+    text = refused(tmp_path, with_(ROUTING, topology=topology, extra=1))
+    assert "not connected" in text
+    assert "unknown key extra" in text
+    text = refused(tmp_path, with_(ROUTING, demand={"matrix": [[0, 1, 0], [0, 5, 0], [0, 0, 6]]}, extra=1))
+    assert "demand.matrix[1][1]" in text
+    assert "demand.matrix[2][2]" in text
+    assert "unknown key extra" in text
+
+
+BAD_FILES = [
+    ("net.graphml", b"<graphml", "not GraphML"),
+    ("net.graphml", b'<!DOCTYPE x [<!ENTITY a "b">]><graphml/>', "document type declarations"),
+    ("net.graphml", b"\xff\xfe\x00", "not UTF-8"),
+    (
+        "net.json",
+        b'{"nodes": [{"id": 0}], "links": [{"source": 0, "target": 5}]}',
+        "a link to a node that is not listed",
+    ),
+    ("net.json", b'{"nodes": [{"id": 0}, {"id": 0}], "links": []}', "a node more than once"),
+    ("net.json", b'{"nodes": 3}', "not a node-link graph"),
+    ("net.json", b'{"nodes": [{"id": 0}], "links": [3]}', "without a proper source"),
+    ("net.csv", b"0,1\n1,x\n2\n", "net.csv:2: not a link"),
+    ("net.csv", b"0,1,0\n", "not a link"),
+    ("net.csv", b"0,99999999\n", "this many servers"),
+    ("net.csv", b"", "no links"),
+    ("net.dot", b"graph {}", "unknown kind of graph file"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILES, ids=lambda value: str(value)[:30])
+def test_bad_graph_files_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    """Each kind of bad graph file is refused with its name."""
+    (tmp_path / name).write_bytes(content)
+    assert message in refused(tmp_path, with_(ROUTING, topology={"file": name}))
+
+
+def npy(array: Any) -> bytes:
+    """Bytes of an NPY file, pickled where NumPy would."""
+    import io
+
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+BAD_MATRICES = [
+    ("d.csv", b"0,1\nx,0\n", "d.csv:2: not a finite number"),
+    ("d.csv", b"0,1\n1\n", "lines of different length"),
+    ("d.csv", b"0,nan\n1,0\n", "not a finite number"),
+    ("d.csv", b"", "wrong size"),
+    ("d.npy", npy(np.array([[0, {}], [1, 0]], dtype=object)), "not an array of numbers"),
+    ("d.npy", npy(np.zeros((3, 3)))[:-8], "content and header of the file disagree"),
+    ("d.npy", npy(np.zeros((3, 3))).replace(b"(3, 3)", b"(9, 9)"), "content and header"),
+    ("d.npy", npy(np.zeros((3, 3))).replace(b"(3, 3)", b"(1e9,)"), "not an NPY file"),
+    ("d.npy", npy(np.zeros(3)), "not a matrix"),
+    ("d.npy", b"x", "not an NPY file"),
+    ("d.npy", npy(np.full((3, 3), -1.0)), "negative demand from server 0 to server 0"),
+    ("d.npy", npy(np.full((3, 3), np.nan)), "not a finite number from server 0 to server 0"),
+    ("d.npy", npy(np.zeros((3, 3))), "no demand at all"),
+    ("d.npy", npy(np.zeros((3, 3), dtype=complex)), "not an array of numbers"),
+    ("d.xlsx", b"", "unknown kind of demand file"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD_MATRICES, ids=lambda value: str(value)[:30])
+def test_bad_demand_files_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    """Each kind of bad demand file is refused; objects are never unpickled."""
+    (tmp_path / name).write_bytes(content)
+    assert message in refused(tmp_path, with_(ROUTING, demand={"file": name}))
+
+
+ODD = st.sampled_from(
+    [math.nan, math.inf, -1, 0, 1, 10**9, 10**400, -0.0, 1e308, True, None, "", "x", "a" * 300, "../x", "uniform",
+     "torus", [], {}, [[]], [None], [1, 2, 3], [[0, 1]], {"family": "ring"}, {"links": 3}, {"file": "\x00"}]
+)  # fmt: skip
+
+
+@given(data=st.data())
+@settings(max_examples=120, deadline=None)
+def test_damaged_files_load_or_are_refused(scratch: Path, data: st.DataObject) -> None:
+    """A wound anywhere gives an instance or an InputError that names the file, never another exception."""
+    document = copy.deepcopy(data.draw(st.sampled_from([ROUTING, with_(TOPOLOGY, kept=[[0, 1]], forbidden=[[2, 3]])])))
+    for _ in range(data.draw(st.integers(1, 3))):
+        target: Any = document
+        while True:
+            keys = list(target) if isinstance(target, dict) else list(range(len(target)))
+            if not keys:
+                break
+            key = data.draw(st.sampled_from(keys))
+            if isinstance(target[key], dict | list) and target[key] and data.draw(st.booleans()):
+                target = target[key]
+                continue
+            target[key] = copy.deepcopy(data.draw(ODD))
+            break
+    for problem in problems_of(scratch, document):
+        assert problem.file
+        assert "\n" not in str(problem)
+
+
+def problems_of(folder: Path, document: dict[str, Any]) -> tuple[Problem, ...]:
+    """Problems of a document, none if it loads; any other exception is let through."""
+    try:
+        load(folder, document)
+    except InputError as error:
+        return error.problems
+    return ()
+
+
+def test_shipped_instances_load() -> None:
+    """Every network instance we ship is valid, and its file has its name."""
+    files = sorted(Path("instances/networks").glob("*.yaml"))
+    assert len(files) >= 3
+    for file in files:
+        assert read_instance(file).name == file.stem

@@ -1,0 +1,194 @@
+"""Hop limits, completion time, time limits and proven enumerations of network problems, from file to checked file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from solvers.network.search.two_layer import two_layer_multipliers
+from solvers.stop import Stop
+from tests.support.network_cases import instance, run, solved
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.network import TopologyProblem
+from topoopt.verify.network.bounds import formula_bound, stated_iterations
+from topoopt.verify.network.topology_bounds import two_layer_bound, two_layer_from
+from topoopt.workloads.demand_matrices import demand_matrix
+
+DETOUR: dict[str, Any] = {
+    "kind": "routing",
+    "topology": {"links": [[0, 1], [0, 2], [1, 0], [2, 1]]},
+    "demand": {"matrix": [[0, 2, 0], [0, 0, 0], [0, 0, 0]]},
+}
+RING: dict[str, Any] = {"kind": "routing", "topology": {"family": "ring", "servers": 5, "links": "bidirectional"}}
+
+
+def damaged(folder: Path, change: Any) -> dict[str, Any]:
+    """What `check` says of the solution just written, after a change to its document; exit code 6."""
+    file = folder / "out" / "solution.json"
+    document = json.loads(file.read_text())
+    change(document)
+    file.write_text(json.dumps(document))
+    code, text = run("check", folder / "case.json", file, "--json")
+    assert code == 6, text
+    found = json.loads(text)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_hop_limit_from_file_to_checked_file(tmp_path: Path) -> None:
+    """Five servers in a ring reach all others within 2 hops, so the limit costs nothing; the file shows the hops."""
+    fields = {**RING, "demand": {"family": "uniform"}, "max_hops": 2}
+    document = solved(tmp_path, **fields)
+    # each server sends 2 x 1 hop and 2 x 2 hops over 2 links
+    assert document["theta"] == pytest.approx(3.0)
+    assert document["status"] == "optimal"
+    stored = json.loads((tmp_path / "out" / "solution.json").read_text())
+    assert len(stored["hop_flow"]) == 2
+
+    def swap(solution: dict[str, Any]) -> None:
+        solution["hop_flow"].reverse()
+
+    def drop(solution: dict[str, Any]) -> None:
+        solution["hop_flow"] = None
+
+    assert "max-hops" in {each["code"] for each in damaged(tmp_path, swap)["violations"]}
+    assert "max-hops" in {each["code"] for each in damaged(tmp_path, drop)["violations"]}
+
+
+def test_a_limit_that_no_path_meets(tmp_path: Path) -> None:
+    """Exit code 3, the pairs and the smallest limit that works by name."""
+    fields = {**RING, "demand": {"family": "uniform"}, "max_hops": 1}
+    code, text = run("solve", instance(tmp_path, **fields), "--out", tmp_path / "out", "--json")
+    document = json.loads(text)
+    assert (code, document["status"]) == (3, "infeasible")
+    assert "0 -> 2 (2 hops)" in document["error"]
+    assert "smallest limit that works is 2 hops" in document["error"]
+
+
+@pytest.mark.parametrize(("price", "value", "theta"), [(1.0, 2.5, 1.0), (4.0, 6.0, 2.0)])
+def test_completion_time_by_hand(tmp_path: Path, price: float, value: float, theta: float) -> None:
+    """Cheap hops: half the demand takes the detour, 1 + 1.5 price; dear ones: all goes direct, 2 + price."""
+    document = solved(tmp_path, **DETOUR, objective="completion-time", hop_price=price)
+    assert document["objective"]["name"] == "completion-time"
+    assert document["objective"]["value"] == pytest.approx(value)
+    assert document["bound"]["value"] == pytest.approx(value)
+    assert document["theta"] == pytest.approx(theta)
+    assert document["lambda"] == pytest.approx(1 / theta)
+
+    def better(solution: dict[str, Any]) -> None:
+        solution["objective"]["value"] *= 0.9
+
+    assert "completion-time" in {each["code"] for each in damaged(tmp_path, better)["violations"]}
+
+
+def test_both_limits_together(tmp_path: Path) -> None:
+    """With one hop allowed all goes direct whatever hops cost: 2 + 1."""
+    document = solved(tmp_path, **DETOUR, objective="completion-time", hop_price=1.0, max_hops=1)
+    assert document["objective"]["value"] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"objective": "completion-time"}, "completion time needs it"),
+        ({"hop_price": 1.0}, "only beside objective completion-time"),
+        ({"objective": "latency"}, "completion-time"),
+        ({"objective": "completion-time", "hop_price": 0}, "hop_price"),
+        ({"max_hops": 0}, "max_hops"),
+    ],
+)
+def test_fields_that_make_no_sense(tmp_path: Path, fields: dict[str, Any], words: str) -> None:
+    """Refused with exit code 2, and the word that helps."""
+    code, text = run("solve", instance(tmp_path, **DETOUR, **fields), "--out", tmp_path / "out", "--json")
+    assert code == 2
+    assert words in json.loads(text)["error"]
+
+
+ROUTERS = ("auto", "simplex", "ipx", "pdlp", "frank-wolfe", "column-generation", "path-generation")
+FINDERS = ("auto", "exact", "milp", "portfolio", "totient", "matching", "kautz", "random", "circulant")
+
+
+@pytest.mark.parametrize("method", ROUTERS)
+def test_no_time_at_all_for_a_routing(tmp_path: Path, method: str) -> None:
+    """At 0 seconds there is a routing that passes the check: exit code 4, or 0 where it happens to be optimal."""
+    fields = {"kind": "routing", "topology": {"family": "torus", "dims": [4, 4]}, "demand": {"family": "skew"}}
+    path = instance(tmp_path, **fields)
+    code, text = run("solve", path, "--out", tmp_path / "out", "--json", "--time-limit", "0", "--method", method)
+    document = json.loads(text)
+    assert code in (0, 4)
+    assert (document["stopped_by"] == "time") == (code == 4)
+    assert document["check"]["ok"]
+    assert run("check", path, tmp_path / "out" / "solution.json")[0] == 0
+
+
+@pytest.mark.parametrize("method", FINDERS)
+def test_no_time_at_all_for_a_topology(tmp_path: Path, method: str) -> None:
+    """The same for topologies; a method that has nothing ends with 5 and writes nothing."""
+    fields = {"kind": "topology", "servers": 12, "degree": 3, "links": "unidirectional", "demand": {"family": "skew"}}
+    path = instance(tmp_path, **fields)
+    code, text = run("solve", path, "--out", tmp_path / "out", "--json", "--time-limit", "0", "--method", method)
+    document = json.loads(text)
+    assert code in (0, 4, 5), document
+    if code == 5:
+        assert not (tmp_path / "out" / "solution.json").exists()
+    else:
+        assert document["check"]["ok"]
+        assert document["gap"] > 0 or code == 0
+        assert run("check", path, tmp_path / "out" / "solution.json")[0] == 0
+
+
+def test_too_many_servers_for_the_exact_methods(tmp_path: Path) -> None:
+    """Refused at once, with the size that fits."""
+    fields = {"kind": "topology", "servers": 128, "degree": 4, "links": "unidirectional", "demand": {"family": "skew"}}
+    for method in ("milp", "exact"):
+        code, text = run("solve", instance(tmp_path, **fields), "--out", tmp_path, "--json", "--method", method)
+        assert code == 2
+        assert "too many servers" in json.loads(text)["error"]
+
+
+@pytest.mark.parametrize("n", [8, 9])
+def test_enumerations_are_proven_again(tmp_path: Path, n: int) -> None:
+    """The file carries the networks and their lengths; without one of them it is rejected."""
+    demand = {"family": "uniform", "scale": 0.5}
+    document = solved(tmp_path, kind="topology", servers=n, degree=2, links="unidirectional", demand=demand)
+    assert document["status"] == "optimal"
+    assert document["bound"]["proved_by"] == "link lengths of all networks with few hops"
+
+    def fewer(solution: dict[str, Any]) -> None:
+        solution["enumeration"].pop()
+
+    def none(solution: dict[str, Any]) -> None:
+        solution["enumeration"] = None
+
+    assert "not covered" in str(damaged(tmp_path, fewer)["violations"])
+    assert "bound" in {each["code"] for each in damaged(tmp_path, none)["violations"]}
+
+
+@pytest.mark.parametrize(("n", "d", "iterations"), [(5, 2, 30), (12, 3, 200), (33, 4, 150)])
+def test_compiled_multipliers_prove_what_the_plain_ones_do(n: int, d: int, iterations: int) -> None:
+    """The compiled search is the numpy one of the checker's package up to rounding; the formula decides for both."""
+    demand = demand_matrix("balanced-skew", n, seed=2)
+    weight, first_link, done = two_layer_multipliers(d, demand, iterations)
+    assert done == iterations
+    assert two_layer_from(n, d, demand, weight, first_link)[0] == pytest.approx(
+        two_layer_bound(n, d, demand, iterations=iterations)[0], rel=2e-4
+    )
+
+
+def test_a_bound_cut_short_is_found_again() -> None:
+    """How many iterations there was time for stands in the name; with none, a quick formula is left."""
+    demand = demand_matrix("balanced-skew", 16, seed=1)
+    problem = TopologyProblem("case", 16, 4, LinkDirection.UNIDIRECTIONAL, demand)
+    whole, part = formula_bound(problem), formula_bound(problem, iterations=150)
+    assert (stated_iterations(whole.proved_by), stated_iterations(part.proved_by)) == (800, 150)
+    assert formula_bound(problem, iterations=150) == part
+    assert part.value <= whole.value
+    assert whole.value == pytest.approx(5.039, abs=1e-3)  # published figure of this seed
+    assert formula_bound(problem, iterations=10**6) == whole
+    late = formula_bound(problem, stop=Stop(deadline=0.0))
+    assert stated_iterations(late.proved_by) is None
+    assert np.isfinite(late.value)

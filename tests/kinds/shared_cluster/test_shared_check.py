@@ -1,0 +1,172 @@
+"""The checker of shared clusters rejects whatever is changed in a right solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
+from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, Queue, SharedCluster
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.solution import Bound, Objective
+from topoopt.core.status import Status
+from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.verify.shared_cluster.bounds import least_total_s
+from topoopt.verify.shared_cluster.cluster import check_shared_cluster
+
+RANDOM = Fabric("thin", FabricKind.FAT_TREE, 400.0, 4.0)
+CLASSES = (
+    JobClass("two", 2, (100.0,), 60.0, allreduce_bytes=2e9),
+    JobClass("four", 4, (150.0,), 100.0, 1e9, 1.5e9),
+)
+
+
+@pytest.fixture(scope="module")
+def problem() -> SharedCluster:
+    """Two groups of eight servers, moves, contention."""
+    jobs = [(float(j), j % 2, 20 + 7 * j) for j in range(14)]
+    return shared_cluster(
+        jobs,
+        CLASSES,
+        servers=16,
+        ports=8,
+        switching_s=0.5,
+        fabrics=(PARTITIONED, RANDOM, fat_tree(paths="hashed")),
+        queue=Queue.RESERVE,
+        defragment=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def solution(problem: SharedCluster) -> SharedClusterSolution:
+    """A right one."""
+    found = solve_shared_cluster(problem)
+    assert found.check.ok, found.check.violations
+    return found
+
+
+def run_changed(solution: SharedClusterSolution, place: int, **fields: Any) -> SharedClusterSolution:
+    """One run replaced."""
+    runs = list(solution.runs)
+    runs[place] = replace(runs[place], **fields)
+    return replace(solution, runs=tuple(runs))
+
+
+def stays_changed(solution: SharedClusterSolution, place: int, **fields: Any) -> SharedClusterSolution:
+    """Stays of one run replaced."""
+    return run_changed(solution, place, stays=replace(solution.runs[place].stays, **fields))
+
+
+def shifted(array: np.ndarray, at: int, by: float) -> np.ndarray:
+    """One entry changed."""
+    changed = array.copy()
+    changed[at] += by
+    return changed
+
+
+def swapped_server(solution: SharedClusterSolution, place: int) -> SharedClusterSolution:
+    """The first stay gets a server of one that overlaps it."""
+    stays = solution.runs[place].stays
+    servers = stays.servers.copy()
+    other = next(s for s in range(1, len(stays)) if stays.held_from_s[s] < stays.held_to_s[0])
+    servers[0] = stays.servers_of(other)[0]
+    return stays_changed(solution, place, servers=servers)
+
+
+CHANGES: dict[str, tuple[str, Callable[[SharedClusterSolution], SharedClusterSolution]]] = {
+    "a server twice": ("servers", lambda s: swapped_server(s, 0)),
+    "a server twice where jobs contend": ("servers", lambda s: swapped_server(s, 1)),
+    "a shard over two groups": (
+        "shard",
+        lambda s: stays_changed(
+            s, 0, servers=np.where(np.arange(len(s.runs[0].stays.servers)) == 0, 15, s.runs[0].stays.servers)
+        ),
+    ),
+    "too early an end": (
+        "work",
+        lambda s: stays_changed(
+            s,
+            0,
+            work_to_s=shifted(s.runs[0].stays.work_to_s, -1, -0.1),
+            held_to_s=shifted(s.runs[0].stays.held_to_s, -1, -0.1),
+        ),
+    ),
+    "too early an end where jobs contend": (
+        "work",
+        lambda s: stays_changed(
+            s,
+            1,
+            work_to_s=shifted(s.runs[1].stays.work_to_s, 0, -0.01),
+            held_to_s=shifted(s.runs[1].stays.held_to_s, 0, -0.01),
+        ),
+    ),
+    "a start before the arrival": (
+        "times",
+        lambda s: stays_changed(s, 0, held_from_s=s.runs[0].stays.held_from_s - 0.1),
+    ),
+    "no time for circuits": ("switching", lambda s: stays_changed(s, 0, work_from_s=s.runs[0].stays.held_from_s)),
+    "a job left out": ("finished", lambda s: run_changed(s, 1, finished=s.runs[1].finished & (np.arange(14) > 0))),
+    "another metric": (
+        "metrics",
+        lambda s: run_changed(s, 2, metrics=replace(s.runs[2].metrics, utilisation=0.99)),  # type: ignore[type-var]
+    ),
+    "another tail": (
+        "metrics",
+        lambda s: run_changed(
+            s,
+            0,
+            metrics=replace(s.runs[0].metrics, waiting_s=replace(s.runs[0].metrics.waiting_s, p99=1.0)),  # type: ignore[type-var, union-attr]
+        ),
+    ),
+    "another fabric": ("fabric", lambda s: run_changed(s, 1, fabric=replace(RANDOM, oversubscription=2.0))),
+    "another objective": ("objective", lambda s: replace(s, objective=Objective("mean_completion_time", 1.0, "s"))),
+    "another bound": ("bound", lambda s: replace(s, bound=Bound(0.5, "hope"))),
+    "called optimal": ("status", lambda s: replace(s, status=Status.OPTIMAL)),
+    "another instance": ("identity", lambda s: replace(s, instance_sha256="0" * 64)),
+    "another class": ("classes", lambda s: replace(s, classes=(replace(s.classes[0], compute_ms=1.0), s.classes[1]))),
+    "another arrival": (
+        "jobs",
+        lambda s: replace(s, jobs=replace(s.jobs, arrival_s=shifted(s.jobs.arrival_s, -1, 1.0))),
+    ),
+    "fewer iterations": (
+        "jobs",
+        lambda s: replace(s, jobs=replace(s.jobs, iterations=np.maximum(1, s.jobs.iterations - 1))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_solution_is_rejected(problem: SharedCluster, solution: SharedClusterSolution, name: str) -> None:
+    """Each change is told by the code of the law it breaks."""
+    code, change = CHANGES[name]
+    assert code in {violation.code for violation in check_shared_cluster(problem, change(solution))}
+
+
+def test_a_long_run_is_followed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows are enough to see that a job had too little time."""
+    monkeypatch.setattr("topoopt.verify.shared_cluster.contention.MOMENTS", 30)
+    jobs = [(2.0 * j, 0, 30) for j in range(60)]
+    problem = shared_cluster(jobs, CLASSES, servers=16, fabrics=(RANDOM,))
+    solution = solve_shared_cluster(problem)
+    assert solution.check.ok
+    stays = solution.runs[0].stays
+    ends = stays.held_to_s - 0.05 * (stays.held_to_s - stays.held_from_s)
+    wrong = stays_changed(solution, 0, work_to_s=ends, held_to_s=ends)
+    assert "work" in {violation.code for violation in check_shared_cluster(problem, wrong)}
+
+
+def test_least_total_time_of_one_machine() -> None:
+    """Shortest remaining time first by hand: 4 from 0 s is interrupted at 1 s by 1, ends at 5 s; 2 from 6 s at 8 s."""
+    assert least_total_s(np.array([0.0, 1.0, 6.0]), np.array([4.0, 1.0, 2.0])) == pytest.approx(5.0 + 1.0 + 2.0)
+
+
+def test_two_bounds_on_the_completion_time() -> None:
+    """Ten jobs of all servers at once wait for each other: the area bound is met by running one after the other."""
+    problem = shared_cluster([(0.0, 0, 10)] * 10, [JobClass("all", 8, (1000.0,), 1000.0)])
+    solution = solve_shared_cluster(problem)
+    assert solution.bound.value == pytest.approx(55.0)
+    assert solution.status is Status.OPTIMAL

@@ -1,0 +1,283 @@
+"""The joint program of tiny clusters against enumeration of strategies and topologies with a routing LP of its own."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from pyomo.contrib.appsi.solvers.highs import Highs
+from scipy.optimize import linprog
+from scipy.sparse.csgraph import connected_components
+
+from formulations.job.joint_plan_arrays import build_arrays
+from formulations.job.joint_plan_pyomo import build_pyomo
+from solvers.backends import SOLVERS
+from solvers.job.alternate import LoopSettings
+from solvers.job.joint_method import realised, run_joint, topology_of
+from solvers.job.joint_small import plan_time, solve_joint
+from solvers.job.joint_tables import joint_problems, joint_tables, ring_orders
+from solvers.job.methods import run_method
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.errors import InputError
+from topoopt.core.job import CoOptimisation
+from topoopt.core.strategy import Placement, Strategy
+from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.kinds.job.solve import evaluate_plan
+from topoopt.verify import check_plan
+
+BI, UNI = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
+
+
+def job(n, ways, widths=(3000, 2000), weights=(50_000, 20_000), work=(1.0, 2.0), memory=0):
+    """Layers in a chain, cut along the samples; 1/P of the time in P parts."""
+    operators = []
+    for index, (width, weight, ms) in enumerate(zip(widths, weights, work, strict=True)):
+        splits = tuple(Split(p, ms / p, 2 * ms / p, memory) for p in ways)
+        inputs = (OperatorInput(index - 1),) if index else ()
+        operators.append(Operator(f"layer{index}", "dense", width, 4, (weight,), inputs, splits))
+    return Workload("chain", 12 * n, tuple(operators))
+
+
+def tables(n, degree, links):
+    """All connected tables of link counts, by plain enumeration."""
+    pairs = [(i, j) for i in range(n) for j in range(n) if i < j or (i != j and links is UNI)]
+    for counts in itertools.product(range(degree + 1), repeat=len(pairs)):
+        table = np.zeros((n, n), dtype=np.int64)
+        for (i, j), number in zip(pairs, counts, strict=True):
+            table[i, j] += number
+            if links is BI:
+                table[j, i] += number
+        fits = table.sum(axis=1).max() <= degree and table.sum(axis=0).max() <= degree
+        if fits and connected_components(table, connection="strong", return_labels=False) == 1:
+            yield table
+
+
+def plain_phases(cluster, workload, placements):
+    """(C, demand bytes n x n, {members: wire bytes per member}) of a strategy of sample splits, from its meaning."""
+    n = cluster.servers
+    load, demand, groups = np.zeros(n), np.zeros((n, n)), {}
+    held = []
+    forward = backward = 0.0
+    for operator, (index, offset) in zip(workload.operators, placements, strict=True):
+        split = operator.splits[index]
+        p = split.sample_ways
+        servers = [offset + q * (n // p) for q in range(p)]
+        size = workload.samples // p
+        held.append([(server, q * size, (q + 1) * size) for q, server in enumerate(servers)])
+        load[servers] += split.forward_ms + split.backward_ms
+        forward, backward = forward + split.forward_ms, backward + split.backward_ms
+        if p > 1:
+            wire = 2 * (p - 1) / p * 4 * sum(operator.weight_elements)
+            groups[tuple(servers)] = groups.get(tuple(servers), 0.0) + wire
+    for v in range(1, len(held)):
+        for (i, low, high), (j, start, end) in itertools.product(held[v - 1], held[v]):
+            both = max(0, min(high, end) - max(low, start)) * workload.operators[v - 1].output_elements * 4
+            if i != j:
+                demand[i, j] += both
+                demand[j, i] += both
+    return max(load.max(), forward + backward), demand, groups
+
+
+def plain_theta(counts, demand, groups, rate):
+    """Least largest link time with free ring shares and routes, by scipy on a program written down here."""
+    n = len(counts)
+    arcs = [(i, j) for i in range(n) for j in range(n) if counts[i, j] > 0]
+    rings = [(members, (members[0], *rest)) for members in groups for rest in itertools.permutations(members[1:])]
+    flow, ring, theta = {}, {}, len(arcs) * n + len(rings)
+    for k, (s, arc) in enumerate(itertools.product(range(n), arcs)):
+        flow[s, arc] = k
+    for k, key in enumerate(rings):
+        ring[key] = len(arcs) * n + k
+    equal, right, under = [], [], []
+    for s, v in itertools.permutations(range(n), 2):
+        row = np.zeros(theta + 1)
+        for i, j in arcs:
+            row[flow[s, (i, j)]] += (j == v) - (i == v)
+        for members, order in rings:
+            if order[(order.index(s) + 1) % len(order)] == v if s in order else False:
+                row[ring[members, order]] -= 1
+        equal.append(row)
+        right.append(demand[s, v])
+    for members, wire in groups.items():
+        row = np.zeros(theta + 1)
+        for key, column in ring.items():
+            row[column] = key[0] == members
+        equal.append(row)
+        right.append(wire)
+    for i, j in arcs:
+        row = np.zeros(theta + 1)
+        for s in range(n):
+            row[flow[s, (i, j)]] = 1
+        row[theta] = -counts[i, j] * rate
+        under.append(row)
+    cost = np.zeros(theta + 1)
+    cost[theta] = 1
+    found = linprog(cost, A_ub=under, b_ub=np.zeros(len(under)), A_eq=equal, b_eq=right)
+    return found.fun
+
+
+def strategies(n, workload):
+    """All (split, offset) of every operator."""
+    each = [
+        [
+            (index, offset)
+            for index, split in enumerate(op.splits)
+            for offset in range(n // split.parts)
+            if op.pinned_offset in (None, offset)
+        ]
+        for op in workload.operators
+    ]
+    return itertools.product(*each)
+
+
+def pinned(n):
+    """A table pinned on server n - 1 and a layer that must be on all servers, or on server 0."""
+    table = Operator("table", "embedding", 3000, 4, (), (), (Split(1, 1.0, 2.0, 0),), pinned_offset=n - 1)
+    splits = (Split(1, 4.0, 8.0, 0), Split(n, 4.0 / n, 8.0 / n, 0))
+    layer = Operator("layer", "dense", 10, 4, (40_000,), (OperatorInput(0),), splits, pinned_offset=0)
+    return Workload("pinned", 12 * n, (table, layer))
+
+
+CASES = {
+    "three-pairs": (Cluster(3, 1, 2, 1.0, BI), job(3, (1, 3))),
+    "three-chain-of-three": (
+        Cluster(3, 1, 1, 0.2, UNI),
+        job(3, (1, 3), (3000, 100, 2000), (5000, 90_000, 100), (1, 1, 1)),
+    ),
+    "three-directed": (Cluster(3, 1, 2, 2.0, UNI), job(3, (1, 3), weights=(900, 60_000))),
+    "three-pinned": (Cluster(3, 1, 2, 0.3, BI), pinned(3)),
+    "four-pairs": (Cluster(4, 1, 2, 1.0, BI), job(4, (1, 4))),
+    "four-directed": (Cluster(4, 1, 1, 1.0, UNI), job(4, (1, 2, 4), (30, 40))),
+    "four-pinned": (Cluster(4, 1, 2, 0.5, BI), pinned(4)),
+    "four-pinned-three-links": (Cluster(4, 1, 3, 0.2, BI), pinned(4)),
+    "four-traffic-free": (Cluster(4, 1, 1, 0.001, UNI), job(4, (1, 4))),
+}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_optimum_equals_enumeration(name) -> None:
+    """The joint program finds the best of all strategies on all topologies, each routed by a program of the test."""
+    cluster, workload = CASES[name]
+    rate = cluster.link_gbps * 125_000.0
+    networks = list(tables(cluster.servers, cluster.degree, cluster.links))
+    least = np.inf
+    for placements in strategies(cluster.servers, workload):
+        compute, demand, groups = plain_phases(cluster, workload, placements)
+        if compute >= least:
+            continue
+        if not demand.any() and not groups:
+            least = compute
+            continue
+        for counts in networks:
+            least = min(least, compute + plain_theta(counts, demand, groups, rate))
+    optimum = solve_joint(cluster, workload)
+    assert optimum is not None
+    assert optimum.time_ms == pytest.approx(least, rel=1e-6)
+    assert optimum.bound_ms == pytest.approx(least, rel=1e-5)
+    placements = tuple((p.split, p.offset) for p in optimum.strategy.placements)
+    compute, demand, groups = plain_phases(cluster, workload, placements)
+    assert optimum.compute_ms == pytest.approx(compute)
+    theta = plain_theta(optimum.counts, demand, groups, rate)
+    assert optimum.time_ms == pytest.approx(compute + theta, rel=1e-6)
+
+
+def test_a_given_plan_has_the_time_of_the_model() -> None:
+    """plan_time of random strategies on random topologies equals the program of the test."""
+    cluster, workload = Cluster(4, 1, 3, 0.1, BI), job(4, (1, 2, 4))
+    networks = list(tables(4, 3, BI))
+    every = list(strategies(4, workload))
+    rng = np.random.default_rng(5)
+    for _ in range(12):
+        placements, counts = every[rng.integers(len(every))], networks[rng.integers(len(networks))]
+        compute, demand, groups = plain_phases(cluster, workload, placements)
+        topology = topology_of(cluster, counts)
+        full = np.zeros((4, 4), dtype=np.int64)
+        full[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
+        assert (full >= counts).all()
+        time_ms = plan_time(cluster, workload, Strategy(tuple(Placement(*p) for p in placements)), topology)
+        assert time_ms == pytest.approx(compute + plain_theta(full, demand, groups, 0.1 * 125_000.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["three-pairs", "three-chain-of-three"])
+@pytest.mark.parametrize("memory", [None, 100])
+def test_arrays_equal_the_pyomo_reference(name, memory) -> None:
+    """Same optimum from both builders, with and without a limit of memory."""
+    cluster, workload = CASES[name]
+    if memory is not None:
+        cluster = Cluster(cluster.servers, 1, cluster.degree, cluster.link_gbps, cluster.links, gpu_memory_bytes=100)
+        operators = tuple(
+            Operator(op.name, op.kind, op.output_elements, 4, op.weight_elements, op.inputs,
+                     tuple(Split(s.sample_ways, s.forward_ms, s.backward_ms, 60) for s in op.splits))
+            for op in workload.operators
+        )  # fmt: skip
+        workload = Workload("heavy", workload.samples, operators)
+    data = joint_tables(cluster, workload, 100.0).data
+    mine = SOLVERS["highs"](build_arrays(data))
+    model = build_pyomo(data)
+    solver = Highs()
+    solver.config.load_solution = False
+    result = solver.solve(model)
+    if mine.x is None:
+        assert result.best_feasible_objective is None
+        return
+    result.solution_loader.load_vars()
+    assert mine.objective == pytest.approx(pyo.value(model.end), rel=1e-6)
+
+
+def test_hand_computed_pair() -> None:
+    """Two servers, one fibre pair: one layer whole takes 9 ms; halved, 4.5 ms and 1e6 bytes over 1e6 bytes a ms."""
+    layer = Operator("layer", "dense", 4, 4, (250_000,), (), (Split(1, 3.0, 6.0, 0), Split(2, 1.5, 3.0, 0)))
+    optimum = solve_joint(Cluster(2, 1, 1, 8.0, BI), Workload("one", 4, (layer,)))
+    assert optimum is not None
+    assert optimum.time_ms == pytest.approx(5.5)
+    assert optimum.strategy.placements[0].split == 1
+    assert optimum.rings == ((((0, 1), pytest.approx(1.0)),),)
+    slow = solve_joint(Cluster(2, 1, 1, 0.8, BI), Workload("one", 4, (layer,)))
+    assert slow is not None
+    assert slow.time_ms == pytest.approx(9.0)
+
+
+def test_no_plan_fits_the_memory() -> None:
+    """Every split takes more than a server has: None."""
+    cluster = Cluster(3, 1, 2, 1.0, BI, gpu_memory_bytes=5)
+    assert solve_joint(cluster, job(3, (1, 3), memory=6)) is None
+
+
+def test_ring_orders_are_all_cyclic_orders() -> None:
+    """(k - 1)! of them, each with every member once, the first one first."""
+    orders = ring_orders((0, 2, 4, 6))
+    assert len(set(orders)) == 6
+    assert all(order[0] == 0 and sorted(order) == [0, 2, 4, 6] for order in orders)
+
+
+def test_large_jobs_are_refused_with_the_limits() -> None:
+    """More servers or interfaces, or more pairs of placements, than the program is meant for: one message with all."""
+    assert joint_problems(Cluster(4, 1, 2, 1.0), job(4, (1, 4))) == []
+    with pytest.raises(InputError, match=r"cluster\.servers.*6.*2 to 5(.|\n)*cluster\.degree.*9.*at most 4"):
+        run_method("joint", Cluster(6, 1, 9, 1.0), job(6, (1, 6)), budget=10, seed=0, stop=Stop())
+    wide = Workload("wide", 48, tuple(job(4, (1, 2, 4), (9,) * 12, (9,) * 12, (1.0,) * 12).operators))
+    with pytest.raises(InputError, match=r"workload.*539.*at most 400 pairs"):
+        solve_joint(Cluster(4, 1, 2, 1.0), wide)
+
+
+def test_the_method_returns_the_faster_plan_and_says_how_far_the_loop_is() -> None:
+    """The plan passes the checker, its time is the simulated one, both optima are in the notes, twice the same."""
+    cluster, workload = CASES["four-pairs"]
+    settings = LoopSettings(budget=40, topologies=3)
+    results = [run_joint(cluster, workload, settings, seed=1, stop=Stop(), progress=None) for _ in range(2)]
+    result = results[0]
+    assert check_plan(cluster, workload, result.plan) == ()
+    evaluation = evaluate_plan(CoOptimisation("job", cluster, workload), result.plan)
+    assert evaluation.iteration_time_ms == result.iteration_time_ms
+    optimum = solve_joint(cluster, workload)
+    assert optimum is not None
+    plan, time_ms = realised(cluster, workload, optimum, seed=1)
+    assert check_plan(cluster, workload, plan) == ()
+    assert result.iteration_time_ms <= time_ms
+    assert f"joint program: {optimum.time_ms:.6g} ms" in " ".join(result.notes)
+    assert "above the joint optimum" in " ".join(result.notes)
+    assert results[0].notes == results[1].notes
+    assert results[0].plan.strategy == results[1].plan.strategy

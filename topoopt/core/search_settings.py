@@ -1,0 +1,50 @@
+"""How hard a search of any kind works, as an instance states it and a call may change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RobustGoal:
+    """The design whose worst single failure is best.
+
+    Attributes:
+        failures: what fails, `single-link`.
+        within_percent: how much worse the design may be without failure than the best known, per cent; None: any.
+    """
+
+    failures: str = "single-link"
+    within_percent: float | None = None
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How hard to search.
+
+    Attributes:
+        method: name in the table of methods, or `auto`.
+        budget: strategy proposals simulated in all, the reproducible limit.
+        time_limit_s: wall-clock limit, None for none.
+        seed: of every random choice.
+        robust: asked for by method `robust`; None: any price of robustness.
+    """
+
+    method: str = "auto"
+    budget: int | None = None
+    time_limit_s: float | None = None
+    seed: int = 0
+    robust: RobustGoal | None = None
+
+    def but(
+        self,
+        *,
+        seed: int | None = None,
+        time_limit_s: float | None = None,
+        method: str | None = None,
+        budget: int | None = None,
+    ) -> SearchSettings:
+        """The same but for what is not None."""
+        wishes: dict[str, Any] = {"seed": seed, "time_limit_s": time_limit_s, "method": method, "budget": budget}
+        return replace(self, **{name: wish for name, wish in wishes.items() if wish is not None})
