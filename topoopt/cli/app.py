@@ -15,7 +15,7 @@ from topoopt.analyses.replay import command as replay
 from topoopt.analyses.resilience import command as resilience
 from topoopt.analyses.topologies import command as topology
 from topoopt.cli import check, compare, doctor, dump_model, explain, export, files, solve
-from topoopt.cli.output import Output
+from topoopt.console.output import Output
 from topoopt.core.errors import InputError
 from topoopt.formats import importers as imports
 from topoopt.kinds.network.several_demands import robust_command as robust

@@ -12,10 +12,10 @@ import typer
 from rich.markup import escape
 
 from topoopt.analyses.costs.prices import given_book
-from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.output import JsonOption, Output
-from topoopt.cli.progress import counting_bar
-from topoopt.cli.targets import require_targets
+from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.output import JsonOption, Output
+from topoopt.console.progress import counting_bar
+from topoopt.console.targets import require_targets
 from topoopt.core.errors import CheckError, TopooptError
 from topoopt.core.status import StopReason
 from topoopt.kinds.kind import commands_of

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from rich.console import Console
 from rich.table import Table
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 
 LIBRARIES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools", "pyomo", "pydantic")
 

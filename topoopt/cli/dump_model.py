@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 
 FORMS: dict[str, Literal["lp", "mps"]] = {".lp": "lp", ".mps": "mps"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.status import StopReason
 from topoopt.kinds.kind import EXIT_OF_STOP

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.formats.export_readers import READ_BACK, SOLUTION_READERS, previous_topology, task_graph_of
 from topoopt.formats.importers import positive

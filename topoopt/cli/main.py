@@ -6,7 +6,7 @@ import io
 import os
 import sys
 
-from topoopt.cli.interrupt import INTERRUPTED, leave_on_interrupt
+from topoopt.console.interrupt import INTERRUPTED, leave_on_interrupt
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from topoopt.analyses.costs.prices import given_book
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.kinds.kind import Wishes, commands_of
 
 

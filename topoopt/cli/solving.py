@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.output import Output
+from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.output import Output
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.kinds.kind import Wishes, exit_code, nothing_found

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
 from topoopt.formats.astrasim import command as import_astrasim

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli.output import Output
+from topoopt.console.output import Output
 from topoopt.core.errors import InputError, Problem
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Instance file to write.")]

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from topoopt.cli.interrupt import INTERRUPTED
+from topoopt.console.interrupt import INTERRUPTED
 from topoopt.core.errors import CheckError, Problem
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.status import Status, StopReason
 
 if TYPE_CHECKING:
-    from topoopt.cli.output import Output
+    from topoopt.console.output import Output
     from topoopt.core.price_book import PriceBook
     from topoopt.verify.laws.findings import Violation
 

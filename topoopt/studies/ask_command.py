@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError
 
 Directory = Annotated[Path, typer.Argument(help="Directory of a study, made by `topoopt study run --out`.")]

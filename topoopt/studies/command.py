@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError
 from topoopt.studies.ask_command import Directory, query, reproduce
 from topoopt.studies.diff_command import diff

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 
 if TYPE_CHECKING:
     from topoopt.studies.diff import StudyDiff

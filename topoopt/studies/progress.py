@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from topoopt.cli.output import Output
+from topoopt.console.output import Output
 from topoopt.core.study import Study
 from topoopt.studies.execute import FAILURES
 from topoopt.studies.executors import Event

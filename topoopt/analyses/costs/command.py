@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 
 if TYPE_CHECKING:
     from topoopt.analyses.costs.count import CostFigures, CostQuestion
@@ -47,7 +47,7 @@ def cost(
         from topoopt.analyses.costs.prices import book_of
         from topoopt.analyses.costs.table import show_cost
         from topoopt.analyses.costs.target import target_of
-        from topoopt.cli.targets import require_targets
+        from topoopt.console.targets import require_targets
 
         require_targets(csv_file, plot)
         question = CostQuestion(

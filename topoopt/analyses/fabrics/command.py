@@ -15,10 +15,10 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.output import JsonOption, Output
-from topoopt.cli.progress import counting_bar
-from topoopt.cli.targets import require_targets
+from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.output import JsonOption, Output
+from topoopt.console.progress import counting_bar
+from topoopt.console.targets import require_targets
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.fabric_row import FabricRow
 from topoopt.core.job import CoOptimisation, FabricChoice

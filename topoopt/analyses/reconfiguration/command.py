@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from topoopt.cli.output import JsonOption, Output
-from topoopt.cli.targets import require_targets
+from topoopt.console.output import JsonOption, Output
+from topoopt.console.targets import require_targets
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.optical_devices import delay_text, devices_text, parse_delay
 from topoopt.core.reconfiguration import ReconfigurationSweep

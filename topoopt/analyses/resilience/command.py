@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import FailureOutcome, Resilience
 from topoopt.core.status import StopReason

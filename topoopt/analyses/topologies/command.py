@@ -10,7 +10,7 @@ from rich.console import Console
 
 from topoopt.analyses.topologies.metrics import metrics
 from topoopt.analyses.traffic.command import traffic
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 
 app = typer.Typer(help="Topologies on their own.", no_args_is_help=True)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from topoopt.cli.output import JsonOption, Output
-from topoopt.cli.targets import require_targets
+from topoopt.console.output import JsonOption, Output
+from topoopt.console.targets import require_targets
 from topoopt.core.errors import InputError, Problem
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.formats.instance_output import NameOption, OutOption, QueuesOption, finish
 
 

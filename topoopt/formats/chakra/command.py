@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.instance_output import NameOption, OutOption, QueuesOption, finish, one_of
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.instance_output import NameOption, OutOption, finish, one_of
 

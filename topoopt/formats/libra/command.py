@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 
 OBJECTIVES = ("time", "time-times-cost")
 LOOPS = ("no-overlap", "dp-overlap")

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.output import Output
 from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
+from topoopt.console.output import Output
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.errors import Problem

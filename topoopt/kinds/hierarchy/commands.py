@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.output import Output
 from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
+from topoopt.console.output import Output
 from topoopt.core.errors import Problem
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from topoopt.cli.interrupt import INTERRUPTED
-from topoopt.cli.output import Output
+from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.output import Output
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation
 from topoopt.core.job_solution import JobSolution

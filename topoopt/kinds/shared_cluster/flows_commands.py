@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from topoopt.cli.output import Output
 from topoopt.cli.solving import Steps, show_end, solve_and_write, summary_of, verdict_of
+from topoopt.console.output import Output
 from topoopt.core.errors import Problem
 from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.core.shared_load_solution import SharedLoadSolution

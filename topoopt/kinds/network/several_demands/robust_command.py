@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from topoopt.cli.output import JsonOption, Output
+from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.optical_devices import parse_delay
 from topoopt.core.robust_network import RobustProblem, RobustSolution

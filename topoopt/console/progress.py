@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from topoopt.cli.output import Output
+from topoopt.console.output import Output
 
 
 def counting_bar(output: Output) -> Progress:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.cli.interrupt import INTERRUPTED, interrupted_document, raise_on_interrupt
+from topoopt.console.interrupt import INTERRUPTED, interrupted_document, raise_on_interrupt
 from topoopt.core.errors import InfeasibleError, InputError, TopooptError
 from topoopt.core.status import Status, StopReason
 
