@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.console.output import Output
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.errors import Problem
 from topoopt.kinds.kind import Contest, KindCommands, Wishes
+from topoopt.kinds.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 
 if TYPE_CHECKING:
     from topoopt.verify.laws.findings import Violation

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.console.output import Output
 from topoopt.core.errors import Problem
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.kinds.kind import KindCommands, Wishes
+from topoopt.kinds.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 
 if TYPE_CHECKING:
     from topoopt.verify.laws.findings import Violation

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from topoopt.cli.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 from topoopt.console.output import Output
 from topoopt.core.errors import Problem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.kinds.kind import Contest, KindCommands, Wishes
+from topoopt.kinds.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 
 if TYPE_CHECKING:
     from topoopt.verify.laws.findings import Violation

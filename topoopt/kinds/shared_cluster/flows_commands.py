@@ -11,12 +11,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from topoopt.cli.solving import Steps, show_end, solve_and_write, summary_of, verdict_of
 from topoopt.console.output import Output
 from topoopt.core.errors import Problem
 from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.core.shared_load_solution import SharedLoadSolution
 from topoopt.kinds.kind import KindCommands, Wishes
+from topoopt.kinds.solving import Steps, show_end, solve_and_write, summary_of, verdict_of
 
 if TYPE_CHECKING:
     from topoopt.verify.laws.findings import Violation

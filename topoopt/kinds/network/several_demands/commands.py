@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from topoopt.cli.solving import Steps, solve_and_write, summary_of
 from topoopt.console.output import Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text
 from topoopt.core.robust_network import RobustProblem, RobustSolution
 from topoopt.kinds.kind import Contest, KindCommands, Wishes
+from topoopt.kinds.solving import Steps, solve_and_write, summary_of
 
 if TYPE_CHECKING:
     from topoopt.verify.laws.findings import Violation

@@ -1,0 +1,1 @@
+"""What is told of plans and networks beside solving them: one folder an analysis."""
