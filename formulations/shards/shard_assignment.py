@@ -1,37 +1,33 @@
-r"""Which jobs get a shard now, under which switches, and which running jobs move for it.
+r"""Which waiting jobs get a shard now, and under which switches.
 
-Decided: which waiting jobs are placed, which running jobs stay or move, and for each placed job how many ranks of each
-atom go to each class of servers, and which planes its interfaces take. Servers of a class and ranks of an atom are
-alike (`shard_classes`), so counts decide everything; which server of a class a rank gets is free. Moves
-are judged by what stands in the end: all jobs that move pause together.
+Decided: which jobs are placed, and for each of them how many ranks of each atom go to each class of servers, and which
+planes its interfaces take. Servers of a class and ranks of an atom are alike (`shard_classes`), so counts decide
+everything; which server of a class a rank gets is free.
 
 Sets        JOBS k; ATOMS q of k; GROUPS g of k: interfaces that join the same ranks; COMPONENTS e of g: sets of atoms
             that a circuit may join;  PLANES p: groups of planes alike;  SWITCHES s of p;  CLASSES c of servers.
 Parameters  size[k, q]: ranks of an atom;  lines[k, g]: interfaces of a group;  width[p]: planes of a group;
-            switch[p, c]: switch of the servers of class c;  free[c]: servers that are free or held by jobs of JOBS;
-            held[k, c]: servers a running job has now;  worth[k] >= 0: of placing a job anew;
-            keep[k] >= 0: of a running job that stays.
-Variables   place[k] in {0, 1};  stay[k] in {0, 1}, of running jobs;  ranks[k, q, c] in 0, 1, ..;
+            switch[p, c]: switch of the servers of class c;  free[c]: servers that are free;  worth[k] >= 0: of
+            placing a job.
+Variables   place[k] in {0, 1};  ranks[k, q, c] in 0, 1, ..;
             assign[k, g, p] in 0, 1, ..: interfaces of the group on planes p;  open[k, g, p] in {0, 1}: there are some;
             at[k, g, e, p, s] in {0, 1}: the component stands under switch s of planes p.
 
-    maximise    sum_k worth[k] place[k] + sum_k keep[k] stay[k]
-    (1) here        place[k] + stay[k] = 1                                              running k
-    (2) seat        sum_c ranks[k, q, c] = size[k, q] place[k]                          all k, q
-    (3) fit         sum_kq ranks[k, q, c] + sum_k held[k, c] stay[k] <= free[c]         all c
-    (4) spread      sum_p assign[k, g, p] = lines[k, g] place[k]                        all k, g
-    (5) use         assign[k, g, p] <= min(lines[k, g], width[p]) open[k, g, p]         all k, g, p
-    (6) planes      sum_g assign[k, g, p] <= width[p] place[k]                          all k, p
-    (7) locate      sum_s at[k, g, e, p, s] = open[k, g, p]                             all k, g, e, p
-    (8) gather      sum_{c: switch[p, c] = s} ranks[k, q, c] >= size[k, q] at[k, g, e, p, s]    q of e, all s
-    (9) order       place[twin[k]] >= place[k]         waiting k that equals an earlier waiting job, its twin
+    maximise    sum_k worth[k] place[k]
+    (1) seat        sum_c ranks[k, q, c] = size[k, q] place[k]                          all k, q
+    (2) fit         sum_kq ranks[k, q, c] <= free[c]                                    all c
+    (3) spread      sum_p assign[k, g, p] = lines[k, g] place[k]                        all k, g
+    (4) use         assign[k, g, p] <= min(lines[k, g], width[p]) open[k, g, p]         all k, g, p
+    (5) planes      sum_g assign[k, g, p] <= width[p] place[k]                          all k, p
+    (6) locate      sum_s at[k, g, e, p, s] = open[k, g, p]                             all k, g, e, p
+    (7) gather      sum_{c: switch[p, c] = s} ranks[k, q, c] >= size[k, q] at[k, g, e, p, s]    q of e, all s
+    (8) order       place[twin[k]] >= place[k]         k that equals an earlier job, its twin
 
-Bounds: ranks[k, q, c] <= min(size[k, q], free[c]);  at = 0 where free servers under s are fewer than the ranks of e;
-place[k] = 1 for a waiting job that must be placed (with worth 0 and keep the cost of a move, the least-cost moves that
-make room for it). Interfaces without arcs take what planes are left, so k has at most |all planes| interfaces.
+Bounds: ranks[k, q, c] <= min(size[k, q], free[c]);  at = 0 where free servers under s are fewer than the ranks of e.
+Interfaces without arcs take what planes are left, so k has at most |all planes| interfaces.
 
 Exact, up to which plane an interface takes: the planes of an interface are the same for all ranks, as in `Shard`.
-Symmetry: by classes, atoms, interface and plane groups (merged), and equal jobs (9). Size: for a job of one atom whose
+Symmetry: by classes, atoms, interface and plane groups (merged), and equal jobs (8). Size: for a job of one atom whose
 interfaces join all ranks, |CLASSES| + |PLANES| (2 + |SWITCHES|) + 1 columns. Related: packing of vectors with
 conflicts; for blocks alike in all planes and rings it is the multiple knapsack problem.
 """
@@ -56,18 +52,12 @@ class ShardJob:
 
     Attributes:
         parts: of its shape; no more interfaces than the layer has planes.
-        worth: of placing it (anew).
-        held: int64[C], servers it has now; None: it waits.
-        keep: of leaving a running job where it is.
-        must: a waiting job that has to be placed.
-        twin: index of an earlier waiting job that is the same in everything; None: none.
+        worth: of placing it.
+        twin: index of an earlier job that is the same in everything; None: none.
     """
 
     parts: ShapeParts
     worth: float
-    held: Ints | None = None
-    keep: float = 0.0
-    must: bool = False
     twin: int | None = None
 
 
@@ -77,8 +67,8 @@ class ShardAssignment:
 
     Attributes:
         layer: classes of servers and groups of planes.
-        free: int64[C], servers that are free or held by running jobs of the program.
-        jobs: waiting and running.
+        free: int64[C], servers that are free.
+        jobs: waiting.
     """
 
     layer: LayerClasses
@@ -94,7 +84,7 @@ class ShardAssignment:
         """Variables of the program, before it is built."""
         switches, planes, classes = sum(self.layer.switches), len(self.layer.widths), self.layer.classes
         return sum(
-            1 + (job.held is not None) + len(job.parts.atoms) * classes
+            1 + len(job.parts.atoms) * classes
             + sum(2 * planes + group.components * switches for group in job.parts.groups)
             for job in self.jobs
         )  # fmt: skip
@@ -111,14 +101,12 @@ class Choice:
     """What a solution decides for a job.
 
     Attributes:
-        placed: anew.
-        stays: where it is.
+        placed: it gets a shard.
         counts: int64[Q, C], ranks by atom and class.
         taken: int64[G, P], interfaces by group and planes.
     """
 
     placed: bool
-    stays: bool
     counts: Ints
     taken: Ints
 
@@ -135,7 +123,7 @@ def waiting_jobs(shapes: Sequence[ShardShape], worth: Sequence[float]) -> tuple[
 
 
 def build_arrays(data: ShardAssignment) -> LpArrays:
-    """The program (minimising the negative); columns and rows job by job, rows (3) last."""
+    """The program (minimising the negative); columns and rows job by job, rows (2) last."""
     rows = Rows()
     layer, classes = data.layer, range(data.layer.classes)
     rooms = [data.room(p) for p in range(len(layer.widths))]
@@ -147,15 +135,9 @@ def build_arrays(data: ShardAssignment) -> LpArrays:
     objective: dict[Key, float] = {}
     for k, job in enumerate(data.jobs):
         sizes, groups = job.parts.sizes.tolist(), job.parts.groups
-        rows.column("place", k, lower=float(job.must), upper=1.0, integer=True)
+        rows.column("place", k, upper=1.0, integer=True)
         placed = rows.at("place", k)
         objective["place", k] = -job.worth
-        if job.held is not None:
-            rows.column("stay", k, upper=1.0, integer=True)
-            objective["stay", k] = -job.keep
-            rows.row(f"here_{k}", 1.0, 1.0, [(placed, 1.0), (rows.at("stay", k), 1.0)])
-            for c in np.flatnonzero(job.held).tolist():
-                fit[c].append((rows.at("stay", k), float(job.held[c])))
         for q, size in enumerate(sizes):
             for c in classes:
                 rows.column("ranks", k, q, c, upper=float(min(size, data.free[c])), integer=True)
@@ -206,7 +188,6 @@ def choices_of(data: ShardAssignment, program: LpArrays, x: NDArray[np.float64])
     return tuple(
         Choice(
             placed=value[f"place_{k}"] == 1,
-            stays=value.get(f"stay_{k}", 0) == 1,
             counts=np.array([[value[f"ranks_{k}_{q}_{c}"] for c in classes] for q in range(len(job.parts.atoms))]),
             taken=np.array(
                 [[value[f"assign_{k}_{g}_{p}"] for p in planes] for g in range(len(job.parts.groups))], dtype=np.int64

@@ -9,18 +9,14 @@ import numpy as np
 from solvers.shards import (
     Verdict,
     find_shard,
-    greedy_moves,
     place_in_order,
     place_jobs,
     search_shard,
 )
-from solvers.shards.exact_moves import exact_moves
 from solvers.shards.exact_shards import ShardLimits, assign_shards
 from tests.benchmarks.figures import Figure
 from tests.support.shard_cases import random_layer, random_shape, rings
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer, staggered_layer
-from topoopt.core.shard_moves import RunningJob
-from topoopt.core.status import Status
 
 SERVERS, PLANES, PORTS = 4096, 8, 384
 CALLS = 10_000
@@ -29,7 +25,7 @@ LIMITS = ShardLimits(time_s=10.0)
 
 
 def shard_figures() -> list[Figure]:
-    """Searches on 4096 servers; random small cases against branch and bound; moves on 4096 servers."""
+    """Searches on 4096 servers; random small cases against branch and bound."""
     layers = {"blocks": block_layer, "staggered": staggered_layer}
     figures = [
         Figure(
@@ -41,7 +37,7 @@ def shard_figures() -> list[Figure]:
         for name, build in layers.items()
         for kind, shapes in _shapes().items()
     ]
-    return [*figures, *_small_figures(), *_packing_figures(), *_move_figures()]
+    return [*figures, *_small_figures(), *_packing_figures()]
 
 
 def _shapes() -> dict[str, list[ShardShape]]:
@@ -131,37 +127,3 @@ def _packing_figures() -> list[Figure]:
         Figure(f"90 jobs on {SERVERS} servers, as many servers as can be: time", spent, "s", 1.0),
         Figure("the same: servers below the bound", result.bound - result.value, "", 0.0),
     ]
-
-
-def _move_figures() -> list[Figure]:
-    """Room for a ring of 256 among about a hundred jobs on 4096 servers, 93 % busy: greedy against branch and bound."""
-    layer = block_layer(SERVERS, PLANES, PORTS, 0.01)
-    waiting = rings(256, 1, -1, 3, -3)
-    shapes = {k: rings(k, 1, -1, 3, -3) for k in (16, 32, 64)}
-    greedy_s, exact_s, excess, proven = [], [], [], 0
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        free = np.ones(SERVERS, dtype=bool)
-        running: list[RunningJob] = []
-        while (shard := find_shard(layer, free, shapes[k := int(rng.choice((16, 32, 64)))])) is not None:
-            free[list(shard.servers)] = False
-            running.append(RunningJob(str(len(running)), shapes[k], shard, 1.0, float(rng.integers(10, 100))))
-        while free.sum() < 0.07 * SERVERS:
-            free[list(running.pop(int(rng.integers(len(running)))).shard.servers)] = True
-        began = time.perf_counter()
-        plan = greedy_moves(layer, free, running, waiting)
-        greedy_s.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        best, status, _ = exact_moves(layer, free, running, waiting, LIMITS)
-        exact_s.append(time.perf_counter() - began)
-        proven += status is Status.OPTIMAL
-        if plan is None or best is None:
-            excess.append(float("inf") if best is not None else 0.0)
-        elif best.bound_server_s > 0:
-            excess.append(plan.cost_server_s / best.bound_server_s - 1)
-    return [
-        Figure("moves for 256 of 4096 servers: time, mean (plain: HiGHS)", float(np.mean(greedy_s)), "s", 1.0,
-               float(np.mean(exact_s))),
-        Figure(f"the same: cost above the bound, mean ({proven} of 6 proven by HiGHS)", 100 * float(np.mean(excess)),
-               "%", 5.0),
-    ]  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.parts.write_model import model_text
-from formulations.shards.shard_assignment import ShardAssignment, ShardJob, build_arrays, choices_of, waiting_jobs
+from formulations.shards.shard_assignment import ShardAssignment, build_arrays, choices_of, waiting_jobs
 from formulations.shards.shard_assignment_pyomo import build_pyomo
 from formulations.shards.shard_classes import classes_of, parts_of, planes_of
 from tests.support.formulation_cases import rows_of
@@ -23,12 +22,8 @@ PAIR = ShardShape(np.array([[1, 0]], dtype=np.int32))
 LAYER = classes_of(layer_from_table([[0, 0, 1], [0, 1, 1]], 3, 0.01))
 """Three servers, each a class: 0 and 1 share a switch of plane 0, 1 and 2 one of plane 1."""
 
-DATA = ShardAssignment(
-    LAYER,
-    np.array([1, 1, 1]),
-    (*waiting_jobs([PAIR, PAIR], [2.0, 2.0]), ShardJob(parts_of(PAIR), 0.0, np.array([1, 1, 0]), keep=2.5)),
-)
-"""Two equal pairs wait, a third runs on servers 0 and 1."""
+DATA = ShardAssignment(LAYER, np.array([1, 1, 1]), waiting_jobs([PAIR, PAIR], [2.0, 2.0]))
+"""Two equal pairs wait."""
 
 GOLDEN = Path(__file__).parent / "golden" / "shard_assignment"
 FILES = sorted(path.stem for path in GOLDEN.glob("*.lp"))
@@ -48,16 +43,14 @@ def test_every_family_has_a_file() -> None:
 
 
 def test_both_builders_give_one_program() -> None:
-    """The case of the golden files, and one whose waiting job must be placed."""
+    """The case of the golden files."""
     assert_same(build_arrays(DATA), build_pyomo(DATA))
-    forced = replace(DATA, jobs=(replace(DATA.jobs[0], must=True, worth=0.0), *DATA.jobs[2:]))
-    assert_same(build_arrays(forced), build_pyomo(forced))
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 3), st.integers(1, 3))
 @settings(max_examples=20, deadline=None, derandomize=True)
 def test_builders_agree_on_random_layers(seed: int, servers: int, planes: int, jobs: int) -> None:
-    """Atoms, groups and components of any partial permutations; waiting and running."""
+    """Atoms, groups and components of any partial permutations."""
     rng = np.random.default_rng(seed)
     classes = classes_of(layer_from_table(rng.integers(0, 2, (planes, servers)), servers, 0.01))
     free = classes.count(rng.random(servers) < 0.9)
@@ -66,9 +59,7 @@ def test_builders_agree_on_random_layers(seed: int, servers: int, planes: int, j
         order = np.array([rng.permutation(3) for _ in range(int(rng.integers(1, planes + 1)))])
         shapes.append(ShardShape(np.where(order == np.arange(3), -1, order).astype(np.int32)))
     waiting = waiting_jobs(shapes, rng.integers(1, 3, jobs).tolist())
-    held = np.minimum(free, 1)
-    running = ShardJob(parts_of(shapes[0]), 0.0, held, keep=1.5)
-    data = ShardAssignment(classes, free, (*waiting, running))
+    data = ShardAssignment(classes, free, waiting)
     assert_same(build_arrays(data), build_pyomo(data))
 
 
@@ -96,12 +87,12 @@ def test_dark_interfaces_take_the_planes_left() -> None:
 
 
 def test_choices_are_read_back() -> None:
-    """Job 0 placed on servers 1 and 2 by plane 1, job 2 stays."""
+    """Job 0 placed on servers 1 and 2 by plane 1, job 1 waits."""
     program = build_arrays(DATA)
-    on = {"place_0", "ranks_0_0_1", "ranks_0_0_2", "assign_0_0_1", "open_0_0_1", "at_0_0_0_1_1", "stay_2"}
+    on = {"place_0", "ranks_0_0_1", "ranks_0_0_2", "assign_0_0_1", "open_0_0_1", "at_0_0_0_1_1"}
     x = np.array([float(name in on) for name in program.column_names or ()])
     choices = choices_of(DATA, program, x)
-    assert [(choice.placed, choice.stays) for choice in choices] == [(True, False), (False, False), (False, True)]
+    assert [choice.placed for choice in choices] == [True, False]
     assert choices[0].counts.tolist() == [[0, 1, 1]]
     assert choices[0].taken.tolist() == [[0, 1]]
 
@@ -114,7 +105,6 @@ def test_columns_are_counted_beforehand(seed: int, servers: int, planes: int) ->
     classes = classes_of(layer_from_table(rng.integers(0, 2, (planes, servers)), servers, 0.01))
     order = np.array([rng.permutation(4) for _ in range(planes)])
     shape = ShardShape(np.where(order == np.arange(4), -1, order).astype(np.int32))
-    held = np.zeros(classes.classes, dtype=int)
-    jobs = (*waiting_jobs([shape, PAIR], [1.0, 1.0]), ShardJob(parts_of(PAIR), 0.0, held))
+    jobs = waiting_jobs([shape, PAIR, PAIR], [1.0, 1.0, 1.0])
     data = ShardAssignment(classes, classes.count(np.ones(servers, dtype=bool)), jobs)
     assert data.columns == build_arrays(data).columns

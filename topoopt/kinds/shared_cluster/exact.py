@@ -8,23 +8,61 @@ heuristics the program starts from; it is counted as unproven.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.shards.exact_shards import AssignmentResult, ShardLimits, assign_shards
 from solvers.stop import Stop
-from topoopt.core.optical_layer import OpticalLayer
+from topoopt.core.errors import CheckError
+from topoopt.core.optical_layer import OpticalLayer, ShardShape
 from topoopt.core.shared_cluster import JobClass
 from topoopt.core.status import Status
-from topoopt.kinds.shared_cluster.shards import ShardLimits, place
 from topoopt.kinds.shared_cluster.spread import any_shape
+from topoopt.verify.shard_bounds import placing_bound
+from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 MOST_JOBS = 12
 """Waiting jobs placed at once."""
 
 MOST_NODES = 2_000
 """Of the branch and bound of one question."""
+
+CERTIFIED = "servers counted by the checker (knapsacks)"
+TOLERANCE = 1e-9
+
+
+def place(
+    layer: OpticalLayer,
+    free: NDArray[np.bool_],
+    shapes: Sequence[ShardShape],
+    worth: Sequence[float] | None = None,
+    limits: ShardLimits | None = None,
+) -> AssignmentResult:
+    """`assign_shards`, checked; `proved_by` says when the checker has found the bound itself.
+
+    Raises:
+        ValueError: `free` does not fit the layer, or `worth` the jobs.
+        CheckError: a bug of ours.
+    """
+    result = assign_shards(layer, free, shapes, worth, limits)
+    placed = [
+        PlacedJob(str(k), shape, shard)
+        for k, (shape, shard) in enumerate(zip(shapes, result.shards, strict=True))
+        if shard is not None
+    ]
+    violations = shard_violations(layer, placed)
+    if violations:
+        raise CheckError("; ".join(map(str, violations)))
+    gains = [float(shape.servers) for shape in shapes] if worth is None else worth
+    value = sum(gains[int(job.name)] for job in placed)
+    counted = placing_bound(layer, free, shapes, gains)
+    if abs(value - result.value) > TOLERANCE * max(1.0, value) or value > counted * (1 + TOLERANCE):
+        raise CheckError(f"jobs worth {value} are placed, {result.value} is stated, {counted} is possible by counting")
+    if result.bound >= counted * (1 - TOLERANCE):
+        return replace(result, proved_by=CERTIFIED)
+    return result
 
 
 @dataclass(eq=False)

@@ -1,0 +1,49 @@
+"""Shards placed for several jobs are handed out only when the checker has passed them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solvers.shards import Verdict, search_shard
+from tests.support.shard_cases import rings
+from topoopt.analyses.topologies.run import circulant_topology
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import CheckError
+from topoopt.core.optical_layer import ShardShape, block_layer, realisable
+from topoopt.core.status import Status
+from topoopt.kinds.shared_cluster import exact
+from topoopt.verify.laws.findings import Violation
+
+LAYER = block_layer(8, 4, 4, 0.01)
+FREE = np.ones(8, dtype=bool)
+
+
+def test_a_planned_topology_is_placed() -> None:
+    """The circulant of a job of four becomes a shard of a block."""
+    shape = ShardShape(circulant_topology(4, 2, LinkDirection("bidirectional"), (1,)).switches)
+    search = search_shard(LAYER, FREE, shape)
+    assert search.verdict is Verdict.FOUND
+    assert search.shard is not None
+    assert realisable(LAYER, shape, search.shard)
+    result = exact.place(LAYER, FREE, [shape] * 3)
+    assert (result.value, result.status, result.proved_by) == (8.0, Status.OPTIMAL, exact.CERTIFIED)
+
+
+def test_nothing_unchecked_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the checker rejects is an error of ours."""
+    monkeypatch.setattr(exact, "shard_violations", lambda *_: (Violation("switch", "corrupted"),))
+    with pytest.raises(CheckError, match="corrupted"):
+        exact.place(LAYER, FREE, [rings(2, 1)])
+    monkeypatch.undo()
+    monkeypatch.setattr(exact, "placing_bound", lambda *_: 1.0)
+    with pytest.raises(CheckError, match="possible by counting"):
+        exact.place(LAYER, FREE, [rings(2, 1)])
+
+
+def test_a_cluster_of_432() -> None:
+    """The experiment's cluster under three switches a plane: 27 of 28 jobs of 16 servers, worked out by hand."""
+    layer, free = block_layer(432, 8, 144, 0.01), np.ones(432, dtype=bool)
+    shape = ShardShape(circulant_topology(16, 8, LinkDirection("bidirectional"), (1, 3, 5, 7)).switches)
+    result = exact.place(layer, free, [shape] * 28)
+    assert (result.value, result.status, result.shards.count(None)) == (432.0, Status.OPTIMAL, 1)
