@@ -19,9 +19,9 @@ def test_every_kind_of_file_has_commands() -> None:
 
 def test_every_module_of_a_kind_has_a_line() -> None:
     """A module that defines COMMANDS and stands in no line would be dead."""
-    folder = Path(topoopt.cli.__path__[0])
+    root = Path(topoopt.__path__[0])
     modules = set()
-    for file in folder.glob("*.py"):
+    for file in (root / "kinds").rglob("*.py"):
         names = [
             target.id
             for node in ast.parse(file.read_text()).body
@@ -30,5 +30,5 @@ def test_every_module_of_a_kind_has_a_line() -> None:
             if isinstance(target, ast.Name)
         ]
         if "COMMANDS" in names:
-            modules.add(f"topoopt.cli.{file.stem}")
+            modules.add(".".join(("topoopt", *file.relative_to(root).with_suffix("").parts)))
     assert modules == set(KINDS.values())

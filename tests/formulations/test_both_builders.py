@@ -125,5 +125,5 @@ def test_names_must_fit() -> None:
 def test_every_formulation_has_a_line() -> None:
     """Each module of formulations/ is in the table or known as a helper."""
     folder = Path(formulations.__file__ or "").parent
-    modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    modules = {path.stem for path in folder.rglob("*.py")}
     assert modules - {"__init__"} == set(FORMULATIONS) | HELPERS

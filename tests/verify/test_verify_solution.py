@@ -22,8 +22,8 @@ from topoopt.core.status import Status, StopReason
 from topoopt.core.strategy import StrategyCertificate
 from topoopt.kinds.job.strategy_bound import program_of
 from topoopt.verify import best_bound, check_solution
-from topoopt.verify.job import instance_bounds
 from topoopt.verify.job.choices import choices_of
+from topoopt.verify.job.instance_bounds import instance_bounds
 from topoopt.verify.job.strategy_certificate import strategy_bound
 from topoopt.verify.job.strategy_laws import strategy_laws
 
