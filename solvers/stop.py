@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 
 @dataclass

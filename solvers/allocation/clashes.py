@@ -9,7 +9,7 @@ from formulations.allocation.bandwidth_allocation_data import Network, Shares, p
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
 from solvers.stop import Stop
 from topoopt.core.errors import LimitError
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 
 SHOWN = 12
 """Names listed in a message."""

@@ -19,7 +19,7 @@ from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop
 from topoopt.core.allocation_solution import PriceCertificate
 from topoopt.core.errors import LimitError, TopooptError
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 CLEAR = 1e-3
 """Part of the largest dual value from which a transfer counts as held; the others have their turn later."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.allocation_solution import PriceCertificate
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
 from topoopt.core.allocation_solution import PriceCertificate
 from topoopt.core.errors import LimitError, TopooptError
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 
 def largest_total(network: Network, shares: Shares, backend: str, stop: Stop) -> AllocationResult:

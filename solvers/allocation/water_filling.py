@@ -15,7 +15,7 @@ from formulations.allocation.bandwidth_allocation_data import Network, Shares, f
 from solvers.allocation.result import AllocationResult
 from topoopt.core.allocation_solution import PriceCertificate
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 TIE = 1e-12
 """Relative difference of levels that counts as none."""

@@ -14,7 +14,7 @@ from formulations.parts.arrays import LpArrays, shape_faults
 from solvers.backends.evaluate import judged
 from solvers.backends.result import Claim, Features, LpResult, OnIncumbent, Options, Run, SolverLimits
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from solvers.backends.integer_rows import implied_bounds, whole_numbers, whole_r
 from solvers.backends.proto_options import field_names
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
     "UNKNOWN": (Status.UNKNOWN, StopReason.BUDGET),

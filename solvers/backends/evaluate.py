@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends.result import Claim, LpResult, SolverLimits
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 Vector = NDArray[np.float64]
 

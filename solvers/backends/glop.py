@@ -15,7 +15,7 @@ from formulations.parts.arrays import LpArrays
 from solvers.backends.proto_options import field_names, fill
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from solvers.backends.settle import settled
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
     "OPTIMAL": (Status.OPTIMAL, StopReason.CONVERGED),

@@ -26,7 +26,7 @@ from solvers.backends.result import Claim, LpResult, OnIncumbent, Options, Solve
 from solvers.backends.table import solver_named
 from solvers.stop import Stop
 from topoopt.core.errors import InputError
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 # Time for the child to start, import its library and hand back the result, beyond the solver's own limit.
 GRACE_S = 5.0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
     "kNotset": (Status.UNKNOWN, StopReason.ERROR),

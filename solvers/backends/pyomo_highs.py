@@ -17,7 +17,7 @@ from solvers.backends.highs import option_names
 from solvers.backends.pyomo_model import model_of
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from solvers.backends.settle import settled
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 __all__ = ["STATUS_MAP", "option_names", "run_pyomo"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 OptionValue = bool | int | float | str
 Options = Mapping[str, OptionValue]

@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends.result import Claim, SolverLimits
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 
 def settled(

@@ -16,7 +16,7 @@ from solvers.hierarchy.limit import within_limit
 from solvers.hierarchy.start import starting_point
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.hierarchy.hierarchical_timeline import Path
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 Array = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from solvers.hierarchy.start import refuse_vanishing, starting_point
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 FORMULA = "sums of bytes (Cauchy-Schwarz)"
 DUALS = "dual prices (linear-programming duality)"

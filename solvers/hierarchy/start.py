@@ -12,7 +12,7 @@ from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.hierarchy.hierarchical_start import endless_arrays, widest_arrays
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 
 Array = NDArray[np.float64]
 

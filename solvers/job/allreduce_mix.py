@@ -37,8 +37,8 @@ from solvers.stop import Stop
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 
 SMOOTHING = 0.5
 """Weight of the best lengths so far in the second pricing."""

@@ -30,8 +30,8 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.solution import Bound
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 
 BY_SOLVER = "HiGHS branch and bound, not certified"
 INCUMBENT_SLACK = 1e-6

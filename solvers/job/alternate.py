@@ -23,8 +23,8 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.plan import Plan
-from topoopt.core.status import StopReason
 from topoopt.core.strategy import Strategy, strided_groups
+from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import strategy_arrays, workload_arrays

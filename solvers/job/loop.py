@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from solvers.job.realise import Realisation
 from topoopt.core.job_solution import ConvergencePoint
 from topoopt.core.plan import Plan
-from topoopt.core.status import StopReason
 from topoopt.core.strategy import Strategy
+from topoopt.core.verdict import StopReason
 
 Progress = Callable[[str, int, float], None]
 """Called with (phase, proposals made since the last call, best iteration time so far in ms)."""

@@ -12,7 +12,7 @@ from ortools.sat.python import cp_model
 from solvers.placement.latency_model import LatencyModel, build_latency_model, devices_alike, relabelled
 from solvers.placement.search.groups import GroupGraph
 from solvers.stop import Stop
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
 
 POLL_S = 0.02

@@ -19,7 +19,7 @@ from solvers.placement.latency_rates import at_best_rates
 from solvers.placement.latency_search import LatencySearch
 from solvers.stop import first_part
 from topoopt.core.placement_solution import Transfer
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.schedule import Schedule
 

@@ -16,7 +16,7 @@ from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.simulate.placement.arrays import ALONE, STATIC, PlacementArrays, placement_arrays
 from topoopt.simulate.placement.rates import rates_by_volume, uniform_rates, volumes
 from topoopt.simulate.placement.schedule import Schedule, ordered, simulated

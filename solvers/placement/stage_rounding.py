@@ -19,7 +19,7 @@ from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.order_slices import random_order
 from solvers.placement.throughput import Search, offer_order, work_bound
 from solvers.stop import Stop
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 THRESHOLDS = 8
 DIGITS = 6

@@ -14,7 +14,7 @@ from solvers.backends import LpResult, SolverLimits, solve_guarded
 from solvers.placement.throughput import CLOSED, Positions, Search, work_bound
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 ROUNDINGS = (1e-6, 1e-8)
 """Parts of the objective that rounding times down to whole units may lose in all (what it does lose is far less).

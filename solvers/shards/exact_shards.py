@@ -25,7 +25,7 @@ from solvers.shards.several import place_jobs
 from solvers.stop import Stop
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, realisable
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 OPTIONS = {"mip_rel_gap": 1e-9, "mip_abs_gap": 1e-6}
 OPTIMALITY = 1e-6

@@ -18,7 +18,7 @@ from topoopt.cli import compare_runs
 from topoopt.cli.compare import COLUMNS
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import Contest, Wishes
 from topoopt.kinds.network import commands as kind_network
 

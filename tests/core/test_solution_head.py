@@ -8,7 +8,7 @@ import pytest
 
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Bound, CheckResult, Objective, SolutionHead
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 
 def head(value: float, bound: float) -> SolutionHead:

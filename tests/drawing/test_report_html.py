@@ -15,8 +15,8 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.plan import Plan
 from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.status import Status
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status
 from topoopt.kinds.job.report import render_html
 
 SECTIONS = (

@@ -16,8 +16,8 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.network.figures import NetworkFigures, moore_counts
 from topoopt.kinds.network.hops import hop_rows, moore_hops
 from topoopt.kinds.network.links import LISTED_ARCS, network_links

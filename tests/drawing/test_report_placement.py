@@ -10,7 +10,7 @@ import numpy as np
 from topoopt.core.placement import Device, Latency, Link, Server, Throughput
 from topoopt.core.placement_solution import DeviceLoad, PlacementSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.placement.report import render_placement
 
 SOLUTION = PlacementSolution(

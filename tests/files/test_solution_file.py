@@ -14,7 +14,7 @@ import pytest
 from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import PathTable
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.job.solution_file import read_solution, solution_to_json, write_solution
 from topoopt.kinds.job.solution_schema import SolutionFile
 

@@ -9,7 +9,7 @@ from formulations.placement.placement_makespan import build_arrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.latency_model import alone_ms
 from tests.support.placed_graphs import problem, random_problems
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.kinds.placement.solve import solve_placement
 from topoopt.simulate.placement.arrays import placement_arrays
 

@@ -11,7 +11,7 @@ from solvers.backends import SOLVERS
 from solvers.placement.latency_rates import allocated, optimal_rates, rate_problem
 from solvers.stop import Stop
 from tests.support.placed_graphs import problem
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.schedule import simulated

@@ -21,9 +21,9 @@ from topoopt.core.job_solution import (
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 
 GRAPH_INSTANCE: dict[str, Any] = {
     "schema_version": 1,

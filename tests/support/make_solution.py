@@ -26,9 +26,9 @@ from topoopt.core.job_solution import (
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 
 NASTY_NAME = "<script>alert(1)</script>"
 NASTY_KIND = 'dense"\' onload="x&y'

@@ -18,8 +18,8 @@ from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Baseline, Breakdown, Evaluation, JobSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.strategy import StrategyCertificate
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.job.strategy_bound import program_of
 from topoopt.verify import best_bound, check_solution
 from topoopt.verify.job.choices import choices_of

@@ -17,7 +17,7 @@ from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import counting_bar
 from topoopt.console.targets import require_targets
 from topoopt.core.errors import CheckError, TopooptError
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import commands_of
 
 if TYPE_CHECKING:

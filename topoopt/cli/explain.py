@@ -14,7 +14,7 @@ from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import EXIT_OF_STOP
 
 if TYPE_CHECKING:

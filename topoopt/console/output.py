@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from topoopt.console.interrupt import INTERRUPTED, interrupted_document, raise_on_interrupt
 from topoopt.core.errors import InfeasibleError, InputError, TopooptError
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 JsonOption = typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-PROVEN_RELATIVE = 1e-6
-"""Part of a value within which it is equal to a bound: linear programs are solved to about this much."""
+from topoopt.core.verdict import Tolerance, beats, meets
 
 
 @dataclass(frozen=True)
@@ -95,9 +94,10 @@ def best_of(runs: Sequence[Run]) -> Best:
     _, by = max(bounds, key=lambda pair: pair[0], default=(0.0, None))
     if value is None or by is None or by.bound is None:
         return Best(value, None, None, False, False)
-    slack = PROVEN_RELATIVE * max(abs(value), abs(by.bound))
-    distance = sign * (value - by.bound)
-    return Best(value, by.bound, by, distance <= slack, distance < -slack)
+    maximise = sign < 0
+    proven = meets(value, by.bound, Tolerance.LINEAR_PROGRAM, maximise=maximise)
+    contradicted = beats(value, by.bound, Tolerance.LINEAR_PROGRAM, maximise=maximise)
+    return Best(value, by.bound, by, proven, contradicted)
 
 
 def compared(runs: Sequence[Run]) -> list[Comparison]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True)

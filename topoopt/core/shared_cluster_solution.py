@@ -127,6 +127,11 @@ class FabricRun:
     metrics: Metrics | None
     decisions: Decisions | None = None
 
+    def rounding(self, value: float) -> float:
+        """What may be rounding of a mean `value`: every time is a difference of two moments, each rounded."""
+        mean_s = np.spacing(1.0) if self.metrics is None else max(self.metrics.completion_s.mean, np.spacing(1.0))
+        return float(4 * np.spacing(self.simulated_s) / mean_s * abs(value))
+
 
 @dataclass(frozen=True, eq=False)
 class SharedClusterSolution(SolutionHead):

@@ -9,7 +9,8 @@ from statistics import median
 
 from markupsafe import Markup
 
-from topoopt.core.comparison import PROVEN_RELATIVE, Comparison, best_of
+from topoopt.core.comparison import Comparison, best_of
+from topoopt.core.verdict import Tolerance
 from topoopt.drawing.format import number, percent, shortened
 from topoopt.drawing.svg import coordinate, decade_ticks, element, joined, tick_text, ticks
 
@@ -156,8 +157,9 @@ def _note(rows: Sequence[Comparison], gaps: Sequence[float]) -> tuple[str, bool]
     parts = []
     if gaps:
         middle = median(gaps)
-        text = percent(middle if middle > PROVEN_RELATIVE else 0.0)
-        parts.append(f"median {text}" if max(gaps) - min(gaps) > PROVEN_RELATIVE else text)
+        proven = Tolerance.LINEAR_PROGRAM.relative
+        text = percent(middle if middle > proven else 0.0)
+        parts.append(f"median {text}" if max(gaps) - min(gaps) > proven else text)
     outcomes = [row.run.outcome for row in rows if row.run.value is None]
     for outcome in dict.fromkeys(outcomes):
         count = outcomes.count(outcome)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, TypedDict
 from pydantic import Field
 
 from topoopt.core.solution import Bound, CheckResult, Objective, SolutionHead
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.files.fields import PRINTABLE, FileModel, SchemaVersion
 
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]

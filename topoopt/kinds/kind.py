@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.core.errors import CheckError, Problem
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 if TYPE_CHECKING:
     from topoopt.console.output import Output

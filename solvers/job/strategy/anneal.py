@@ -23,8 +23,8 @@ from solvers.job.strategy.anneal_kernel import (
 from solvers.job.strategy.moves import GraphShape
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.status import StopReason
 from topoopt.core.strategy import Placement, Strategy
+from topoopt.core.verdict import StopReason
 from topoopt.simulate.lower import WorkloadArrays, strategy_arrays
 from topoopt.simulate.time_models.events import NetworkArrays
 

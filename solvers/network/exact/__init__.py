@@ -17,7 +17,7 @@ from solvers.network.exact.routed import route
 from solvers.network.exact.space import as_topology, finish, open_space
 from solvers.stop import first_part
 from topoopt.core.network import TopologyProblem
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True)

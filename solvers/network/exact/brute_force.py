@@ -17,7 +17,7 @@ from solvers.network.exact.space import Space, finish, infeasible_hops, open_spa
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 MOST_SERVERS = 5
 MOST_NETWORKS = 400_000

@@ -37,7 +37,7 @@ from solvers.network.exact.space import Space, finish, open_space
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 MOST_SETS = 3_000_000
 

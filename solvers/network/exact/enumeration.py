@@ -26,7 +26,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import EnumerationProof, TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 _STEPS = 2_000_000
 _BATCH = 512

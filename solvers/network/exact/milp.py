@@ -20,7 +20,7 @@ from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 NOT_CERTIFIED = "HiGHS dual bound, not certified"
 LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible

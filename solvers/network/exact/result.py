@@ -8,8 +8,8 @@ from typing import Protocol
 
 from solvers.stop import Stop
 from topoopt.core.network import EnumerationProof, LengthCertificate, SourceFlow, TopologyProblem
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 
 OPTIMALITY = 1e-6
 """Relative gap between the checked theta and the bound below which a result is called optimal."""

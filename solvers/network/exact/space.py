@@ -16,8 +16,8 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 
 
 @dataclass(frozen=True, eq=False)

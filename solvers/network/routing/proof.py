@@ -17,7 +17,7 @@ from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.shortest import breadth_first_orders, total_distance
 from solvers.stop import Stop
 from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 _PROVEN = 1e-6
 _DUST = 1e-12  # of a source's demand: less flow than this on an arc is none

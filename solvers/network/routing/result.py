@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from solvers.placement.search.anneal_kernels import BEST, Walker, anneal_batch, 
 from solvers.placement.search.groups import GroupGraph
 from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
 
 HOT, COLD = 0.02, 0.0002

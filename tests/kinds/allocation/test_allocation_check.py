@@ -13,7 +13,7 @@ from tests.support.allocation_cases import along, line, network, problem, shorte
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
 from topoopt.core.solution import Bound
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.kinds.allocation import solve_allocation
 from topoopt.verify.allocation.allocation import check_allocation
 from topoopt.verify.allocation.bounds import level_bound, tightest_link

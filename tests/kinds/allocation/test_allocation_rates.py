@@ -16,7 +16,7 @@ from tests.support.allocation_cases import along, line, network, plain_filling, 
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus, Transfer
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.allocation import ALLOCATION_METHODS, mixed_route, path_route, solve_allocation
 from topoopt.kinds.allocation.solve import assemble
 from topoopt.simulate.time_models.fluid_rates import max_min_rates

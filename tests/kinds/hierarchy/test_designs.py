@@ -13,7 +13,7 @@ from solvers.stop import Stop
 from tests.support.hierarchical_cases import instance, job, network, problem_of, solved
 from topoopt.core.errors import InputError
 from topoopt.core.hierarchy_workload import Loop
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.hierarchy.solve import solve_hierarchical
 from topoopt.workloads.hierarchical_transformer import (
     Choices,

@@ -15,7 +15,7 @@ from tests.support.hierarchical_cases import problem_of, random_instance, solved
 from topoopt.core.hierarchy_solution import BandwidthCertificate, GroupShare, HierarchicalSolution, PathWeight
 from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.solution import Bound, Objective
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.verify.hierarchy.bounds import CertificateError, certified_bound, marginal_ns
 from topoopt.verify.hierarchy.check import check_hierarchical
 from topoopt.verify.hierarchy.formula import formula_bound

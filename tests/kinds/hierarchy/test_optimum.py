@@ -22,7 +22,7 @@ from solvers.hierarchy.cuts import paths_at
 from solvers.stop import Stop
 from tests.support.hierarchical_cases import instance, job, layer, network, phase, problem_of, random_instance, solved
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalProblem
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.verify.hierarchy.laws import broken_laws
 from topoopt.verify.hierarchy.times import fleet_time_ns, moved_bytes, network_cost_usd
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.paths import INSTANCES
 from topoopt.core.hierarchy import HierarchicalProblem
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.files.instance_file import read_instance
 from topoopt.kinds.hierarchy.solve import solve_hierarchical
 

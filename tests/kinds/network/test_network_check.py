@@ -14,8 +14,8 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
 from topoopt.kinds.network.solve import solve_network
 from topoopt.verify.network.check import check_network

@@ -16,8 +16,8 @@ from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.network.solution_file import network_solution_to_json, read_network_solution, write_network_solution
 
 

@@ -15,7 +15,7 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.placement import Link, Server, Sharing
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import Bound
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.placement.latency import LATENCY_METHODS
 from topoopt.kinds.placement.outcome import PlacementOutcome
 from topoopt.kinds.placement.solve import assemble, solve_placement

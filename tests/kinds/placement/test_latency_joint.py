@@ -13,7 +13,7 @@ from solvers.placement.latency_rates import in_given_orders
 from tests.support.placed_graphs import problem
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Sharing
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.files.instance_file import read_instance
 from topoopt.kinds.placement.solve import solve_placement
 from topoopt.simulate.placement.arrays import placement_arrays

@@ -14,7 +14,7 @@ from tests.support.placement_cases import load_of, random_problem
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.solution import Bound, Objective
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.kinds.placement.solve import solve_placement
 from topoopt.simulate.placement.stage_loads import device_loads, max_load_ms
 from topoopt.verify.placement.loads import loads_of, objective_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from topoopt.core.placement import PlacementProblem
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.files.instance_file import read_instance, write_instance
 from topoopt.formats.dnn_partitioning.read import placement_document, read_expert_split
 from topoopt.kinds.placement.given import evaluate_given

@@ -19,7 +19,7 @@ from solvers.stop import Stop
 from tests.support.placement_cases import brute_force, random_problem
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.kinds.placement.solve import solve_placement
 
 VARIANTS = {

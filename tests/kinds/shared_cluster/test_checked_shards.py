@@ -11,7 +11,7 @@ from topoopt.analyses.topologies.run import circulant_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import ShardShape, block_layer, realisable
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster import exact
 from topoopt.verify.laws.findings import Violation
 

@@ -13,7 +13,7 @@ from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
 from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, Queue, SharedCluster
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.solution import Bound, Objective
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster import solve_shared_cluster
 from topoopt.verify.shared_cluster.bounds import least_total_s
 from topoopt.verify.shared_cluster.cluster import check_shared_cluster

@@ -15,7 +15,7 @@ from tests.support import shared_load_cases as cases
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.shared_load import SHARDS
 from topoopt.core.shared_load_solution import ClassPlan, SharedLoadSolution, Together
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.shared_cluster.flows_draw import draw_jobs
 from topoopt.kinds.shared_cluster.flows_plans import fabric_options
 from topoopt.kinds.shared_cluster.flows_report import render_shared_load

@@ -15,7 +15,7 @@ from formulations.parts.arrays import LpArrays
 from solvers.backends import SOLVERS, SolverLimits, solve_guarded
 from solvers.stop import Stop
 from topoopt.core.errors import InputError
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 
 
 def knapsack(items: int = 12, rows: int = 3, seed: int = 2) -> LpArrays:

@@ -13,7 +13,7 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job.solve import evaluate_plan, solve
 from topoopt.verify import check_plan, check_solution

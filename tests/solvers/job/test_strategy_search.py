@@ -17,8 +17,8 @@ from solvers.job.strategy.starts import branches, data_parallel, starting_strate
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.status import StopReason
 from topoopt.core.strategy import Placement, Strategy, strided_groups
+from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
 from topoopt.simulate.time_models.evaluate import simulate

@@ -12,7 +12,7 @@ from solvers.shards.several import place_jobs
 from solvers.stop import Stop
 from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings
 from topoopt.core.optical_layer import block_layer, layer_from_table
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import Status, StopReason
 from topoopt.verify.shard_bounds import placing_bound
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 

@@ -23,7 +23,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.fabric_row import FabricRow
 from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.optical_devices import devices_text, parse_delay
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import EXIT_OF_STOP
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan
 from topoopt.core.reconfiguration import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, Verdict
-from topoopt.core.status import StopReason
 from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.verdict import StopReason
 from topoopt.core.versions import versions
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,

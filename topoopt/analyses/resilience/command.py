@@ -18,7 +18,7 @@ from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import FailureOutcome, Resilience
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 if TYPE_CHECKING:
     from solvers.stop import Stop

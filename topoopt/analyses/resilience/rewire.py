@@ -18,8 +18,8 @@ from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.plan import Plan
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.status import Status
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status
 from topoopt.kinds.network.methods import TOPOLOGY_METHODS
 from topoopt.kinds.network.outcome import Effort
 from topoopt.kinds.network.solve import assemble

@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.allocation_solution import AllocationSolution, DestinationRate
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.format import number as plain_number
 from topoopt.drawing.page import Card, render_page, utilisation_legend

@@ -15,11 +15,11 @@ from topoopt.core.allocation_solution import AllocationSolution, TransferRate
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.allocation.figures import destination_rates, limits_of, link_loads
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS, wants_total
-from topoopt.verify.allocation.allocation import OPTIMAL_RELATIVE, check_allocation, objective_of
+from topoopt.verify.allocation.allocation import check_allocation, objective_of
 from topoopt.verify.allocation.bounds import allocation_bound
 
 
@@ -63,15 +63,23 @@ def assemble(problem: AllocationProblem, result: AllocationResult, search: Searc
     rates = _transfer_rates(problem, result.route_gbps)
     name, value, unit = objective_of(problem, np.array([row.rate_gbps for row in rates]))
     certificates = result.certificates if wants_total(problem) or not problem.single_route else ()
-    bound = allocation_bound(problem, certificates)
+    proven = allocation_bound(problem, certificates)
+    bound, status = settle(
+        value,
+        proven.value,
+        Tolerance.LINEAR_PROGRAM,
+        maximise=problem.goal is not AllocationGoal.COMPLETION_TIME,
+        absolute=0.0 if unit == "s" else Tolerance.ROUNDING.of(float(problem.capacity_gbps.max())),
+        conclusive=result.stopped_by is StopReason.CONVERGED,
+    )
     solution = AllocationSolution(
         name=problem.name,
-        status=Status.FEASIBLE,
+        status=status,
         stopped_by=result.stopped_by,
         goal=problem.goal.value,
         surplus=problem.surplus.value,
         objective=Objective(name, value, unit),
-        bound=bound,
+        bound=replace(proven, value=bound),
         check=UNCHECKED,
         seed=search.seed,
         method=result.method,
@@ -85,8 +93,6 @@ def assemble(problem: AllocationProblem, result: AllocationResult, search: Searc
         versions=versions(),
         notes=problem.notes,
     )
-    if result.stopped_by is StopReason.CONVERGED and solution.gap <= OPTIMAL_RELATIVE:
-        solution = replace(solution, status=Status.OPTIMAL)
     return solution.judged(check_allocation(problem, solution))
 
 

@@ -11,11 +11,9 @@ from formulations.hierarchy.hierarchical_certificate import Multipliers
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from topoopt.core.hierarchy import Design
 from topoopt.core.hierarchy_solution import CollectiveTime, JobTime
+from topoopt.core.verdict import Tolerance
 
 Array = NDArray[np.float64]
-
-TIE_RELATIVE = 1e-3
-"""Dimensions whose time is within this of the longest hold up a collective together; bandwidths are right to 1e-4."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def _collectives(design: Design, plain: BandwidthProgram, bandwidth: Array) -> l
             times = np.divide(moved, bandwidth, out=np.zeros_like(moved), where=moved > 0)
             longest = float(times.max())
             slow = tuple(
-                name for name, t in zip(names, times, strict=True) if t > 0 and t >= longest * (1 - TIE_RELATIVE)
+                name for name, t in zip(names, times, strict=True) if t > 0 and t >= longest - Tolerance.TIE.of(longest)
             )
             label = workload.communicators[communicator].name
             found.append(CollectiveTime(workload.name, label, kind, float(size), longest, tuple(times.tolist()), slow))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from topoopt.core.hierarchy_solution import HierarchicalSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.drawing.format import percent
 from topoopt.drawing.page import Card, check_card, render_page, run_rows
 from topoopt.kinds.hierarchy.charts import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest

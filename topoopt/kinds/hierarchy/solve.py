@@ -12,12 +12,11 @@ from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution, ParetoPoint
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Bound, Objective
-from topoopt.core.status import Status
+from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.hierarchy.figures import figures_of, marginal_ns
 from topoopt.kinds.hierarchy.proofs import certificate_of, proof_of
 from topoopt.verify.hierarchy.check import check_hierarchical
-from topoopt.verify.hierarchy.laws import OPTIMAL_RELATIVE
 
 UNITS = {
     HierarchicalObjective.TIME: "ns",
@@ -98,9 +97,8 @@ def _assembled(
         HierarchicalObjective.TIME_TIMES_COST: found.time_ns * (found.cost_usd or 0.0),
         HierarchicalObjective.COST: found.cost_usd or 0.0,
     }[problem.objective]
-    bound = min(choice.bound, value) if choice.bound <= value * (1 + 1e-9) else choice.bound
     discrete = any(plain.speeds)
-    optimal = value - bound <= OPTIMAL_RELATIVE[discrete] * value
+    bound, status = settle(value, choice.bound, Tolerance.LINEAR_PROGRAM if discrete else Tolerance.TANGENTS)
     idle = [one.name for one, used in zip(design.network.dimensions, plain.loaded, strict=True) if not used]
     own = next((proof for proof in choice.proofs if proof.design == choice.design and not discrete), None)
     notes = [f"no traffic in dimension {name}: its bandwidth says nothing about time" for name in idle]
@@ -108,7 +106,7 @@ def _assembled(
         notes.append(f"{len(problem.designs)} designs, {choice.opened} opened, the others excluded by bounds")
     return HierarchicalSolution(
         name=problem.name,
-        status=Status.OPTIMAL if optimal else Status.FEASIBLE,
+        status=status,
         stopped_by=choice.stopped_by,
         objective=Objective(problem.objective.value, value, UNITS[problem.objective]),
         bound=Bound(bound, choice.proved_by),

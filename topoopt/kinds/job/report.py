@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job_solution import JobSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.drawing.switches import switch_rows

@@ -15,7 +15,7 @@ from topoopt.core.plan import Plan
 from topoopt.core.price_book import PriceBook
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Bound, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
 from topoopt.costs.default_book import default_price_book
@@ -30,9 +30,6 @@ from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
 from topoopt.verify import check_solution
 from topoopt.verify.job.instance_bounds import instance_bounds
-
-OPTIMAL_RELATIVE = 1e-9
-"""A checked value this close to its bound is optimal."""
 
 
 def solve(
@@ -138,17 +135,17 @@ def _assemble(
 ) -> JobSolution:
     cluster, workload, plan = instance.cluster, instance.workload, result.plan
     evaluation = evaluate_plan(instance, plan)
-    bound, certificate = prove_bound(cluster, workload, quick=quick, known=bounds)
+    proven, certificate = prove_bound(cluster, workload, quick=quick, known=bounds)
     diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
-    optimal = objective.value <= bound.value * (1 + OPTIMAL_RELATIVE)
+    bound, status = settle(objective.value, proven.value, Tolerance.ROUNDING)
     return JobSolution(
         name=instance.name,
         kind=instance.kind,
-        status=Status.OPTIMAL if optimal else Status.FEASIBLE,
+        status=status,
         stopped_by=result.stopped_by,
         objective=objective,
-        bound=bound,
+        bound=replace(proven, value=bound),
         check=UNCHECKED,
         seed=instance.search.seed,
         method=instance.search.method,

@@ -9,8 +9,8 @@ import numpy as np
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
 from topoopt.core.network import LengthCertificate, TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.network.explain_gains import Effort
 from topoopt.kinds.network.solve import solve_network
 from topoopt.verify.network.topology_bounds import dual_cut, evaluate_cut_mixture, node_cut_bound, topology_bounds

@@ -19,8 +19,8 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
 from topoopt.core.network import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.network.explain_bottleneck import Bottleneck, length_bound
 from topoopt.kinds.network.solve import solve_network
 

@@ -13,8 +13,8 @@ from solvers.stop import Stop, first_part
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.network.outcome import Effort, Outcome
 from topoopt.verify.laws.findings import Findings
 from topoopt.verify.network.bounds import formula_bound, quick_bound

@@ -16,8 +16,8 @@ from topoopt.core.network import (
 )
 from topoopt.core.network_solution import Robustness
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import StopReason
 
 NetworkProblem = RoutingProblem | TopologyProblem
 

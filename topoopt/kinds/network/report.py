@@ -6,8 +6,8 @@ import numpy as np
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.status import Status
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.drawing.switches import SwitchRow, switch_rows

@@ -25,8 +25,8 @@ from topoopt.core.failures import FailureOutcome
 from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import Robustness
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.network.outcome import Effort, Outcome
 from topoopt.verify.laws.failures import check_rerouted
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound

@@ -14,16 +14,13 @@ from topoopt.core.network import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Objective
-from topoopt.core.status import Status
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Tolerance, capped, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS
 from topoopt.kinds.network.outcome import Effort, NetworkProblem, Outcome
 from topoopt.simulate.hops import hop_matrix
 from topoopt.verify.network.check import check_network
-
-OPTIMAL_RELATIVE = 1e-6
-"""A checked theta this close to its bound is called optimal: linear programs are solved to about this much."""
 
 
 def methods_of(problem: NetworkProblem) -> tuple[str, ...]:
@@ -91,17 +88,16 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         topology = replace(topology, switches=switches)
     objective = _objective(problem, topology, outcome.flow.flow)
     value = objective.value
-    # Rounding may lift a bound that is reached above the value that reaches it.
-    bound = replace(outcome.bound, value=_capped(outcome.bound.value, value))
+    bound, status = settle(value, outcome.bound.value, Tolerance.LINEAR_PROGRAM)
     diameter, mean_hops = _hops(topology)
     solution = NetworkSolution(
         name=problem.name,
         kind=problem.kind,
-        status=Status.OPTIMAL if value - bound.value <= OPTIMAL_RELATIVE * value else Status.FEASIBLE,
+        status=status,
         stopped_by=outcome.stopped_by,
         objective=objective,
-        bound=bound,
-        routing_bound=_capped(outcome.routing_bound, value),
+        bound=replace(outcome.bound, value=bound),
+        routing_bound=capped(outcome.routing_bound, value),
         check=UNCHECKED,
         seed=search.seed,
         method=outcome.method,
@@ -127,10 +123,6 @@ def _objective(problem: NetworkProblem, topology: Topology, flow: NDArray[np.flo
         return Objective("theta", theta, "link capacity")
     hops = float(flow.sum()) / float(problem.demand.sum())
     return Objective("completion-time", theta + problem.hop_price * hops, "time of a unit of demand on a link")
-
-
-def _capped(bound: float, value: float) -> float:
-    return value if value < bound <= value * (1 + 1e-9) else bound
 
 
 def _hops(topology: Topology) -> tuple[int | None, float | None]:

@@ -14,7 +14,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.placement.outcome import PlacementOutcome
 from topoopt.kinds.placement.solve import assemble
 

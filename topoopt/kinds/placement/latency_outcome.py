@@ -14,8 +14,8 @@ from solvers.placement.link_shares import pack_links
 from topoopt.core.errors import LimitError
 from topoopt.core.placement_solution import CompactResult, LinkShare
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
 from topoopt.core.units import bytes_per_ms
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.placement.outcome import PlacementOutcome
 from topoopt.simulate.placement.arrays import STATIC
 from topoopt.simulate.placement.schedule import Schedule, simulated

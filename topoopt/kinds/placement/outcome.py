@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.placement_solution import CompactResult, LinkShare, Transfer
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True)

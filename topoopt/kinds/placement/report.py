@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, milliseconds, number, percent, quotient, ratio, shortened
 from topoopt.drawing.page import Card, check_card, render_page, run_rows
 from topoopt.kinds.placement.bars import PARTS, device_load_ms, device_rows

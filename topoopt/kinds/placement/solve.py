@@ -10,14 +10,11 @@ from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Objective
-from topoopt.core.status import Status
+from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.placement.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
 from topoopt.simulate.placement.stage_loads import compute_loads, device_loads, max_load_ms
 from topoopt.verify.placement.placement import check_placement
-
-OPTIMAL_RELATIVE = 1e-7
-"""A checked value this close to its bound is called optimal; bounds come from times rounded down to about 1e-8."""
 
 
 def methods_table(problem: PlacementProblem) -> Mapping[str, PlacementMethod]:
@@ -74,17 +71,14 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: Searc
     else:
         loads = compute_loads(problem, outcome.device)
         objective = Objective("makespan", 0.0 if outcome.end_ms is None else float(outcome.end_ms.max()), "ms")
-    value = objective.value
-    # Rounding may lift a bound that is reached above the value that reaches it.
-    bound = outcome.bound
-    if value < bound.value <= value * (1 + OPTIMAL_RELATIVE):
-        bound = replace(bound, value=value)
+    tolerance = Tolerance.TIMES_ROUNDED_DOWN
+    bound, status = settle(objective.value, outcome.bound.value, tolerance, rounding=tolerance)
     solution = PlacementSolution(
         name=problem.name,
-        status=Status.OPTIMAL if value - bound.value <= OPTIMAL_RELATIVE * value else Status.FEASIBLE,
+        status=status,
         stopped_by=outcome.stopped_by,
         objective=objective,
-        bound=bound,
+        bound=replace(outcome.bound, value=bound),
         check=UNCHECKED,
         seed=search.seed,
         method=outcome.method,

@@ -20,7 +20,7 @@ from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import PlacementProblem, StageShape
 from topoopt.core.solution import Bound
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.placement.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
 
 DEFAULT_S = 60.0

@@ -18,7 +18,7 @@ from solvers.stop import Stop
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import OpticalLayer, ShardShape
 from topoopt.core.shared_cluster import JobClass
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster.spread import any_shape
 from topoopt.verify.shard_bounds import placing_bound
 from topoopt.verify.shards.shards import PlacedJob, shard_violations

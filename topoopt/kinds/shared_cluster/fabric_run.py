@@ -19,7 +19,7 @@ from topoopt.core.shared_cluster import (
     server_groups,
 )
 from topoopt.core.shared_cluster_solution import Decisions, FabricRun
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.kinds.shared_cluster.exact import ExactPlacer
 from topoopt.kinds.shared_cluster.spread import SpreadPlacer

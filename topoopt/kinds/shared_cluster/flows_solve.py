@@ -13,7 +13,7 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_load import SHARDS, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan, SharedLoadSolution, Together
 from topoopt.core.solution import UNCHECKED, Bound, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.shared_cluster.flows_draw import Draw, draw_jobs
 from topoopt.kinds.shared_cluster.flows_plans import Planned, fabric_options, plan_class
@@ -185,13 +185,13 @@ def _assemble(
     fullest = max(run.load for run in runs)
     bounds = [plans[index].bound_ms for run in runs if run.load == fullest for index in run.classes]
     value = next(row.mean_ms for row in statistics if row.load == fullest and row.fabric == names[0])
-    bound = Bound(mean(bounds), "bounds of the classes")
+    bound, status = settle(value, mean(bounds), Tolerance.EVENTS, rounding=Tolerance.EVENTS, conclusive=False)
     solution = SharedLoadSolution(
         name=problem.name,
-        status=Status.FEASIBLE,
+        status=status,
         stopped_by=reason or StopReason.BUDGET,
         objective=Objective("mean_iteration_time", value, "ms"),
-        bound=bound,
+        bound=Bound(bound, "bounds of the classes"),
         check=UNCHECKED,
         seed=problem.search.seed,
         method=problem.search.method,

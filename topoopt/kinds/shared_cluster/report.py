@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from topoopt.core.shared_cluster import FabricKind
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.drawing.axes import Axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, number, percent, quotient, ratio

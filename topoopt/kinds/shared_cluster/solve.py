@@ -23,12 +23,12 @@ from topoopt.core.shared_cluster import (
 from topoopt.core.shared_cluster_solution import Decisions, FabricRun, SharedClusterSolution
 from topoopt.core.shared_plan import class_of_plan
 from topoopt.core.solution import UNCHECKED, Objective
-from topoopt.core.status import Status, StopReason
+from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.shared_cluster.fabric_run import Progress, rated, run_fabric
 from topoopt.kinds.shared_cluster.methods import BEST, SCHEDULING_METHODS
 from topoopt.verify.shared_cluster.bounds import shared_bound
-from topoopt.verify.shared_cluster.cluster import OPTIMAL_RELATIVE, check_shared_cluster, objective_of
+from topoopt.verify.shared_cluster.cluster import check_shared_cluster, objective_of
 from topoopt.workloads.job_arrivals import job_table
 
 TOO_SHORT = "shorter than sending the bytes of an iteration takes"
@@ -197,14 +197,15 @@ def _assemble(
     first = runs[0]
     assert first.metrics is not None
     objective = Objective(*objective_of(problem.goal, first.metrics))
-    bound = shared_bound(problem, first.fabric, jobs, first.finished)
-    optimal = first.whole and objective.value <= bound.value * (1 + OPTIMAL_RELATIVE)
+    proven = shared_bound(problem, first.fabric, jobs, first.finished)
+    rounding = first.rounding(objective.value)
+    bound, status = settle(objective.value, proven.value, Tolerance.ROUNDING, absolute=rounding, conclusive=first.whole)
     return SharedClusterSolution(
         name=problem.name,
-        status=Status.OPTIMAL if optimal else Status.FEASIBLE,
+        status=status,
         stopped_by=stopped_by,
         objective=objective,
-        bound=bound,
+        bound=replace(proven, value=bound),
         check=UNCHECKED,
         seed=problem.search.seed,
         method=problem.search.method,

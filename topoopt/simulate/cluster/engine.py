@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import JobClass, JobTable, Queue, Scheduling
 from topoopt.core.shared_cluster_solution import Stays
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.simulate.cluster.backfill import start_others
 from topoopt.simulate.cluster.defragment import make_room
 from topoopt.simulate.cluster.jointly import JointPlacer, start_jointly

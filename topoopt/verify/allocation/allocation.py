@@ -15,19 +15,16 @@ from numpy.typing import NDArray
 
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
 from topoopt.core.allocation_solution import AllocationSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status, Tolerance
 from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain, parts_of
 from topoopt.verify.allocation.fairness import check_bottlenecks, check_certificates
 from topoopt.verify.laws.findings import Findings, Violation, differs
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures and capacities."""
 
-GUARANTEE_RELATIVE = 1e-6
+GUARANTEE_RELATIVE = Tolerance.LINEAR_PROGRAM.relative
 """Part of a guarantee that may be missing: linear programs are solved to about this much."""
-
-OPTIMAL_RELATIVE = 1e-6
-"""Gap at which a solution may call itself optimal."""
 
 BITS = 8e-9
 """Gbit of a byte."""
@@ -205,5 +202,5 @@ def _check_bound(findings: Findings, problem: AllocationProblem, solution: Alloc
     beaten = value < proven.value * (1 - RELATIVE) if least else value > proven.value * (1 + RELATIVE) + noise
     if beaten or not np.isfinite(value):
         findings.add("bound", f"{solution.objective.name} {value!r} is better than its bound {proven.value!r}")
-    if solution.status is Status.OPTIMAL and not solution.gap <= OPTIMAL_RELATIVE:
+    if solution.status is Status.OPTIMAL and not solution.gap <= Tolerance.LINEAR_PROGRAM.relative:
         findings.add("status", f"called optimal with {value!r} and bound {bound!r}")

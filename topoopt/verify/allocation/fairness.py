@@ -6,13 +6,14 @@ import numpy as np
 
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.allocation.bounds import base_and_gain, parts_of, priced_bound
 from topoopt.verify.laws.findings import Findings
 
-RELATIVE = 1e-6
+RELATIVE = Tolerance.LINEAR_PROGRAM.relative
 """What a transfer may still gain, as a part of its rate; also the difference of levels that counts as none."""
 
-ABSOLUTE = 1e-9
+ABSOLUTE = Tolerance.ROUNDING.relative
 """The same as a part of the largest capacity."""
 
 

@@ -7,7 +7,8 @@ import math
 from topoopt.core.hierarchy import Design, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.hierarchy_workload import Collective
-from topoopt.verify.hierarchy.laws import RELATIVE, TIE_RELATIVE, broken_laws, differs_by
+from topoopt.core.verdict import Tolerance
+from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
 from topoopt.verify.hierarchy.proofs import check_bound, check_front, check_marginals
 from topoopt.verify.hierarchy.times import collective_times, fleet_time_ns, job_time_ns, network_cost_usd
 from topoopt.verify.laws.findings import Findings, Violation
@@ -149,7 +150,7 @@ def _collectives(findings: Findings, design: Design, solution: HierarchicalSolut
         slow = tuple(
             name
             for name, t in zip(solution.dimensions, times, strict=True)
-            if t > 0 and t >= longest * (1 - TIE_RELATIVE)
+            if t > 0 and t >= longest - Tolerance.TIE.of(longest)
         )
         if row.bound_by != slow:
             findings.add("collective", f"{key}: bound by {', '.join(slow)}, not {', '.join(row.bound_by)}")

@@ -6,15 +6,10 @@ import math
 from collections.abc import Sequence
 
 from topoopt.core.hierarchy import HierarchicalNetwork
+from topoopt.core.verdict import Tolerance
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in figures and constraints."""
-
-OPTIMAL_RELATIVE = {False: 1.0000001e-9, True: 1e-6}
-"""Gap at which a solution may call itself optimal: of tangents, and of branch and bound over speeds."""
-
-TIE_RELATIVE = 1e-3
-"""Dimensions this close to the longest time hold up a collective together."""
 
 
 def differs_by(stated: float, expected: float, relative: float = RELATIVE) -> bool:

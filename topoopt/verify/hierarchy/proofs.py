@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from topoopt.core.hierarchy import Design, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import BandwidthCertificate, HierarchicalSolution, ParetoPoint
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.hierarchy.bounds import CertificateError, certified_bound, marginal_ns
 from topoopt.verify.hierarchy.formula import formula_bound
-from topoopt.verify.hierarchy.laws import OPTIMAL_RELATIVE, RELATIVE, broken_laws, differs_by
+from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
 from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
 from topoopt.verify.laws.findings import Findings
 
@@ -24,7 +24,8 @@ def check_bound(findings: Findings, problem: HierarchicalProblem, solution: Hier
     discrete = any(one.speeds_gbytes_per_s for one in problem.designs[solution.design].network.dimensions)
     if not bound <= value * (1 + RELATIVE):
         findings.add("bound", f"the objective {value!r} is below its bound {bound!r}")
-    if solution.status is Status.OPTIMAL and not value - bound <= OPTIMAL_RELATIVE[discrete] * value:
+    tolerance = Tolerance.LINEAR_PROGRAM if discrete else Tolerance.TANGENTS
+    if solution.status is Status.OPTIMAL and not meets(value, bound, tolerance):
         findings.add("status", f"called optimal with objective {value!r} and bound {bound!r}")
     proven = [formula_bound(problem, design) for design in problem.designs]
     for proof in solution.proofs:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings, as_float, as_int
 
-SHARE_TOLERANCE = 1e-9
+SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.routing import PathTable
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings, as_int, float_array, int_array
 
-SHARE_TOLERANCE = 1e-9
+SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Evaluation, JobSolution
 from topoopt.core.solution import Bound
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
@@ -20,9 +20,9 @@ from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
 from topoopt.verify.laws.findings import Findings, Violation, as_float, as_int, differs, float_array, int_array
 from topoopt.verify.laws.prices import check_prices
 
-BOUND_RELATIVE = 1e-9
+BOUND_RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven when a value is held against a bound."""
-SIMULATED_RELATIVE = 1e-6
+SIMULATED_RELATIVE = Tolerance.EVENTS.relative
 """Rounding forgiven in sums a simulator makes over many events."""
 
 
@@ -197,7 +197,7 @@ def _check_bounds(
     expected = (value - stated) / value if value > 0 else 0.0
     if differs(as_float(solution.gap), expected, absolute=1e-12):
         findings.add("gap", f"the gap is {solution.gap!r}, {expected!r} expected")
-    if solution.status is Status.OPTIMAL and differs(value, stated):
+    if solution.status is Status.OPTIMAL and not meets(value, stated, Tolerance.ROUNDING):
         findings.add("status", f"called optimal at {value!r} with a bound of {stated!r}")
     if solution.status not in (Status.OPTIMAL, Status.FEASIBLE):
         findings.add("status", f"a solution with a plan is called {solution.status}")

@@ -11,9 +11,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings, Violation, int_array
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 
 
 class FlatNetwork(Protocol):

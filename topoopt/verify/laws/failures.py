@@ -17,6 +17,7 @@ from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.rings import check_rings
 from topoopt.verify.job.routes import check_routes
 from topoopt.verify.laws.certificates import certified_theta_bound
@@ -24,7 +25,7 @@ from topoopt.verify.laws.findings import Findings, Violation, differs
 from topoopt.verify.laws.flows import check_flow
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in figures."""
 
 

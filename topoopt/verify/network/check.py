@@ -12,7 +12,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.findings import Findings, Violation, differs
 from topoopt.verify.laws.flows import check_flow, check_hops
@@ -22,14 +22,11 @@ from topoopt.verify.network.laws import Counts, check_links
 from topoopt.verify.network.regular_networks import enumeration_bound
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
 
-FORMULA_RELATIVE = 1e-5
+FORMULA_RELATIVE = Tolerance.FORMULA.relative
 """Part by which formulas found by iteration may differ on another machine."""
-
-OPTIMAL_RELATIVE = 1e-6
-"""Gap at which a solution may call itself optimal."""
 
 
 def check_network(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> tuple[Violation, ...]:
@@ -128,7 +125,7 @@ def _check_bound(findings: Findings, problem: RoutingProblem | TopologyProblem, 
     theta, bound = solution.objective.value, solution.bound.value
     if not 0 <= bound <= theta * (1 + RELATIVE):
         findings.add("bound", f"theta {theta!r} is below its bound {bound!r}")
-    if solution.status is Status.OPTIMAL and not theta - bound <= OPTIMAL_RELATIVE * theta * (1 + RELATIVE):
+    if solution.status is Status.OPTIMAL and not meets(theta, bound, Tolerance.LINEAR_PROGRAM):
         findings.add("status", f"called optimal with theta {theta!r} and bound {bound!r}")
     if isinstance(problem, TopologyProblem):
         work = stated_iterations(solution.bound.proved_by)
@@ -162,7 +159,8 @@ def _check_robustness(findings: Findings, problem: RoutingProblem | TopologyProb
     if found.bound.proved_by == proven.proved_by and not found.bound.value <= proven.value * (1 + FORMULA_RELATIVE):
         findings.add("robustness", f"{proven.proved_by} gives {proven.value!r}, not {found.bound.value!r}")
     within = found.within_percent
-    if within is not None and not theta <= found.nominal_theta * (1 + within / 100) * (1 + OPTIMAL_RELATIVE):
+    most = found.nominal_theta * (1 + (within or 0) / 100)
+    if within is not None and not theta <= most + Tolerance.LINEAR_PROGRAM.of(most):
         findings.add("robustness", f"theta {theta!r} is more than {within} % above {found.nominal_theta!r}")
     goal = problem.search.robust
     if (None if goal is None else goal.within_percent) != within:

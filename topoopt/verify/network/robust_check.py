@@ -8,20 +8,17 @@ from __future__ import annotations
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.robust_network import CommonRouting, RobustProblem, RobustSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.laws.findings import Findings, Violation, differs
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.laws import check_links
 from topoopt.verify.network.robust_routing import adapted_bound, adapted_thetas, common_bound, common_thetas
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
 
-FORMULA_RELATIVE = 1e-5
+FORMULA_RELATIVE = Tolerance.FORMULA.relative
 """Part by which formulas found by iteration may differ on another machine."""
-
-OPTIMAL_RELATIVE = 1e-6
-"""Gap at which a solution may call itself optimal."""
 
 
 def check_robust(problem: RobustProblem, solution: RobustSolution) -> tuple[Violation, ...]:
@@ -105,7 +102,7 @@ def _check_bound(findings: Findings, problem: RobustProblem, solution: RobustSol
             findings.add("bound", text)
     if not 0 <= bound <= limit:
         findings.add("bound", f"the solution states a bound of {bound!r}, no more than {limit!r} is proven")
-    if solution.status is Status.OPTIMAL and not worst - bound <= OPTIMAL_RELATIVE * worst * (1 + RELATIVE):
+    if solution.status is Status.OPTIMAL and not meets(worst, bound, Tolerance.LINEAR_PROGRAM):
         findings.add("status", f"called optimal with worst theta {worst!r} and bound {bound!r}")
 
 

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
 from topoopt.core.placement_solution import PlacementSolution, Transfer
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings, float_array
 from topoopt.verify.placement.latency_bounds import latency_floor
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven, as a part of the makespan (or of a rate)."""
 
-FLUID = 1e-7
+FLUID = Tolerance.LONG_SUMS.relative
 """The same for ends of fairly shared transfers, sums of many steps."""
 
 

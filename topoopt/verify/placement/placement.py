@@ -9,16 +9,13 @@ from numpy.typing import NDArray
 
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.laws.findings import Findings, Violation, differs, int_array
 from topoopt.verify.placement.latency import check_schedule
 from topoopt.verify.placement.loads import Loads, loads_of, objective_of, resident_bytes, work_bound
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
-
-OPTIMAL_RELATIVE = 1e-7
-"""Gap at which a solution may call itself optimal."""
 
 
 def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> tuple[Violation, ...]:
@@ -182,5 +179,5 @@ def _check_bound(findings: Findings, problem: PlacementProblem, solution: Placem
     value, bound = solution.objective.value, solution.bound.value
     if not 0 <= bound <= value * (1 + RELATIVE):
         findings.add("bound", f"{value!r} ms is below its bound {bound!r}")
-    if solution.status is Status.OPTIMAL and not value - bound <= OPTIMAL_RELATIVE * value * (1 + RELATIVE):
+    if solution.status is Status.OPTIMAL and not meets(value, bound, Tolerance.TIMES_ROUNDED_DOWN):
         findings.add("status", f"called optimal with {value!r} ms and bound {bound!r}")

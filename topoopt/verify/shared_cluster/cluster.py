@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import DrawnJobs, FabricKind, Goal, SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun, Metrics, SharedClusterSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status, Tolerance, beats, meets
 from topoopt.verify.laws.findings import Findings, Violation, differs
 from topoopt.verify.shared_cluster.bounds import shared_bound
 from topoopt.verify.shared_cluster.contention import check_contention
 from topoopt.verify.shared_cluster.metrics import check_metrics
 from topoopt.verify.shared_cluster.stays import check_stays
-
-OPTIMAL_RELATIVE = 1e-9
-"""A value this close to its bound is optimal."""
 
 
 def objective_of(goal: Goal, metrics: Metrics) -> tuple[str, float, str]:
@@ -175,10 +172,9 @@ def _check_objective(findings: Findings, problem: SharedCluster, solution: Share
     bound = shared_bound(problem, first.fabric, solution.jobs, first.finished)
     if solution.bound.proved_by != bound.proved_by or differs(solution.bound.value, bound.value):
         findings.add("bound", f"the bound is {solution.bound.value!r}, not {bound.value!r} by {bound.proved_by}")
-    # A time is a difference of two moments, each rounded.
-    rounding = 4 * np.spacing(first.simulated_s) / max(first.metrics.completion_s.mean, np.spacing(1.0))
-    if found.value < bound.value * (1 - OPTIMAL_RELATIVE - rounding):
+    rounding = first.rounding(found.value)
+    if beats(found.value, bound.value, Tolerance.ROUNDING, absolute=rounding):
         findings.add("bound", f"{found.value!r} is better than the bound {bound.value!r}")
-    optimal = first.whole and found.value <= bound.value * (1 + OPTIMAL_RELATIVE)
+    optimal = first.whole and meets(found.value, bound.value, Tolerance.ROUNDING, absolute=rounding)
     if solution.status is Status.OPTIMAL and not optimal:
         findings.add("status", "called optimal without a proof")

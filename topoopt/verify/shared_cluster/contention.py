@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from topoopt.core.shared_cluster import Contention, Fabric, FabricKind, JobTable, SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings
 from topoopt.verify.shared_cluster.bounds import alone_ms
 
@@ -22,7 +23,7 @@ MOMENTS = 1500
 """Starts and ends that are followed one by one; of more, windows of this many in all."""
 
 WINDOWS = 3
-WORK_RELATIVE = 1e-6
+WORK_RELATIVE = Tolerance.EVENTS.relative
 LEAST_PART = 1e-9
 MASK = (1 << 64) - 1
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import JobTable, SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun, Metrics, Tail
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings, differs
 
-RELATIVE = 1e-7
-"""Sums of many times in another order."""
+RELATIVE = Tolerance.LONG_SUMS.relative
 
 
 def check_metrics(

@@ -16,14 +16,15 @@ import numpy as np
 from topoopt.core.job import FabricChoice
 from topoopt.core.shared_load import SHARDS, JobClass, JobPlacement, RankOrder, SharedLoadProblem
 from topoopt.core.shared_load_solution import ClassPlan, LoadStatistics, SharedLoadSolution, Together
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.parts import check_strategy
 from topoopt.verify.laws.findings import Findings, Violation, differs
 
-RELATIVE = 1e-9
+RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
 
-ALONE_RELATIVE = 1e-6
+ALONE_RELATIVE = Tolerance.EVENTS.relative
 """Rounding forgiven where a simulation with others must equal one without."""
 
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from topoopt.core.shared_cluster import FabricKind, JobTable, Queue, SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings
 
-SECONDS = 1e-6
+SECONDS = Tolerance.EVENTS.relative
 """Difference of two times that is rounding, relative to the time simulated beyond a second."""
 
-WORK_RELATIVE = 1e-9
+WORK_RELATIVE = Tolerance.ROUNDING.relative
 
 
 def check_stays(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> bool:

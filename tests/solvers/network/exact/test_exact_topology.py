@@ -24,7 +24,7 @@ from solvers.network.exact.space import counts_of, open_space
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import TopologyProblem
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
 LIMITS = ExactLimits(time_s=120.0)

@@ -33,7 +33,7 @@ from solvers.network.search.price_kernel import price_links
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import TopologyProblem
-from topoopt.core.status import StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.verify.network.topology_bounds import HopCertificate, best_topology_bound, evaluate_hop
 from topoopt.workloads.demand_matrices import demand_matrix
 

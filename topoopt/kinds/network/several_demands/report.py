@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topoopt.core.optical_devices import delay_text
 from topoopt.core.robust_network import RobustMode, RobustSolution
-from topoopt.core.status import Status
+from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import Card, check_card, render_page, run_rows
 

@@ -21,20 +21,14 @@ from topoopt.core.robust_network import (
     StepTopologies,
 )
 from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.status import Status, StopReason
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason, Tolerance, capped, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.network.several_demands.steps import step_topologies
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.robust_check import single
 from topoopt.verify.network.robust_routing import adapted_bound, adapted_thetas, common_bound, common_thetas
-
-OPTIMAL_RELATIVE = 1e-6
-"""Gap at which a checked worst theta is called optimal."""
-
-ROUNDING = 1e-9
-"""A bound this little above the value that reaches it is rounding."""
 
 POOL = 6
 """Topologies that get a common routing."""
@@ -139,17 +133,13 @@ def _assembled(
         theta, wrong = adapted_thetas(topology, problem.demands, routing)
         violations += wrong
     worst = max(theta)
-    routing_bound = _capped(routing_bound, worst)
-    bound = _capped(formula, worst) if problem.topology is None else routing_bound
-    for name, value in (("of this topology", routing_bound.value), ("stated", bound.value)):
-        if value > worst * (1 + ROUNDING):
-            violations.append(f"the worst theta {worst!r} is below the bound {name}, {value!r}")
+    routing_bound = replace(routing_bound, value=capped(routing_bound.value, worst))
+    proven = formula if problem.topology is None else routing_bound
+    bound, known = settle(worst, proven.value, Tolerance.LINEAR_PROGRAM)
     sent = np.bincount(topology.arcs[:, 0], topology.multiplicity, problem.servers)
     received = np.bincount(topology.arcs[:, 1], topology.multiplicity, problem.servers)
     if problem.topology is None and max(sent.max(), received.max()) > problem.degree:
         violations.append(f"a server has more links than its degree {problem.degree}")
-    optimal = worst - bound.value <= OPTIMAL_RELATIVE * worst
-    status = Status.UNKNOWN if violations else Status.OPTIMAL if optimal else Status.FEASIBLE
     return RobustSolution(
         name=problem.name,
         objective=Objective("worst-theta", worst, ""),
@@ -158,9 +148,9 @@ def _assembled(
         routing=routing,
         theta=theta,
         routing_bound=routing_bound.value,
-        bound=bound,
+        bound=replace(proven, value=bound),
         steps=compared,
-        status=status,
+        status=Status.UNKNOWN if violations else known,
         stopped_by=StopReason.ERROR if violations else stop.reason() or StopReason.CONVERGED,
         check=CheckResult(not violations, tuple(violations)),
         step_ms=problem.step_ms,
@@ -180,8 +170,3 @@ def _worst_lengths(topology: Topology, problem: RobustProblem, adapted: AdaptedR
     worst = int(np.argmax(values))
     prices[worst] = proofs[worst]
     return prices
-
-
-def _capped(bound: Bound, worst: float) -> Bound:
-    """Rounding may lift a bound that is reached above the value that reaches it."""
-    return replace(bound, value=worst) if worst < bound.value <= worst * (1 + ROUNDING) else bound

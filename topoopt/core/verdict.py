@@ -1,0 +1,131 @@
+"""What a value and a bound amount to, settled in one place: status, reasons to stop, tolerances.
+
+What we know of a result and why the run that made it stopped are two separate things. Whatever holds a value against
+a bound, the assembly of a solution, its checker or a comparison of runs, takes its tolerance from the table here.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum, StrEnum
+
+from topoopt.core.errors import CheckError
+
+
+class Status(StrEnum):
+    """What is proven about the returned plan."""
+
+    OPTIMAL = "optimal"  # checked value equals a proven bound
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+class StopReason(StrEnum):
+    """Why the search ended."""
+
+    CONVERGED = "converged"
+    BUDGET = "budget"
+    TIME = "time"
+    GAP = "gap"
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+
+
+class Tolerance(Enum):
+    """Every tolerance for figures that should agree: the part of the larger one by which they may differ, and why."""
+
+    ROUNDING = 1e-9, "sums of up to millions of doubles, added in another order"
+    TANGENTS = 1.0000001e-9, "tangents are added down to a gap of 1e-9, and that gap is computed again with rounding"
+    TIMES_ROUNDED_DOWN = 1e-7, "programs in integers count times rounded down to about 1e-8 of the largest"
+    LONG_SUMS = 1e-7, "thousands of times, each the sum of many steps, are added up"
+    EVENTS = 1e-6, "simulators add up many small spans of time, and may join events that are almost at once"
+    LINEAR_PROGRAM = 1e-6, "solvers of linear programs meet constraints and optimality to about this much"
+    FORMULA = 1e-5, "bounds with multipliers searched anew reach other multipliers on another processor"
+    TIE = 1e-3, "bandwidths are found to about 1e-4, so that times this close are equal as far as we can tell"
+
+    def __init__(self, relative: float, reason: str) -> None:
+        self.relative = relative
+        self.reason = reason
+
+    def of(self, *figures: float) -> float:
+        """By how much figures of this size may differ; 0 if the largest is not finite."""
+        largest = max(map(abs, figures))
+        return self.relative * largest if math.isfinite(largest) else 0.0
+
+
+def meets(value: float, bound: float, tolerance: Tolerance, *, maximise: bool = False, absolute: float = 0.0) -> bool:
+    """Whether a value is as good as its bound, so that nothing better exists; figures that are not finite never are.
+
+    Args:
+        value, bound: of the objective, in its unit.
+        tolerance: how far apart they may be.
+        maximise: whether the bound is an upper one.
+        absolute: what they may differ besides, in their unit.
+    """
+    distance = bound - value if maximise else value - bound
+    return math.isfinite(distance) and distance <= tolerance.of(value, bound) + absolute
+
+
+def beats(value: float, bound: float, tolerance: Tolerance, *, maximise: bool = False, absolute: float = 0.0) -> bool:
+    """Whether a value is better than its bound, so that one of them is wrong; NaN always is.
+
+    Arguments as of `meets`.
+    """
+    distance = bound - value if maximise else value - bound
+    return not distance >= -(tolerance.of(value, bound) + absolute)
+
+
+def capped(
+    bound: float,
+    value: float,
+    tolerance: Tolerance = Tolerance.ROUNDING,
+    *,
+    maximise: bool = False,
+    absolute: float = 0.0,
+) -> float:
+    """The bound as it is stated: rounding that carries it past the value that reaches it is taken off.
+
+    Arguments as of `meets`.
+
+    Raises:
+        CheckError: the value is better than the bound by more than rounding, or one of them is NaN.
+    """
+    if beats(value, bound, tolerance, maximise=maximise, absolute=absolute):
+        raise CheckError(f"the value {value!r} is better than its bound {bound!r}: one of them is wrong")
+    return max(bound, value) if maximise else min(bound, value)
+
+
+def settle(
+    value: float,
+    bound: float,
+    tolerance: Tolerance,
+    *,
+    rounding: Tolerance = Tolerance.ROUNDING,
+    maximise: bool = False,
+    absolute: float = 0.0,
+    conclusive: bool = True,
+) -> tuple[float, Status]:
+    """What a checked value and a proven bound amount to.
+
+    Args:
+        value: of the objective, computed from the plan; finite.
+        bound: lower bound on it (upper if `maximise`); infinite where nothing is proven.
+        tolerance: gap up to which the value counts as optimal.
+        rounding: by how much rounding may carry the bound past the value.
+        maximise: whether more is better.
+        absolute: what may be rounding besides, in the unit of the objective.
+        conclusive: whether a value at its bound says that the plan is optimal; not where it was cut short, or where
+            the objective is only the first of several figures.
+
+    Returns:
+        The bound as it is stated, and `optimal` or `feasible`.
+
+    Raises:
+        CheckError: the value is not finite, or better than its bound by more than rounding.
+    """
+    if not math.isfinite(value):
+        raise CheckError(f"a plan has the value {value!r}")
+    stated = capped(bound, value, rounding, maximise=maximise, absolute=absolute)
+    optimal = conclusive and meets(value, stated, tolerance, maximise=maximise, absolute=absolute)
+    return stated, Status.OPTIMAL if optimal else Status.FEASIBLE
