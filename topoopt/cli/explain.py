@@ -125,7 +125,7 @@ def _allocation(output: Output, path: Path, question: Question) -> int:
     from topoopt.core.allocation import AllocationProblem
     from topoopt.files.instance_file import read_instance
     from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
-    from topoopt.kinds.allocation.solution_file import read_allocation_solution
+    from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
 
     began = time.monotonic()
     if question.instance is None:
@@ -136,7 +136,7 @@ def _allocation(output: Output, path: Path, question: Question) -> int:
         raise InputError([Problem(text, file=where, path="kind", value=problem.kind, allowed="allocation")])
     found = explain_allocation(
         problem,
-        read_allocation_solution(path),
+        SOLUTION_FILE.read(path),
         added_links=1.0 if question.added is None else float(question.added),
         checks=question.checks,
         time_limit_s=question.time_limit_s,

@@ -138,7 +138,7 @@ def _fault(error: Mapping[str, Any], root: JsonSchema) -> Fault:
         message = "out of range"
     elif kind == "finite_number":
         message = "not a finite number"
-    elif kind == "literal_error":
+    elif kind in {"literal_error", "enum"}:
         message = "not one of the allowed values"
         if "enum" in node:
             allowed = nearest_text(value, node["enum"])

@@ -3,49 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Protocol, TypedDict
+from typing import Annotated, Any, ClassVar, Protocol, TypedDict
 
-from pydantic import Field
+from pydantic import Field, Strict
 
 from topoopt.core.solution import Bound, CheckResult, Objective, SolutionHead
 from topoopt.core.verdict import Status, StopReason
-from topoopt.files.fields import PRINTABLE, FileModel, SchemaVersion
+from topoopt.files.fields import PRINTABLE, SchemaVersion
+from topoopt.files.file_part import FilePart, Listed, PairsOf
 
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
 Amount = Annotated[float, Field(ge=0, le=1e30)]
 Text = Annotated[str, Field(max_length=20_000, pattern=PRINTABLE)]
+Sha256 = Annotated[str, Field(max_length=64)]
+Versions = Annotated[tuple[tuple[str, str], ...], PairsOf(Text)]
+Notes = Annotated[Listed[Text], Field(max_length=10_000)]
 
 
-class ObjectiveFile(FileModel):
+class ObjectiveFile(FilePart):
     """What was minimised."""
+
+    core = Objective
 
     name: Text
     value: Number
     unit: Text
 
 
-class BoundFile(FileModel):
+class BoundFile(FilePart):
     """Proven lower bound."""
+
+    core = Bound
 
     value: Number
     proved_by: Text
 
 
-class CheckFile(FileModel):
+class CheckFile(FilePart):
     """Verdict of the checker."""
 
+    core = CheckResult
+
     ok: bool
-    violations: Annotated[list[Text], Field(max_length=100_000)]
+    violations: Annotated[Listed[Text], Field(max_length=100_000)]
 
 
-class TitleFile(FileModel):
-    """First keys of a solution file; each kind narrows `kind`."""
+class TitleFile(FilePart):
+    """First keys of a solution file; each kind narrows `kind` and `core`."""
+
+    core: ClassVar[type[Any]] = SolutionHead
 
     schema_version: SchemaVersion
     kind: str
     name: Text
-    status: Literal["optimal", "feasible", "infeasible", "unknown"]
-    stopped_by: Literal["converged", "budget", "time", "gap", "interrupted", "error"]
+    status: Annotated[Status, Strict(False)]
+    stopped_by: Annotated[StopReason, Strict(False)]
+
+    @classmethod
+    def attributes(cls, value: SolutionHead) -> dict[str, Any]:
+        """A solution file says so in its kind."""
+        return {**super().attributes(value), "schema_version": 1, "kind": f"{value.kind}-solution"}
+
+    def arguments(self) -> dict[str, Any]:
+        """The kind is that of the instance."""
+        stated = super().arguments()
+        return {**stated, "kind": self.kind.removesuffix("-solution")} if "kind" in stated else stated
 
 
 class ReachedFile(TitleFile):

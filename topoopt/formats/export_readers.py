@@ -38,9 +38,9 @@ def _read_placement(path: Path) -> Any:
 
 
 def _read_allocation(path: Path) -> Any:
-    from topoopt.kinds.allocation.solution_file import read_allocation_solution
+    from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
 
-    return read_allocation_solution(path)
+    return SOLUTION_FILE.read(path)
 
 
 SOLUTION_READERS: Mapping[str, Callable[[Path], Any]] = {

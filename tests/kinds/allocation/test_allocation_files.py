@@ -14,7 +14,7 @@ from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.errors import InputError
 from topoopt.files.instance_file import read_instance
-from topoopt.kinds.allocation.solution_file import allocation_solution_to_json, read_allocation_solution
+from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
 
 LINE = {"links": [[0, 1], [1, 2]], "directed": False}
 CASE: dict[str, Any] = {
@@ -227,9 +227,9 @@ def test_same_bytes_and_round_trip(tmp_path: Path) -> None:
     first = Path(solved(tmp_path, topology=ring, transfers=transfers)["solution"]).read_bytes()
     document = solved(tmp_path, topology=ring, transfers=transfers)
     assert Path(document["solution"]).read_bytes() == first
-    solution = read_allocation_solution(document["solution"])
+    solution = SOLUTION_FILE.read(document["solution"])
     assert solution.certificates
-    assert allocation_solution_to_json(solution).encode() == first
+    assert SOLUTION_FILE.text(solution).encode() == first
 
 
 @pytest.mark.parametrize(

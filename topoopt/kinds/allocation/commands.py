@@ -31,9 +31,9 @@ def solve_allocation_command(problem: AllocationProblem, output: Output, out: Pa
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.kinds.allocation import solve_allocation
     from topoopt.kinds.allocation.report import render_allocation
-    from topoopt.kinds.allocation.solution_file import write_allocation_solution
+    from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
 
-    steps = Steps(solve_allocation, write_allocation_solution, render_allocation, allocation_summary, show_allocation)
+    steps = Steps(solve_allocation, SOLUTION_FILE.write, render_allocation, allocation_summary, show_allocation)
     return solve_and_write(problem, output, out, wishes, steps)
 
 
@@ -89,17 +89,17 @@ def show_allocation(console: Console, solution: AllocationSolution, wall_s: floa
 
 def check_allocation_file(problem: AllocationProblem, solution: Path) -> tuple[Violation, ...]:
     """Violations of a solution file, found without a solver."""
-    from topoopt.kinds.allocation.solution_file import read_allocation_solution
+    from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
     from topoopt.verify.allocation.allocation import check_allocation
 
-    return check_allocation(problem, read_allocation_solution(solution))
+    return check_allocation(problem, SOLUTION_FILE.read(solution))
 
 
 def _report(solution: Path) -> str:
     from topoopt.kinds.allocation.report import render_allocation
-    from topoopt.kinds.allocation.solution_file import read_allocation_solution
+    from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
 
-    return render_allocation(read_allocation_solution(solution))
+    return render_allocation(SOLUTION_FILE.read(solution))
 
 
 def _search_problems(problem: AllocationProblem) -> list[Problem]:

@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, Strict
 
-from topoopt.files.fields import MAX_SERVERS, FileModel
-from topoopt.files.solution_head import Amount, SolutionHeadFile, Text, TitleFile
+from topoopt.core.allocation_solution import AllocationSolution, DestinationRate, PriceCertificate, TransferRate
+from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, RowOf, column, table
+from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, TitleFile, Versions
 from topoopt.files.topology_families import MAX_ARCS
+from topoopt.files.topology_part import Server, TopologyPart
 from topoopt.kinds.allocation.schema import MAX_PATHS, MAX_TRANSFERS
-from topoopt.kinds.job.solution_schema import Server
-from topoopt.kinds.network.solution_schema import NetworkTopologyFile
 
 Index = Annotated[int, Field(ge=0, lt=MAX_ARCS + 2 * MAX_SERVERS)]
 TransferIndex = Annotated[int, Field(ge=0, lt=MAX_TRANSFERS)]
 HopRow = Annotated[tuple[Server, Amount], Strict(False)]  # next hop, Gbit/s
 ServerRow = Annotated[
-    tuple[Server, Server, Amount, Amount, list[HopRow]], Strict(False)
+    DestinationRate, RowOf(DestinationRate, tuple[Server, Server, Amount, Amount, Listed[HopRow]])
 ]  # server, destination, own Gbit/s, forwarded Gbit/s, next hops
 PriceRow = Annotated[tuple[Index, Amount], Strict(False)]  # link, egress or ingress (numbered in this order), price
 ValueRow = Annotated[tuple[TransferIndex, Amount], Strict(False)]  # transfer, multiplier
+ArcRates = Annotated[NDArray[np.float64], ArrayOf(Amount, np.float64, most=MAX_ARCS)]
 
 
-class TransferRateFile(FileModel):
+class TransferRatePart(FilePart):
     """What one transfer gets."""
+
+    core = TransferRate
 
     name: Text
     source: Server
     destination: Server
     rate_gbps: Amount
-    route_gbps: Annotated[list[Amount], Field(min_length=1, max_length=MAX_PATHS)]
+    route_gbps: Annotated[Listed[Amount], Field(min_length=1, max_length=MAX_PATHS)]
     completion_time_s: Amount | None
-    limited_by: Annotated[list[Text], Field(max_length=MAX_ARCS)]
+    limited_by: Annotated[Listed[Text], Field(max_length=MAX_ARCS)]
 
 
-class CertificateFile(FileModel):
+class PriceCertificatePart(FilePart):
     """Prices that prove the rates of some transfers."""
 
-    transfers: Annotated[list[TransferIndex], Field(max_length=MAX_TRANSFERS)]
-    prices: Annotated[list[PriceRow], Field(max_length=MAX_ARCS + 2 * MAX_SERVERS)]
-    multipliers: Annotated[list[ValueRow], Field(max_length=MAX_TRANSFERS)]
+    core = PriceCertificate
+
+    transfers: Annotated[NDArray[np.int64], ArrayOf(TransferIndex, np.int64, most=MAX_TRANSFERS)]
+    prices: Annotated[Listed[PriceRow], Field(max_length=MAX_ARCS + 2 * MAX_SERVERS)]
+    multipliers: Annotated[Listed[ValueRow], Field(max_length=MAX_TRANSFERS)]
+
+    @classmethod
+    def attributes(cls, value: PriceCertificate) -> dict[str, Any]:
+        """An index with each price and each multiplier."""
+        prices, multipliers = table(value.shared, value.price), table(value.valued, value.multiplier)
+        return {"transfers": value.transfers, "prices": prices, "multipliers": multipliers}
+
+    def arguments(self) -> dict[str, Any]:
+        """Arrays of indices and of values."""
+        return {
+            "transfers": self.transfers,
+            "shared": column(self.prices, 0, np.int64),
+            "price": column(self.prices, 1, np.float64),
+            "valued": column(self.multipliers, 0, np.int64),
+            "multiplier": column(self.multipliers, 1, np.float64),
+        }
 
 
 class AskedFile(TitleFile):
@@ -53,13 +77,17 @@ class AskedFile(TitleFile):
 class AllocationSolutionFile(SolutionHeadFile, AskedFile):
     """Result of `topoopt solve` on an instance of kind `allocation`."""
 
+    core = AllocationSolution
+
     kind: Literal["allocation-solution"]
-    instance_sha256: Text
-    versions: dict[str, Text]
-    notes: list[Text]
-    topology: NetworkTopologyFile
-    capacity_gbps: Annotated[list[Amount], Field(max_length=MAX_ARCS)]
-    link_gbps: Annotated[list[Amount], Field(max_length=MAX_ARCS)] = Field(description="one for each arc")
-    transfers: Annotated[list[TransferRateFile], Field(min_length=1, max_length=MAX_TRANSFERS)]
-    servers: list[ServerRow] = Field(description="what every server sends towards each destination")
-    certificates: list[CertificateFile] = Field(description="see PriceCertificate; none where every route is given")
+    instance_sha256: Sha256
+    versions: Versions
+    notes: Notes
+    topology: TopologyPart
+    capacity_gbps: ArcRates
+    link_gbps: ArcRates = Field(description="one for each arc")
+    transfers: Annotated[Listed[TransferRatePart], Field(min_length=1, max_length=MAX_TRANSFERS)]
+    servers: Listed[ServerRow] = Field(description="what every server sends towards each destination")
+    certificates: Listed[PriceCertificatePart] = Field(
+        description="see PriceCertificate; none where every route is given"
+    )

@@ -1,0 +1,79 @@
+"""The links of a topology in solution files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, Strict
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.topology import Topology
+from topoopt.files.faults import Fault, Path
+from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.file_part import ArrayOf, FilePart, Listed
+from topoopt.files.solution_head import Text
+from topoopt.files.topology_families import MAX_ARCS
+
+Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
+ArcRow = Annotated[tuple[Server, Server, Annotated[int, Field(ge=1, le=MAX_ARCS)]], Strict(False)]  # tail, head, links
+Arcs = Annotated[NDArray[np.int32], ArrayOf(ArcRow, np.int32, (-1, 3), MAX_ARCS)]
+Switches = Annotated[list[list[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)]]], Field(max_length=64)]
+
+
+MAX_PORTS = 1 << 27
+"""Entries of the table interface x server."""
+
+
+class TopologyPart(FilePart):
+    """Arcs, and the permutation of every switch where there are any."""
+
+    core = Topology
+
+    servers: int = Field(ge=2, le=MAX_SERVERS)
+    degree: int = Field(ge=1, le=MAX_ARCS)
+    links: Annotated[LinkDirection, Strict(False)]
+    origin: Text
+    offsets: Annotated[Listed[Server], Field(max_length=MAX_SERVERS)]
+    switches: Switches | None
+    arcs: Arcs
+
+    @classmethod
+    def attributes(cls, value: Topology) -> dict[str, Any]:
+        """Dark switches are null."""
+        lit = bool((value.switches >= 0).any())
+        return {
+            **super().attributes(value),
+            "switches": value.switches.tolist() if lit else None,
+            "arcs": np.column_stack((value.arcs, value.multiplicity)),
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """Arrays of links and switches."""
+        dark = np.full((self.degree, self.servers), -1, dtype=np.int32)
+        return {
+            **super().arguments(),
+            "arcs": np.ascontiguousarray(self.arcs[:, :2]),
+            "multiplicity": np.ascontiguousarray(self.arcs[:, 2]),
+            "switches": dark if self.switches is None else np.array(self.switches, dtype=np.int32),
+        }
+
+
+def topology_faults(topology: TopologyPart, path: Path = ("topology",)) -> list[Fault]:
+    """What the schema cannot state about the links of a solution."""
+    n, ends = topology.servers, topology.arcs[:, :2]
+    faults = []
+    for index in np.flatnonzero((ends >= n).any(axis=1)).tolist():
+        tail, head = ends[index].tolist()
+        faults.append(Fault((*path, "arcs", index), "no such server", f"{tail} -> {head}", f"0 to {n - 1}"))
+    if len(np.unique(ends, axis=0)) < len(ends):
+        faults.append(Fault((*path, "arcs"), "an arc more than once", allowed="each arc once, with its links"))
+    if topology.degree * n > MAX_PORTS:
+        faults.append(Fault((*path, "degree"), "too large", str(topology.degree), f"at most {MAX_PORTS // n}"))
+    if topology.switches is not None and (
+        len(topology.switches) != topology.degree or any(len(row) != n for row in topology.switches)
+    ):
+        allowed = f"{topology.degree} rows of {n}"
+        faults.append(Fault((*path, "switches"), "wrong size", allowed=allowed))
+    return faults
