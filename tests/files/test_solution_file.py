@@ -98,7 +98,7 @@ def test_numbers_that_are_not_finite_are_never_written(tmp_path: Path, ring_solu
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("status", "stopped_by"), itertools.product(Status, StopReason))
+@pytest.mark.parametrize(("status", "stopped_by"), [*itertools.product(Status, StopReason)])
 def test_every_state_comes_back(
     tmp_path: Path, ring_solution: JobSolution, status: Status, stopped_by: StopReason
 ) -> None:
