@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
-from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass, Queue, SharedCluster
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.shared_cluster import Fabric, FabricKind, Goal, JobClass, Queue, SharedCluster
+from topoopt.core.shared_cluster_solution import Metrics, SharedClusterSolution
 from topoopt.core.solution import Bound, Objective
 from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.simulate.cluster import objective_of
 from topoopt.verify.shared_cluster.bounds import least_total_s
 from topoopt.verify.shared_cluster.cluster import check_shared_cluster
 
@@ -144,6 +145,20 @@ def test_a_changed_solution_is_rejected(problem: SharedCluster, solution: Shared
     """Each change is told by the code of the law it breaks."""
     code, change = CHANGES[name]
     assert code in {violation.code for violation in check_shared_cluster(problem, change(solution))}
+
+
+@pytest.mark.parametrize("goal", Goal)
+def test_the_objective_is_found_twice(problem: SharedCluster, monkeypatch: pytest.MonkeyPatch, goal: Goal) -> None:
+    """What the simulation states is met by the checker's own sum; altered in the simulation alone, it is rejected."""
+    problem = replace(problem, goal=goal)
+    assert solve_shared_cluster(problem).check.ok
+
+    def altered(goal: Goal, metrics: Metrics) -> Objective:
+        found = objective_of(goal, metrics)
+        return replace(found, value=1.01 * found.value)
+
+    monkeypatch.setattr("topoopt.kinds.shared_cluster.solve.objective_of", altered)
+    assert any(text.startswith("objective") for text in solve_shared_cluster(problem).check.violations)
 
 
 def test_a_long_run_is_followed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:

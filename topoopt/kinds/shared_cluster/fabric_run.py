@@ -24,9 +24,9 @@ from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.kinds.shared_cluster.exact import ExactPlacer
 from topoopt.kinds.shared_cluster.spread import SpreadPlacer
 from topoopt.simulate.cluster import metrics_of, simulate
-from topoopt.simulate.cluster.engine import Cluster, Switching
 from topoopt.simulate.cluster.loads import shared_links
 from topoopt.simulate.cluster.placers import PLACERS, Placer
+from topoopt.simulate.cluster.state import Cluster, Switching
 from topoopt.simulate.cluster.work import Work, WorkAlone, WorkShared
 
 Progress = Callable[[str], None]

@@ -22,13 +22,14 @@ from topoopt.core.shared_cluster import (
 )
 from topoopt.core.shared_cluster_solution import Decisions, FabricRun, SharedClusterSolution
 from topoopt.core.shared_plan import class_of_plan
-from topoopt.core.solution import UNCHECKED, Objective
+from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.shared_cluster.fabric_run import Progress, rated, run_fabric
 from topoopt.kinds.shared_cluster.methods import BEST, SCHEDULING_METHODS
+from topoopt.simulate.cluster import objective_of
 from topoopt.verify.shared_cluster.bounds import shared_bound
-from topoopt.verify.shared_cluster.cluster import check_shared_cluster, objective_of
+from topoopt.verify.shared_cluster.cluster import check_shared_cluster
 from topoopt.workloads.job_arrivals import job_table
 
 TOO_SHORT = "shorter than sending the bytes of an iteration takes"
@@ -185,7 +186,7 @@ def _best(problem: SharedCluster, jobs: JobTable, runs: dict[str, FabricRun]) ->
     def rank(name: str) -> tuple[float, float]:
         metrics = whole[name].metrics
         assert metrics is not None
-        return objective_of(problem.goal, metrics)[1], metrics.completion_s.mean
+        return objective_of(problem.goal, metrics).value, metrics.completion_s.mean
 
     return min(whole, key=rank) if whole else next(iter(runs))
 
@@ -196,7 +197,7 @@ def _assemble(
     """The solution, unchecked; `problem` has the classes and the method used."""
     first = runs[0]
     assert first.metrics is not None
-    objective = Objective(*objective_of(problem.goal, first.metrics))
+    objective = objective_of(problem.goal, first.metrics)
     proven = shared_bound(problem, first.fabric, jobs, first.finished)
     rounding = first.rounding(objective.value)
     bound, status = settle(objective.value, proven.value, Tolerance.ROUNDING, absolute=rounding, conclusive=first.whole)

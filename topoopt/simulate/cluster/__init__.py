@@ -1,10 +1,10 @@
 """Simulation of a cluster that many jobs share, event by event: arrivals, starts, moves, ends.
 
-`engine` is the event loop, `placers` choose servers, `backfill` and `defragment` decide who else may start, `alone` and
-`contention` say how fast running jobs advance, `loads` and `rates` share the links, `metrics` sums up.
+`engine` is the event loop over a `state`, `placers` choose servers, `backfill`, `defragment` and `jointly` decide who
+else may start, `work` says how fast running jobs advance, `loads` and `rates` share the links, `metrics` sums up.
 """
 
 from topoopt.simulate.cluster.engine import Outcome, simulate
-from topoopt.simulate.cluster.metrics import metrics_of
+from topoopt.simulate.cluster.metrics import metrics_of, objective_of
 
-__all__ = ["Outcome", "metrics_of", "simulate"]
+__all__ = ["Outcome", "metrics_of", "objective_of", "simulate"]

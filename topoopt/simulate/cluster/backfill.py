@@ -7,15 +7,11 @@ fabrics the ends are estimates, so that the first job may still be delayed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import Queue
-
-if TYPE_CHECKING:
-    from topoopt.simulate.cluster.engine import Cluster
+from topoopt.simulate.cluster.state import Cluster
 
 
 def expected_start(cluster: Cluster, waiting: int) -> tuple[float, NDArray[np.bool_]]:

@@ -9,16 +9,13 @@ earlier by more than the pauses of all moved jobs together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.simulate.cluster.backfill import expected_start
 from topoopt.simulate.cluster.placers import GroupPlacer
-
-if TYPE_CHECKING:
-    from topoopt.simulate.cluster.engine import Cluster
+from topoopt.simulate.cluster.state import Cluster
 
 
 @dataclass(frozen=True, eq=False)

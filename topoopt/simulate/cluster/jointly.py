@@ -12,7 +12,7 @@ the turn of the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 from topoopt.core.shared_cluster import Queue
 from topoopt.simulate.cluster.backfill import reserved
 from topoopt.simulate.cluster.placers import Free, Placer
-
-if TYPE_CHECKING:
-    from topoopt.simulate.cluster.engine import Cluster
+from topoopt.simulate.cluster.state import Cluster
 
 Servers = NDArray[np.int64]
 

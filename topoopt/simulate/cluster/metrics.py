@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import JobClass, JobTable
+from topoopt.core.shared_cluster import Goal, JobClass, JobTable
 from topoopt.core.shared_cluster_solution import Metrics, Stays, Tail
+from topoopt.core.solution import Objective
 
 MS = 1e-3
 
@@ -20,6 +21,13 @@ def tail_of(values: NDArray[np.float64]) -> Tail:
         return float(ordered[min(percent * count // 100, count - 1)])
 
     return Tail(float(np.mean(values)), at(50), at(90), at(95), at(99), float(ordered[-1]))
+
+
+def objective_of(goal: Goal, metrics: Metrics) -> Objective:
+    """The objective of a run, to be small."""
+    if goal is Goal.ITERATION_TIME:
+        return Objective("mean_iteration_time", metrics.iteration_ms.mean, "ms")
+    return Objective("mean_completion_time", metrics.completion_s.mean, "s")
 
 
 def metrics_of(
