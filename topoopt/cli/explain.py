@@ -88,6 +88,7 @@ def _network(output: Output, path: Path, question: Question) -> int:
 def _job(output: Output, path: Path, question: Question) -> int:
     from topoopt.core.job import CoOptimisation
     from topoopt.files.instance_file import read_instance
+    from topoopt.files.solution_head import bound_document
     from topoopt.kinds.job.explain import explain_job, job_lines
     from topoopt.kinds.job.solution_file import read_solution
 
@@ -103,7 +104,7 @@ def _job(output: Output, path: Path, question: Question) -> int:
         "kind": solution.kind,
         "name": solution.name,
         "iteration_time_ms": solution.evaluation.iteration_time_ms,
-        "bound": vars(solution.bound),
+        "bound": bound_document(solution.bound),
         "critical_path_ms": dict(found.terms),
         "longest_steps": [vars(step) for step in found.steps],
         "busiest_links": [vars(link) for link in found.busiest],
@@ -124,6 +125,7 @@ def _job(output: Output, path: Path, question: Question) -> int:
 def _allocation(output: Output, path: Path, question: Question) -> int:
     from topoopt.core.allocation import AllocationProblem
     from topoopt.files.instance_file import read_instance
+    from topoopt.files.solution_head import bound_document
     from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
     from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
 
@@ -147,7 +149,7 @@ def _allocation(output: Output, path: Path, question: Question) -> int:
         "kind": solution.kind,
         "name": solution.name,
         "objective": vars(solution.objective),
-        "bound": vars(solution.bound),
+        "bound": bound_document(solution.bound),
         "critical": [row.name for row in found.critical],
         "full": [{"name": name, "transfers": count} for name, count in found.full],
         "at_their_own_limit": list(found.own_limit),
@@ -243,10 +245,12 @@ def _gain(found: Explanation, gain: Gain) -> dict[str, Any]:
 
 
 def _degree(found: DegreeGain) -> dict[str, Any]:
+    from topoopt.files.solution_head import bound_document
+
     return {
         "degree": found.degree + 1,
-        "bounds_now": [vars(bound) for bound in found.bounds],
-        "bounds": [vars(bound) for bound in found.more_bounds],
+        "bounds_now": [bound_document(bound) for bound in found.bounds],
+        "bounds": [bound_document(bound) for bound in found.more_bounds],
         "checked_theta": found.theta,
         "checked_bound": found.bound,
         "optimal": found.optimal,

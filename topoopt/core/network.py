@@ -115,6 +115,19 @@ class LengthCertificate:
 
 
 @dataclass(frozen=True, eq=False)
+class TwoLayerMultipliers:
+    """What the two-layer bound on theta is evaluated with; any values prove something, good ones prove more.
+
+    Attributes:
+        weight: float64[n, n], of each pair of servers.
+        first_link: float32[n, n, n], the part of weight[i, j] charged to the first link of i -> k -> j, at [i, k, j].
+    """
+
+    weight: NDArray[np.float64]
+    first_link: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
 class EnumerationProof:
     """Networks that a bound by enumeration rests on: all that have few hops, with lengths that bound each from below.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Self
 
 from topoopt.core.verdict import Status, StopReason
@@ -21,12 +22,39 @@ class Objective:
     unit: str
 
 
+class Argument(StrEnum):
+    """Arguments that a checker makes again, from the instance and what stands in the solution."""
+
+    TWO_LAYER = "two-layer-distances"
+    LISTED_NETWORKS = "listed-networks"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How a bound is derived again.
+
+    Attributes:
+        argument: which formula.
+        iterations: of the search for its multipliers (`two-layer-distances`); None where there is no search.
+    """
+
+    argument: Argument
+    iterations: int | None = None
+
+
 @dataclass(frozen=True)
 class Bound:
-    """A proven lower bound on the objective, and by which argument."""
+    """A proven lower bound on the objective.
+
+    Attributes:
+        value: in the unit of the objective.
+        proved_by: by which argument, for people.
+        proof: how a checker derives it again; None where the name says all there is to say.
+    """
 
     value: float
     proved_by: str
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True)

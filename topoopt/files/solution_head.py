@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Protocol, TypedDict
 
-from pydantic import Field, Strict
+from pydantic import Field, SerializerFunctionWrapHandler, Strict, model_serializer
 
-from topoopt.core.solution import Bound, CheckResult, Objective, SolutionHead
+from topoopt.core.solution import Argument, Bound, CheckResult, Objective, Proof, SolutionHead
 from topoopt.core.verdict import Status, StopReason
 from topoopt.files.fields import PRINTABLE, SchemaVersion
 from topoopt.files.file_part import FilePart, Listed, PairsOf
@@ -30,6 +31,15 @@ class ObjectiveFile(FilePart):
     unit: Text
 
 
+class ProofFile(FilePart):
+    """How the checker derives a bound again."""
+
+    core = Proof
+
+    argument: Annotated[Argument, Strict(False)]
+    iterations: int | None = Field(default=None, ge=1, le=1_000_000, description="of the search for multipliers")
+
+
 class BoundFile(FilePart):
     """Proven lower bound."""
 
@@ -37,6 +47,11 @@ class BoundFile(FilePart):
 
     value: Number
     proved_by: Text
+    proof: ProofFile | None = Field(default=None, description="left out: the checker knows the argument by its name")
+
+    @model_serializer(mode="wrap")
+    def _short(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in written(self).items() if key != "proof" or value is not None}
 
 
 class CheckFile(FilePart):
@@ -123,7 +138,8 @@ class Provenance(TypedDict):
 
 def bound_of(file: BoundFile) -> Bound:
     """A bound as it is stated."""
-    return Bound(file.value, file.proved_by)
+    proof = None if file.proof is None else Proof(file.proof.argument, file.proof.iterations)
+    return Bound(file.value, file.proved_by, proof)
 
 
 def head_of(file: SolutionHeadFile) -> Head:
@@ -151,7 +167,8 @@ def provenance_of(file: ProvenanceFile) -> Provenance:
 
 def bound_document(bound: Bound) -> dict[str, Any]:
     """Plain data of a bound."""
-    return {"value": float(bound.value), "proved_by": bound.proved_by}
+    proof = {} if bound.proof is None else {"proof": asdict(bound.proof)}
+    return {"value": float(bound.value), "proved_by": bound.proved_by, **proof}
 
 
 def head_document(

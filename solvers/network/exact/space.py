@@ -57,19 +57,25 @@ class Space:
 
     def fits(self, counts: Counts) -> bool:
         """Whether a table of link counts satisfies every constraint and carries every demand."""
+        return self.broken(counts) is None
+
+    def broken(self, counts: Counts) -> str | None:
+        """What is wrong with a table of link counts; None where every constraint holds and every demand has a path."""
         problem = self.problem
-        if (counts < 0).any() or (counts[~self.allowed] > 0).any() or counts.max(initial=0) > self.most_links:
-            return False
+        if (counts < 0).any() or (counts[~self.allowed] > 0).any():
+            return "a link that is not allowed"
+        if counts.max(initial=0) > self.most_links:
+            return "parallel links"
         if counts.sum(axis=0).max() > problem.degree or counts.sum(axis=1).max() > problem.degree:
-            return False
+            return f"a server with more than {problem.degree} links"
         if self.bidirectional and not np.array_equal(counts, counts.T):
-            return False
+            return "a link of one direction"
         if problem.max_changed is not None and self.changed(counts) > problem.max_changed:
-            return False
+            return f"more than {problem.max_changed} links of the network as it stands given up"
         far = hop_distances(counts)
         if problem.max_hops is not None and far.max() > problem.max_hops:
-            return False
-        return not bool(np.isinf(far[self.demand > 0]).any())
+            return f"servers more than {problem.max_hops} hops apart"
+        return "servers with demand that nothing joins" if np.isinf(far[self.demand > 0]).any() else None
 
 
 def open_space(problem: TopologyProblem) -> Space:

@@ -1,8 +1,8 @@
 """Multipliers of the two-layer bound by a compiled search, in pieces between which it can be stopped.
 
-The same gradient method as `topoopt.verify.network.topology_bounds.two_layer_search`, which states the program (spec
-topology_gap 4.1); each iteration is one pass over the n^3 arrays. What the multipliers prove is for the formula in
-`topoopt.verify.network.topology_bounds.two_layer` to say, so nothing here needs to be trusted.
+Primal-dual hybrid gradient (Chambolle and Pock, J. Math. Imaging Vis. 40, 2011), diagonally preconditioned, on the
+program that `topoopt.verify.network.topology_bounds.two_layer_search` states; each iteration is one pass over the n^3
+arrays. Any multipliers prove something by the formula, so nothing here needs to be trusted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PIECE = 1 << 26
 
 
 def default_iterations(n: int) -> int:
-    """Where more hardly helps (spec topology_gap 4.1)."""
+    """Where more hardly helps ."""
     return 800 if n <= 32 else 2000 if n <= 64 else 4000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,13 @@ from solvers.network.search.two_layer import two_layer_multipliers
 from solvers.stop import Stop
 from tests.support.network_cases import instance, run, solved
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import TopologyProblem
-from topoopt.verify.network.bounds import formula_bound, stated_iterations
+from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
+from topoopt.core.solution import Argument, Proof
+from topoopt.kinds.network.bounds import formula_bound, multipliers_of
+from topoopt.kinds.network.check import check_solution
+from topoopt.kinds.network.solve import solve_network
+from topoopt.verify.network.bounds import two_layer_bound as two_layer
+from topoopt.verify.network.check import check_network
 from topoopt.verify.network.topology_bounds import two_layer_bound, two_layer_from
 from topoopt.workloads.demand_matrices import demand_matrix
 
@@ -174,21 +180,43 @@ def test_compiled_multipliers_prove_what_the_plain_ones_do(n: int, d: int, itera
     demand = demand_matrix("balanced-skew", n, seed=2)
     weight, first_link, done = two_layer_multipliers(d, demand, iterations)
     assert done == iterations
-    assert two_layer_from(n, d, demand, weight, first_link)[0] == pytest.approx(
+    assert two_layer_from(n, d, demand, TwoLayerMultipliers(weight, first_link))[0] == pytest.approx(
         two_layer_bound(n, d, demand, iterations=iterations)[0], rel=2e-4
     )
 
 
 def test_a_bound_cut_short_is_found_again() -> None:
-    """How many iterations there was time for stands in the name; with none, a quick formula is left."""
+    """How many iterations there was time for stands in its proof; with none, a quick formula is left."""
     demand = demand_matrix("balanced-skew", 16, seed=1)
     problem = TopologyProblem("case", 16, 4, LinkDirection.UNIDIRECTIONAL, demand)
-    whole, part = formula_bound(problem), formula_bound(problem, iterations=150)
-    assert (stated_iterations(whole.proved_by), stated_iterations(part.proved_by)) == (800, 150)
-    assert formula_bound(problem, iterations=150) == part
-    assert part.value <= whole.value
+    whole, multipliers = formula_bound(problem)
+    assert whole.proof == Proof(Argument.TWO_LAYER, 800)
     assert whole.value == pytest.approx(5.039, abs=1e-3)  # published figure of this seed
-    assert formula_bound(problem, iterations=10**6) == whole
-    late = formula_bound(problem, stop=Stop(deadline=0.0))
-    assert stated_iterations(late.proved_by) is None
+    again = multipliers_of(problem, whole.proof)
+    assert again is not None
+    assert multipliers is not None
+    assert (again.first_link == multipliers.first_link).all()
+    part = multipliers_of(problem, Proof(Argument.TWO_LAYER, 150))
+    assert part is not None
+    assert two_layer(problem, part, 150).value <= whole.value
+    most = multipliers_of(problem, Proof(Argument.TWO_LAYER, 10**6))  # no file makes the checker search for hours
+    assert most is not None
+    assert (most.first_link == multipliers.first_link).all()
+    late, nothing = formula_bound(problem, stop=Stop(deadline=0.0))
+    assert late.proof is nothing is None
     assert np.isfinite(late.value)
+
+
+def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
+    """The checker searches nothing itself: with them it confirms the bound, and refuses one that they do not prove."""
+    demand = demand_matrix("balanced-skew", 12, seed=1)
+    problem = TopologyProblem("case", 12, 3, LinkDirection.UNIDIRECTIONAL, demand)
+    solution = solve_network(problem, method="kautz")
+    bound, multipliers = formula_bound(problem)
+    claimed = replace(solution, bound=bound)
+    assert not check_network(problem, claimed, multipliers)
+    assert not check_solution(problem, claimed)
+    assert {each.code for each in check_network(problem, claimed)} == {"bound"}
+    for name in (bound.proved_by, "another name"):
+        more = replace(claimed, bound=replace(bound, value=bound.value * 1.001, proved_by=name))
+        assert {each.code for each in check_network(problem, more, multipliers)} == {"bound"}

@@ -18,12 +18,12 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.kinds.network.check import check_solution as check_network_solution
 from topoopt.kinds.network.explain import demand_from_flow
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify import Violation, check_solution
 from topoopt.verify.laws.failures import check_distances, check_repair, check_rerouted
 from topoopt.verify.laws.findings import Findings
-from topoopt.verify.network.check import check_network
 
 RELAY_NOTE = (
     "A failed server is evaluated as one that forwards no longer: it computes, sends and receives as before. Should "
@@ -192,6 +192,6 @@ def network_subject(
         CheckError: the solution does not hold for the instance, or its flow is none.
     """
     if problem is not None:
-        _refuse(check_network(problem, solution))
+        _refuse(check_network_solution(problem, solution))
     demand = demand_from_flow(solution) if problem is None else problem.demand
     return NetworkSubject(solution, NetworkEvaluator(solution.topology, demand, solution.theta, stop))

@@ -73,10 +73,10 @@ def _show(console: Console, solution: NetworkSolution, wall_s: float, out: Path)
 
 def check_network_file(problem: RoutingProblem | TopologyProblem, solution: Path) -> tuple[Violation, ...]:
     """Violations of a solution file, found without a solver."""
+    from topoopt.kinds.network.check import check_solution
     from topoopt.kinds.network.solution_file import read_network_solution
-    from topoopt.verify.network.check import check_network
 
-    return check_network(problem, read_network_solution(solution))
+    return check_solution(problem, read_network_solution(solution))
 
 
 def _report(solution: Path) -> str:

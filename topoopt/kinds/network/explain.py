@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.network.explain_bottleneck import Bottleneck, averaged, find_bottleneck
 from topoopt.kinds.network.explain_degree import DegreeGain, degree_gain
 from topoopt.kinds.network.explain_gains import SAME, Effort, Gain, LinkGains, best_links, more_capacity, routed_again
 from topoopt.kinds.network.outcome import NetworkProblem
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
-from topoopt.verify.network.check import check_network
 
 Array = NDArray[np.float64]
 
@@ -188,7 +188,7 @@ def _demand(solution: NetworkSolution, instance: NetworkProblem | None) -> Array
         if instance.kind != solution.kind:
             text = f"the solution is one of kind {solution.kind}"
             raise InputError([Problem(text, path="--instance", value=instance.kind, allowed=solution.kind)])
-        violations = check_network(instance, solution)
+        violations = check_solution(instance, solution)
         if violations:
             text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
             raise CheckError(f"the checker rejects the solution:\n{text}")

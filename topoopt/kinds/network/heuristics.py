@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from solvers.network.exact.space import open_space
+from solvers.network.exact.space import Space, counts_of, open_space
 from solvers.network.routing import route
 from solvers.network.search import SEEDS, SearchBudget, search_topology
 from solvers.stop import Stop, first_part
@@ -15,13 +15,12 @@ from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
+from topoopt.kinds.network.bounds import formula_bound
 from topoopt.kinds.network.outcome import Effort, Outcome
-from topoopt.verify.laws.findings import Findings
-from topoopt.verify.network.bounds import formula_bound, quick_bound
-from topoopt.verify.network.laws import check_links
+from topoopt.verify.network.bounds import quick_bound
 
 BOUND_SHARE = 0.2
-"""Part of a time limit that bounds may take at most; the checker takes as long to find them again."""
+"""Part of a time limit that bounds may take at most."""
 
 FINE_SERVERS = 64
 """Up to here the last routing is solved to optimality; beyond, that takes longer than the search."""
@@ -34,11 +33,12 @@ def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> Outcom
         InputError: what the seed makes breaks a constraint of the problem, which seeds know nothing of.
         InfeasibleError: no topology satisfies the constraints, or none of this kind exists.
     """
-    bound = _larger(open_space(problem).bound, quick_bound(problem))
+    space = open_space(problem)
+    bound = _larger(space.bound, quick_bound(problem))
     topology = SEEDS[name](
         problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.seed)
     )
-    _refuse_broken_laws(problem, topology, name)
+    _refuse_broken(space, topology, name)
     return _routed(problem, topology, bound, name, effort.stop)
 
 
@@ -51,13 +51,11 @@ def _larger(one: Bound, other: Bound) -> Bound:
     return other if other.value > one.value else one
 
 
-def _refuse_broken_laws(problem: TopologyProblem, topology: Topology, name: str) -> None:
-    findings = Findings()
-    check_links(findings, problem, topology)
-    if findings.clean:
+def _refuse_broken(space: Space, topology: Topology, name: str) -> None:
+    broken = space.broken(counts_of(topology))
+    if broken is None:
         return
-    first = findings.violations()[0]
-    text = f"the topology of this method breaks a constraint: {first.message}"
+    text = f"the topology of this method breaks a constraint: {broken}"
     raise InputError([Problem(text, path="search.method", value=name, allowed="auto, exact, milp")])
 
 
@@ -83,7 +81,8 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Outcome:
     Raises:
         InfeasibleError: no topology satisfies the constraints. LimitError: none of those met does.
     """
-    bound = _larger(open_space(problem).bound, formula_bound(problem, stop=_for_bounds(effort.stop)))
+    formula, multipliers = formula_bound(problem, stop=_for_bounds(effort.stop))
+    bound = _larger(open_space(problem).bound, formula)
     budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
     found = search_topology(problem, seed=effort.seed, budget=budget, goal=bound.value, stop=effort.stop)
     return Outcome(
@@ -94,4 +93,5 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Outcome:
         bound=bound,
         stopped_by=found.stopped_by,
         method="portfolio",
+        multipliers=multipliers,
     )

@@ -13,11 +13,10 @@ from solvers.network.routing import ROUTING_METHODS as ROUTERS
 from solvers.network.routing import route
 from topoopt.core.errors import InputError
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.solution import Bound
+from topoopt.core.solution import Argument, Bound, Proof
 from topoopt.kinds.network.heuristics import portfolio, seed_topology
 from topoopt.kinds.network.outcome import Effort, Method, Outcome
 from topoopt.kinds.network.robust import robust
-from topoopt.verify.network.bounds import LISTED
 from topoopt.verify.network.regular_networks import enumeration_bound
 
 ACCURACIES = ((70_000, 1e-6), (300_000, 1e-3))
@@ -25,6 +24,9 @@ ACCURACIES = ((70_000, 1e-6), (300_000, 1e-3))
 
 COARSE = 1e-2
 """The same beyond: seconds to minutes, not hours."""
+
+LISTED = "link lengths of all networks with few hops"
+"""Name of a bound by enumeration that the checker lists and proves again."""
 
 BY_LENGTHS = "lengths of the arcs (linear-programming duality)"
 
@@ -74,7 +76,7 @@ def exactly(problem: TopologyProblem, effort: Effort, method: str) -> Outcome:
         stopped_by=found.stopped_by,
         method=found.method,
         notes=notes,
-        enumeration=None if bound.proved_by == found.proved_by else found.enumeration,
+        enumeration=None if bound.proof is None else found.enumeration,
     )
 
 
@@ -88,7 +90,7 @@ def _proven_again(problem: TopologyProblem, found: TopologyResult) -> Bound:
         proven = unit * enumeration_bound(problem.servers, problem.degree, found.enumeration, found.bound / unit)
     except InputError:  # too many to be listed
         return bound
-    return Bound(proven, LISTED) if proven >= found.bound * (1 - 1e-9) else bound
+    return Bound(proven, LISTED, Proof(Argument.LISTED_NETWORKS)) if proven >= found.bound * (1 - 1e-9) else bound
 
 
 def choose(problem: TopologyProblem, effort: Effort) -> Outcome:

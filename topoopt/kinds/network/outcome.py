@@ -13,6 +13,7 @@ from topoopt.core.network import (
     RoutingProblem,
     SourceFlow,
     TopologyProblem,
+    TwoLayerMultipliers,
 )
 from topoopt.core.network_solution import Robustness
 from topoopt.core.solution import Bound
@@ -52,6 +53,7 @@ class Outcome:
         notes: for people.
         enumeration: what a bound by enumeration rests on.
         robustness: of a robust design.
+        multipliers: that `bound` was evaluated with, so that the checker need not search them again.
     """
 
     topology: Topology
@@ -64,6 +66,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     enumeration: EnumerationProof | None = None
     robustness: Robustness | None = None
+    multipliers: TwoLayerMultipliers | None = None
 
 
 @dataclass(frozen=True)

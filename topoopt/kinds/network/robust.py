@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -81,10 +82,11 @@ def robust(problem: TopologyProblem, effort: Effort, nominal: Callable[[Topology
         stopped_by=effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
         method="robust",
         enumeration=first.enumeration,
+        multipliers=first.multipliers,
         robustness=Robustness(
             worst_theta=worst.value or 0.0,
             worst_link=worst.failure.links[0],
-            bound=Bound(min(bound.value, worst.value or 0.0), bound.proved_by),
+            bound=replace(bound, value=min(bound.value, worst.value or 0.0)),
             within_percent=within,
             nominal_theta=reference,
             nominal_worst_theta=None if None in known else max(value for value in known if value is not None),

@@ -17,7 +17,14 @@ from topoopt.files.atomic import write_text_atomically
 from topoopt.files.checked_file import read_checked
 from topoopt.files.documents import Limits
 from topoopt.files.faults import Fault
-from topoopt.files.solution_head import bound_of, head_document, head_of, provenance_document, provenance_of
+from topoopt.files.solution_head import (
+    bound_document,
+    bound_of,
+    head_document,
+    head_of,
+    provenance_document,
+    provenance_of,
+)
 from topoopt.files.solution_text import solution_text
 from topoopt.kinds.network.solution_schema import (
     FlowRow,
@@ -52,7 +59,7 @@ def network_solution_document(solution: NetworkSolution) -> dict[str, Any]:
 
 def robustness_document(found: Robustness) -> dict[str, Any]:
     """Plain data of how a topology stands failures."""
-    return {**vars(found), "worst_link": list(found.worst_link), "bound": vars(found.bound)}
+    return {**vars(found), "worst_link": list(found.worst_link), "bound": bound_document(found.bound)}
 
 
 def _robustness(file: RobustnessFile | None) -> Robustness | None:

@@ -113,7 +113,7 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         link_gbps=problem.link_gbps,
         robustness=outcome.robustness,
     )
-    return solution.judged(check_network(problem, solution))
+    return solution.judged(check_network(problem, solution, outcome.multipliers))
 
 
 def _objective(problem: NetworkProblem, topology: Topology, flow: NDArray[np.float64]) -> Objective:

@@ -11,6 +11,7 @@ from topoopt.console.output import Output
 from topoopt.core.errors import Problem
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.placement_solution import PlacementSolution
+from topoopt.files.solution_head import bound_document
 from topoopt.kinds.kind import Contest, KindCommands, Wishes
 from topoopt.kinds.solving import Steps, show_end, show_figures, solve_and_write, summary_of
 
@@ -42,7 +43,7 @@ def placement_summary(solution: PlacementSolution, wall_s: float, out: Path) -> 
         else {
             "operators": compact.operators,
             "value_ms": compact.value_ms,
-            "bound": None if compact.bound is None else vars(compact.bound),
+            "bound": None if compact.bound is None else bound_document(compact.bound),
         },
         "placement": {
             name: names[device] for name, device in zip(solution.operators, solution.device.tolist(), strict=True)

@@ -1,7 +1,7 @@
 """The checker of network solutions: links, flow, certificate and every figure, without a solver.
 
 Every law and every formula comes from core and verify, which share no code with what is checked; the multipliers that
-the two-layer formula is evaluated with come from the compiled search, since it holds for any.
+the two-layer formula is evaluated with are handed in, since it holds for any.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import numpy as np
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem, TwoLayerMultipliers
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.solution import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.findings import Findings, Violation, differs
 from topoopt.verify.laws.flows import check_flow, check_hops
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
-from topoopt.verify.network.bounds import LISTED, formula_bound, quick_bound, stated_iterations
+from topoopt.verify.network.bounds import quick_bound, two_layer_bound
 from topoopt.verify.network.laws import Counts, check_links
 from topoopt.verify.network.regular_networks import enumeration_bound
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
@@ -29,13 +30,20 @@ FORMULA_RELATIVE = Tolerance.FORMULA.relative
 """Part by which formulas found by iteration may differ on another machine."""
 
 
-def check_network(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> tuple[Violation, ...]:
+def check_network(
+    problem: RoutingProblem | TopologyProblem,
+    solution: NetworkSolution,
+    multipliers: TwoLayerMultipliers | None = None,
+) -> tuple[Violation, ...]:
     """All laws the links and the flow break, all figures that are wrong, and every bound the solution beats.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
-    not looked at. What `bound` of a topology problem rests on is re-derived where it is a formula (`proved_by` says
-    which), or an enumeration that stored what it rests on; a bound that branch and bound or another enumeration proved
-    can only be held against the formulas, not re-derived.
+    not looked at. What `bound` of a topology problem rests on is re-derived where it is a formula, or an enumeration
+    that stored what it rests on; a bound that branch and bound or another enumeration proved can only be held against
+    the formulas, not re-derived.
+
+    Args:
+        multipliers: what a two-layer bound is evaluated with; a solution that claims one is rejected without.
     """
     findings = Findings()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
@@ -46,7 +54,7 @@ def check_network(problem: RoutingProblem | TopologyProblem, solution: NetworkSo
     )
     findings.guard("flow", "the flow", lambda: _check_flow(findings, problem, solution))
     findings.guard("certificate", "the certificate", lambda: _check_certificate(findings, problem, solution))
-    findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
+    findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution, multipliers))
     findings.guard("robustness", "the robustness", lambda: _check_robustness(findings, problem, solution))
     return findings.violations()
 
@@ -121,22 +129,33 @@ def _check_certificate(
         findings.add("bound", f"the lengths prove a bound of {proven!r}, not {solution.bound.value!r}")
 
 
-def _check_bound(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+def _check_bound(
+    findings: Findings,
+    problem: RoutingProblem | TopologyProblem,
+    solution: NetworkSolution,
+    multipliers: TwoLayerMultipliers | None,
+) -> None:
     theta, bound = solution.objective.value, solution.bound.value
     if not 0 <= bound <= theta * (1 + RELATIVE):
         findings.add("bound", f"theta {theta!r} is below its bound {bound!r}")
     if solution.status is Status.OPTIMAL and not meets(theta, bound, Tolerance.LINEAR_PROGRAM):
         findings.add("status", f"called optimal with theta {theta!r} and bound {bound!r}")
-    if isinstance(problem, TopologyProblem):
-        work = stated_iterations(solution.bound.proved_by)
-        formula = quick_bound(problem) if work is None else formula_bound(problem, iterations=work)
-        if not theta >= formula.value * (1 - RELATIVE):
-            text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"
-            findings.add("bound", text)
-        if solution.bound.proved_by == LISTED:
-            _check_listed(findings, problem, solution)
-        if solution.bound.proved_by == formula.proved_by and not bound <= formula.value * (1 + FORMULA_RELATIVE):
-            findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")
+    if not isinstance(problem, TopologyProblem):
+        return
+    proof = solution.bound.proof
+    formula = quick_bound(problem)
+    if proof is not None and proof.argument is Argument.TWO_LAYER:
+        if multipliers is None:
+            findings.add("bound", "a two-layer bound without its multipliers")
+            return
+        formula = max(formula, two_layer_bound(problem, multipliers, proof.iterations or 0), key=lambda one: one.value)
+    if not theta >= formula.value * (1 - RELATIVE):
+        findings.add("bound", f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}")
+    if proof is not None and proof.argument is Argument.LISTED_NETWORKS:
+        _check_listed(findings, problem, solution)
+    derived = solution.bound.proved_by == formula.proved_by or (proof and proof.argument is Argument.TWO_LAYER)
+    if derived and not bound <= formula.value * (1 + FORMULA_RELATIVE):
+        findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")
 
 
 def _check_robustness(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:

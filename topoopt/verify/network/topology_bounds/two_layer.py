@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.network import TwoLayerMultipliers
 from topoopt.verify.network.topology_bounds.checks import checked
 from topoopt.verify.network.topology_bounds.layered import LayeredCertificate, layer_counts
 from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
@@ -105,15 +106,14 @@ def two_layer_bound(
     demand = checked(n, d, demand)
     if iterations is None:
         iterations = 800 if n <= 32 else 2000 if n <= 64 else 4000
-    weight, first_link = two_layer_multipliers(d, demand, iterations)
-    return two_layer_from(n, d, demand, weight, first_link)
+    return two_layer_from(n, d, demand, TwoLayerMultipliers(*two_layer_multipliers(d, demand, iterations)))
 
 
 def two_layer_from(
-    n: int, d: int, demand: NDArray[np.float64], weight: NDArray[np.float64], first_link: NDArray[np.float32]
+    n: int, d: int, demand: NDArray[np.float64], multipliers: TwoLayerMultipliers
 ) -> tuple[float, TwoLayerCertificate]:
     """Bound from multipliers w, u found elsewhere (a compiled search): prices are added, then the formula decides."""
-    weight = np.clip(weight, 0.0, demand)
+    weight, first_link = np.clip(multipliers.weight, 0.0, demand), multipliers.first_link
     alpha, beta = matching_prices(pair_worth(d, demand, weight, first_link), d)
     prices = [matching_prices(demand, count) for count in layer_counts(n, d)[2:]]
     layers = LayeredCertificate(

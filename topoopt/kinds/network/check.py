@@ -1,0 +1,22 @@
+"""The checker of network solutions with the hints it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.verify.network.check import check_network
+
+if TYPE_CHECKING:
+    from topoopt.verify.laws.findings import Violation
+
+
+def check_solution(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> tuple[Violation, ...]:
+    """Violations of a solution; multipliers that its bound rests on are searched again, which may take seconds."""
+    proof = solution.bound.proof
+    if proof is None or isinstance(problem, RoutingProblem):
+        return check_network(problem, solution)
+    from topoopt.kinds.network.bounds import multipliers_of  # loads a compiled search
+
+    return check_network(problem, solution, multipliers_of(problem, proof))
