@@ -26,9 +26,9 @@ def _read_network(path: Path) -> Any:
 
 
 def _read_hierarchical(path: Path) -> Any:
-    from topoopt.kinds.hierarchy.solution_file import read_hierarchical_solution
+    from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
 
-    return read_hierarchical_solution(path)
+    return SOLUTION_FILE.read(path)
 
 
 def _read_placement(path: Path) -> Any:

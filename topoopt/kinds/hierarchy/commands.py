@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def solve_command(problem: HierarchicalProblem, output: Output, out: Path, wishes: Wishes) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.kinds.hierarchy.report import render_hierarchical
-    from topoopt.kinds.hierarchy.solution_file import write_hierarchical_solution
+    from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
     from topoopt.kinds.hierarchy.solve import solve_hierarchical
 
-    steps = Steps(solve_hierarchical, write_hierarchical_solution, render_hierarchical, summary, _show)
+    steps = Steps(solve_hierarchical, SOLUTION_FILE.write, render_hierarchical, summary, _show)
     return solve_and_write(problem, output, out, wishes, steps)
 
 
@@ -123,17 +123,17 @@ def _collective_table(solution: HierarchicalSolution) -> Table:
 
 def check_file(problem: HierarchicalProblem, solution: Path) -> tuple[Violation, ...]:
     """Violations of a solution file, found without a solver."""
-    from topoopt.kinds.hierarchy.solution_file import read_hierarchical_solution
+    from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
     from topoopt.verify.hierarchy.check import check_hierarchical
 
-    return check_hierarchical(problem, read_hierarchical_solution(solution))
+    return check_hierarchical(problem, SOLUTION_FILE.read(solution))
 
 
 def _report(solution: Path) -> str:
     from topoopt.kinds.hierarchy.report import render_hierarchical
-    from topoopt.kinds.hierarchy.solution_file import read_hierarchical_solution
+    from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
 
-    return render_hierarchical(read_hierarchical_solution(solution))
+    return render_hierarchical(SOLUTION_FILE.read(solution))
 
 
 def _search_problems(problem: HierarchicalProblem) -> list[Problem]:

@@ -4,28 +4,43 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, Strict
 
-from topoopt.files.fields import FileModel
-from topoopt.files.solution_head import Amount, Number, SolutionHeadFile, Text
+from topoopt.core.hierarchy_solution import (
+    BandwidthCertificate,
+    CollectiveTime,
+    DesignProof,
+    GroupShare,
+    HierarchicalSolution,
+    JobTime,
+    ParetoPoint,
+    PathWeight,
+)
+from topoopt.core.hierarchy_workload import Collective
+from topoopt.files.file_part import FilePart, Listed, PairsOf
+from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Text, Versions
 from topoopt.kinds.hierarchy.schema import MAX_DIMENSIONS, MAX_TASKS
 
 Position = Annotated[int, Field(ge=0, lt=MAX_TASKS)]
-Amounts = Annotated[list[Amount], Field(max_length=MAX_DIMENSIONS)]
-Texts = Annotated[list[Text], Field(max_length=MAX_DIMENSIONS)]
-CollectiveName = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "point-to-point"]
+Amounts = Annotated[Listed[Amount], Field(max_length=MAX_DIMENSIONS)]
+Texts = Annotated[Listed[Text], Field(max_length=MAX_DIMENSIONS)]
+CollectiveName = Annotated[Collective, Strict(False)]
 
 
-class PathFile(FileModel):
+class PathWeightPart(FilePart):
     """A path through an iteration with its weight in a proof."""
+
+    core = PathWeight
 
     job: Position
     weight: Amount
-    steps: list[Position]
+    steps: Listed[Position]
 
 
-class ShareFile(FileModel):
+class GroupSharePart(FilePart):
     """Weighted bytes of a group of collectives, split over the dimensions."""
+
+    core = GroupShare
 
     job: Position
     communicator: Position
@@ -33,24 +48,30 @@ class ShareFile(FileModel):
     bytes_by_dimension: Amounts
 
 
-class CertificateFile(FileModel):
+class BandwidthCertificatePart(FilePart):
     """Proof of a lower bound by weak duality."""
 
-    paths: list[PathFile]
-    shares: list[ShareFile]
-    prices: dict[str, Number]
+    core = BandwidthCertificate
+
+    paths: Listed[PathWeightPart]
+    shares: Listed[GroupSharePart]
+    prices: Annotated[tuple[tuple[str, float], ...], PairsOf(Number)]
 
 
-class ProofFile(FileModel):
+class DesignProofPart(FilePart):
     """A certificate of one design."""
 
+    core = DesignProof
+
     design: Position
+    certificate: BandwidthCertificatePart
     too_slow: bool
-    certificate: CertificateFile
 
 
-class JobFile(FileModel):
+class JobTimePart(FilePart):
     """Times of one job."""
+
+    core = JobTime
 
     name: Text
     time_ns: Amount
@@ -58,8 +79,10 @@ class JobFile(FileModel):
     equal_split_ns: Number
 
 
-class CollectiveFile(FileModel):
+class CollectiveTimePart(FilePart):
     """Times of one group of collectives."""
+
+    core = CollectiveTime
 
     job: Text
     communicator: Text
@@ -70,19 +93,23 @@ class CollectiveFile(FileModel):
     bound_by: Texts
 
 
-class ParetoFile(FileModel):
+class ParetoPointPart(FilePart):
     """The cheapest network that keeps a time limit."""
+
+    core = ParetoPoint
 
     limit_ns: Amount
     time_ns: Amount
     cost_usd: Amount
     bandwidth_gbytes_per_s: Amounts
     cost_bound_usd: Number
-    certificate: CertificateFile | None
+    certificate: BandwidthCertificatePart | None
 
 
 class HierarchicalSolutionFile(SolutionHeadFile):
     """Result of `topoopt solve` on an instance of kind `hierarchical-bandwidth`."""
+
+    core = HierarchicalSolution
 
     kind: Literal["hierarchical-bandwidth-solution"]
     design: Position
@@ -90,7 +117,7 @@ class HierarchicalSolutionFile(SolutionHeadFile):
     designs: Annotated[int, Field(ge=1, le=MAX_TASKS)]
     dimensions: Texts
     blocks: Texts
-    sizes: Annotated[list[Annotated[int, Field(ge=1, le=2**62)]], Field(max_length=MAX_DIMENSIONS)]
+    sizes: Annotated[Listed[Annotated[int, Field(ge=1, le=2**62)]], Field(max_length=MAX_DIMENSIONS)]
     bandwidth_gbytes_per_s: Amounts
     time_ns: Annotated[float, Field(gt=0, le=1e30)]
     cost_usd: Amount | None
@@ -98,12 +125,12 @@ class HierarchicalSolutionFile(SolutionHeadFile):
     equal_cost_usd: Amount | None
     speedup_over_equal: Number
     perf_per_cost_gain: Number | None
-    jobs: list[JobFile]
-    collectives: list[CollectiveFile]
     gain_ns: Amounts
     marginal_ns: Amounts | None
-    pareto: list[ParetoFile]
-    proofs: list[ProofFile]
-    instance_sha256: Text
-    versions: dict[str, Text]
-    notes: list[Text]
+    instance_sha256: Sha256
+    versions: Versions
+    notes: Notes
+    jobs: Listed[JobTimePart]
+    collectives: Listed[CollectiveTimePart]
+    pareto: Listed[ParetoPointPart]
+    proofs: Listed[DesignProofPart]
