@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, GetCoreSchemaHandler, Strict, model_validator
-from pydantic_core import CoreSchema, core_schema
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from topoopt.files.fields import FileModel
 
@@ -59,7 +60,7 @@ def built(value: Any) -> Any:
     """The value of core that a field of a part stands for."""
     if isinstance(value, FilePart):
         return value.build()
-    if isinstance(value, tuple) and value and isinstance(value[0], FilePart):
+    if isinstance(value, tuple | list) and value and isinstance(value[0], FilePart):
         return tuple(part.build() for part in value)
     return value
 
@@ -74,6 +75,21 @@ def _schema(
 
     written = core_schema.plain_serializer_function_ser_schema(write)
     return core_schema.no_info_wrap_validator_function(take, listed, serialization=written)
+
+
+@dataclass(frozen=True)
+class NameOf:
+    """A name in the file, a member of an enumeration of names once read."""
+
+    names: type[StrEnum]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Schema of the names, with the way to the member and back."""
+        return handler(Annotated[self.names, Strict(False)])
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """What stands in the file, without the words of the code."""
+        return {"enum": [name.value for name in self.names], "type": "string"}
 
 
 @dataclass(frozen=True)
@@ -96,7 +112,10 @@ class ArrayOf:
         """Schema of the list, with the way to the array and back."""
 
         def read(rows: list[Any]) -> NDArray[Any]:
-            array: NDArray[Any] = np.array(rows, dtype=self.dtype)
+            try:
+                array: NDArray[Any] = np.array(rows, dtype=self.dtype)
+            except ValueError:
+                raise PydanticCustomError("ragged", "rows of different lengths") from None
             return array if self.shape is None else array.reshape(self.shape)
 
         listed = handler.generate_schema(Annotated[list[self.item], Field(max_length=self.most)])  # type: ignore[name-defined]

@@ -75,7 +75,7 @@ class TitleFile(FilePart):
     stopped_by: Annotated[StopReason, Strict(False)]
 
     @classmethod
-    def attributes(cls, value: SolutionHead) -> dict[str, Any]:
+    def attributes(cls, value: Any) -> dict[str, Any]:
         """A solution file says so in its kind."""
         return {**super().attributes(value), "schema_version": 1, "kind": f"{value.kind}-solution"}
 

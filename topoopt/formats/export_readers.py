@@ -32,9 +32,9 @@ def _read_hierarchical(path: Path) -> Any:
 
 
 def _read_placement(path: Path) -> Any:
-    from topoopt.kinds.placement.solution_file import read_placement_solution
+    from topoopt.kinds.placement.solution_file import SOLUTION_FILE
 
-    return read_placement_solution(path)
+    return SOLUTION_FILE.read(path)
 
 
 def _read_allocation(path: Path) -> Any:

@@ -15,11 +15,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Schedule, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.files.instance_file import read_instance
-from topoopt.kinds.placement.solution_file import (
-    placement_solution_to_json,
-    read_placement_solution,
-    write_placement_solution,
-)
+from topoopt.kinds.placement.solution_file import SOLUTION_FILE
 from topoopt.kinds.placement.solve import solve_placement
 
 GOOD: dict[str, Any] = {
@@ -165,9 +161,9 @@ def solution() -> PlacementSolution:
 def test_solution_file_round_trip(solution: PlacementSolution, tmp_path: Path) -> None:
     """Written, read and written again: the same bytes, the same placement."""
     file = tmp_path / "solution.json"
-    write_placement_solution(solution, file)
-    again = read_placement_solution(file)
-    assert placement_solution_to_json(again) == file.read_text()
+    SOLUTION_FILE.write(solution, file)
+    again = SOLUTION_FILE.read(file)
+    assert SOLUTION_FILE.text(again) == file.read_text()
     assert (again.device == solution.device).all()
     assert again.loads == solution.loads
     assert again.settings == solution.settings
@@ -189,12 +185,12 @@ def test_broken_solution_files_are_refused(
     key: str, value: object, message: str, solution: PlacementSolution, tmp_path: Path
 ) -> None:
     """Indices out of range and tables of the wrong size never reach the checker."""
-    document = json.loads(placement_solution_to_json(solution))
+    document = json.loads(SOLUTION_FILE.text(solution))
     document[key] = value
     file = tmp_path / "solution.json"
     file.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message):
-        read_placement_solution(file)
+        SOLUTION_FILE.read(file)
 
 
 def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) -> None:
@@ -217,11 +213,11 @@ def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) 
         compact=CompactResult(3, 1.5, Bound(1.0, "critical path")),
     )
     file = tmp_path / "solution.json"
-    write_placement_solution(full, file)
-    again = read_placement_solution(file)
+    SOLUTION_FILE.write(full, file)
+    again = SOLUTION_FILE.read(file)
     assert again.transfers == full.transfers
     assert again.link_shares == full.link_shares
     assert again.compact == full.compact
     assert again.rates_gbps is not None
     assert (again.rates_gbps == np.eye(servers)).all()
-    assert placement_solution_to_json(again) == file.read_text()
+    assert SOLUTION_FILE.text(again) == file.read_text()

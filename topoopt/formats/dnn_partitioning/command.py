@@ -108,13 +108,13 @@ def expert_split(
         from topoopt.formats.dnn_partitioning.read import read_expert_split
         from topoopt.kinds.kind import exit_code
         from topoopt.kinds.placement.given import evaluate_given
-        from topoopt.kinds.placement.solution_file import write_placement_solution
+        from topoopt.kinds.placement.solution_file import SOLUTION_FILE
 
         problem: Any = read_instance(instance)
         if problem.kind != "placement":
             raise InputError([Problem("no placement", file=str(instance), value=problem.kind, allowed="placement")])
         solution = evaluate_given(problem, read_expert_split(file), "expert-split")
-        write_placement_solution(solution, out)
+        SOLUTION_FILE.write(solution, out)
         summary = {
             "solution": str(out),
             "max_load_ms": solution.objective.value,

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 def solve_placement_command(problem: PlacementProblem, output: Output, out: Path, wishes: Wishes) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.kinds.placement.report import render_placement
-    from topoopt.kinds.placement.solution_file import write_placement_solution
+    from topoopt.kinds.placement.solution_file import SOLUTION_FILE
     from topoopt.kinds.placement.solve import solve_placement
 
-    steps = Steps(
-        solve_placement, write_placement_solution, render_placement, placement_summary, _show, takes_budget=True
-    )
+    steps = Steps(solve_placement, SOLUTION_FILE.write, render_placement, placement_summary, _show, takes_budget=True)
     return solve_and_write(problem, output, out, wishes, steps)
 
 
@@ -66,17 +64,17 @@ def _show(console: Console, solution: PlacementSolution, wall_s: float, out: Pat
 
 def check_placement_file(problem: PlacementProblem, solution: Path) -> tuple[Violation, ...]:
     """Violations of a solution file, found without a solver."""
-    from topoopt.kinds.placement.solution_file import read_placement_solution
+    from topoopt.kinds.placement.solution_file import SOLUTION_FILE
     from topoopt.verify.placement.placement import check_placement
 
-    return check_placement(problem, read_placement_solution(solution))
+    return check_placement(problem, SOLUTION_FILE.read(solution))
 
 
 def _report(solution: Path) -> str:
     from topoopt.kinds.placement.report import render_placement
-    from topoopt.kinds.placement.solution_file import read_placement_solution
+    from topoopt.kinds.placement.solution_file import SOLUTION_FILE
 
-    return render_placement(read_placement_solution(solution))
+    return render_placement(SOLUTION_FILE.read(solution))
 
 
 def _search_problems(problem: PlacementProblem) -> list[Problem]:

@@ -8,19 +8,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from topoopt.core.placement import (
-    Communication,
     Device,
     GraphOperator,
-    Latency,
-    Link,
     PlacementProblem,
-    RateAllocation,
-    Schedule,
     Server,
-    Sharing,
-    StageShape,
     Tensor,
-    Throughput,
 )
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files.canonical import canonical_sha256
@@ -128,28 +120,13 @@ def _written(graph: PlacementGraph, device_class: str) -> tuple[list[GraphOperat
 
 def _hardware(files: list[PlacementServerFile]) -> tuple[tuple[str, ...], tuple[Server, ...], tuple[Device, ...]]:
     classes = tuple(dict.fromkeys(device.device_class for file in files for device in file.devices))
-    servers = tuple(
-        Server(file.name, tuple(Link(link.name, link.gbps) for link in file.links), file.intra_gbps) for file in files
-    )
+    servers = tuple(Server(file.name, tuple(link.build() for link in file.links), file.intra_gbps) for file in files)
     devices = tuple(
         Device(entry.name, index, classes.index(entry.device_class), entry.memory_bytes, entry.host)
         for index, file in enumerate(files)
         for entry in file.devices
     )
     return classes, servers, devices
-
-
-def _objective(file: PlacementFile) -> Throughput | Latency:
-    if file.objective == "latency":
-        latency = file.latency or LatencyFile()
-        return Latency(Sharing(latency.sharing), RateAllocation(latency.rates))
-    options = file.throughput or ThroughputFile()
-    return Throughput(
-        Schedule(options.schedule),
-        Communication(options.communication),
-        StageShape(options.stages),
-        options.stages_per_device,
-    )
 
 
 def _built(file: PlacementFile, operators: list[GraphOperatorFile], tensors: list[TensorFile]) -> PlacementProblem:
@@ -175,7 +152,9 @@ def _built(file: PlacementFile, operators: list[GraphOperatorFile], tensors: lis
         tensors=tuple(sorted(hyperedges, key=lambda tensor: tensor.producer)),
         servers=servers,
         devices=devices,
-        objective=_objective(file),
+        objective=(file.throughput or ThroughputFile()).build()
+        if file.objective == "throughput"
+        else (file.latency or LatencyFile()).build(),
         transfer_latency_ms=file.transfer_latency_us / US_PER_MS,
         intra_latency_ms=file.intra_latency_us / US_PER_MS,
         search=SearchSettings(**file.search.model_dump()),

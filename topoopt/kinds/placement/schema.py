@@ -6,6 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from topoopt.core.placement import (
+    Communication,
+    Latency,
+    Link,
+    RateAllocation,
+    Schedule,
+    Sharing,
+    StageShape,
+    Throughput,
+)
 from topoopt.files.fields import (
     MAX_MS,
     MAX_OPERATORS,
@@ -20,6 +30,7 @@ from topoopt.files.fields import (
     SchemaVersion,
     Seed,
 )
+from topoopt.files.file_part import FilePart, NameOf
 from topoopt.kinds.job.schema import SearchFile
 from topoopt.workloads.branchy import GRAPH_FAMILIES
 from topoopt.workloads.devices import DEVICES
@@ -33,39 +44,46 @@ Cost = Annotated[float, Field(ge=0, le=MAX_MS)]
 HostName = FileName
 
 
-class ThroughputFile(FileModel):
+class ThroughputFile(FilePart):
     """Options of objective throughput."""
 
-    schedule: Literal["1f1b", "gpipe"] = Field(
-        default="1f1b",
+    core = Throughput
+
+    schedule: Annotated[Schedule, NameOf(Schedule)] = Field(
+        default=Schedule.ONE_F_ONE_B,
         description="largest sum of forward and backward load, or largest forward plus largest backward load",
     )
-    communication: Literal["added", "overlapped"] = Field(
-        default="added", description="load of a device: compute plus communication, or the larger of the two"
+    communication: Annotated[Communication, NameOf(Communication)] = Field(
+        default=Communication.ADDED,
+        description="load of a device: compute plus communication, or the larger of the two",
     )
-    stages: Literal["contiguous", "interleaved", "free"] = Field(
-        default="contiguous",
+    stages: Annotated[StageShape, NameOf(StageShape)] = Field(
+        default=StageShape.CONTIGUOUS,
         description="operators of a device form one stage of the pipeline, several (devices in file order, again and "
         "again), or any set",
     )
     stages_per_device: int = Field(default=1, ge=1, le=16, description="q, of interleaved stages")
 
 
-class LatencyFile(FileModel):
+class LatencyFile(FilePart):
     """Options of objective latency."""
 
-    sharing: Literal["fair", "fifo", "static", "none"] = Field(
-        default="fair",
+    core = Latency
+
+    sharing: Annotated[Sharing, NameOf(Sharing)] = Field(
+        default=Sharing.FAIR,
         description="what transfers of one server do to each other: share equally, queue, have own rates, or nothing",
     )
-    rates: Literal["uniform", "optimised"] = Field(
-        default="optimised",
+    rates: Annotated[RateAllocation, NameOf(RateAllocation)] = Field(
+        default=RateAllocation.OPTIMISED,
         description="static rates of each pair of servers: all the same, or chosen with the placement",
     )
 
 
-class LinkFile(FileModel):
+class LinkFile(FilePart):
     """A physical link of a server."""
+
+    core = Link
 
     name: HostName = Field(description="of the network interface")
     gbps: Rate = Field(description="rate in each direction, Gbit/s")

@@ -1,13 +1,18 @@
-"""Shape of solution files of kind `placement`."""
+"""Shape of solution files of kind `placement`. Long tables are rows of plain lists; comments name their columns."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from topoopt.core.placement import Device, Latency, Server, Throughput
+from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, Transfer
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Bytes, FileModel, KindName, Label, Rate
-from topoopt.files.solution_head import Amount, BoundFile, Number, SolutionHeadFile, Text
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, RowOf, column
+from topoopt.files.solution_head import Amount, BoundFile, Notes, Number, Sha256, SolutionHeadFile, Versions
 from topoopt.kinds.placement.schema import (
     MAX_DEVICES,
     MAX_LINKS,
@@ -18,33 +23,37 @@ from topoopt.kinds.placement.schema import (
     ThroughputFile,
 )
 
-Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
+ServerIndex = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
 DeviceIndex = Annotated[int, Field(ge=0, lt=MAX_SERVERS * MAX_DEVICES)]
-OperatorRow = Annotated[tuple[Label, DeviceIndex], Strict(False)]  # name, device
+LinkIndex = Annotated[int, Field(ge=0, lt=MAX_LINKS)]
+TensorIndex = Annotated[int, Field(ge=0, lt=MAX_TENSORS)]
 StageIndex = Annotated[int, Field(ge=0, lt=MAX_OPERATORS)]
+OperatorRow = Annotated[tuple[Label, DeviceIndex], Strict(False)]  # name, device
 TransferRow = Annotated[
-    tuple[Annotated[int, Field(ge=0, lt=MAX_TENSORS)], DeviceIndex, Number, Number], Strict(False)
+    Transfer, RowOf(Transfer, tuple[TensorIndex, DeviceIndex, Number, Number])
 ]  # tensor, target device, start ms, end ms
 ShareRow = Annotated[
-    tuple[Server, Server, Annotated[int, Field(ge=0, lt=MAX_LINKS)], Amount], Strict(False)
+    LinkShare, RowOf(LinkShare, tuple[ServerIndex, ServerIndex, LinkIndex, Amount])
 ]  # source server, target server, link of the source, Gbit/s
 RateRow = Annotated[list[Amount], Field(max_length=MAX_SERVERS)]
-Times = Annotated[list[Number], Field(max_length=MAX_OPERATORS)]
+Times = Annotated[NDArray[np.float64], ArrayOf(Number, np.float64, most=MAX_OPERATORS)]
 
 
-class SolutionServerFile(FileModel):
+class ServerPart(FilePart):
     """A server of the instance."""
 
+    core = Server
+
     name: HostName
-    links: Annotated[list[LinkFile], Field(max_length=MAX_LINKS)]
+    links: Annotated[Listed[LinkFile], Field(max_length=MAX_LINKS)]
     intra_gbps: Rate | None
 
 
-class SolutionDeviceFile(FileModel):
+class DevicePart(FileModel):
     """A device of the instance, and what it does."""
 
     name: HostName
-    server: Server
+    server: ServerIndex
     device_class: KindName = Field(alias="class")
     memory_bytes: Bytes | None
     host: bool
@@ -56,8 +65,16 @@ class SolutionDeviceFile(FileModel):
     operators: int = Field(ge=0, le=MAX_OPERATORS)
 
 
-class CompactFile(FileModel):
+def _device_document(device: Device, load: DeviceLoad, classes: tuple[str, ...]) -> dict[str, Any]:
+    fields = {**vars(device), **vars(load), "used_memory_bytes": load.memory_bytes, "memory_bytes": device.memory_bytes}
+    fields["class"] = classes[fields.pop("class_index")]
+    return fields
+
+
+class CompactResultPart(FilePart):
     """What was found and proven on the compacted graph alone."""
+
+    core = CompactResult
 
     operators: int = Field(ge=0, le=MAX_OPERATORS)
     value_ms: Amount | None
@@ -67,22 +84,61 @@ class CompactFile(FileModel):
 class PlacementSolutionFile(SolutionHeadFile):
     """Result of `topoopt solve` on an instance of kind `placement`."""
 
+    core = PlacementSolution
+
     kind: Literal["placement-solution"]
     throughput: ThroughputFile | None = Field(description="settings, one of throughput and latency")
     latency: LatencyFile | None
-    compact: CompactFile | None
-    instance_sha256: Text
-    versions: dict[str, Text]
-    notes: list[Text]
-    classes: Annotated[list[KindName], Field(max_length=64)]
-    servers: Annotated[list[SolutionServerFile], Field(min_length=1, max_length=MAX_SERVERS)]
-    devices: Annotated[list[SolutionDeviceFile], Field(min_length=1, max_length=MAX_SERVERS)]
-    rates_gbps: Annotated[list[RateRow], Field(max_length=MAX_SERVERS)] | None = Field(
+    compact: CompactResultPart | None
+    instance_sha256: Sha256
+    versions: Versions
+    notes: Notes
+    classes: Annotated[Listed[KindName], Field(max_length=64)]
+    servers: Annotated[Listed[ServerPart], Field(min_length=1, max_length=MAX_SERVERS)]
+    devices: Annotated[list[DevicePart], Field(min_length=1, max_length=MAX_SERVERS)]
+    rates_gbps: Annotated[NDArray[np.float64], ArrayOf(RateRow, np.float64, most=MAX_SERVERS)] | None = Field(
         description="row i, column j: what server i may send to server j"
     )
-    link_shares: Annotated[list[ShareRow], Field(max_length=MAX_SERVERS * MAX_LINKS)]
-    operators: Annotated[list[OperatorRow], Field(min_length=1, max_length=MAX_OPERATORS)]
-    stage: Annotated[list[StageIndex], Field(max_length=MAX_OPERATORS)] | None
+    link_shares: Annotated[Listed[ShareRow], Field(max_length=MAX_SERVERS * MAX_LINKS)]
+    operators: Annotated[Listed[OperatorRow], Field(min_length=1, max_length=MAX_OPERATORS)]
+    stage: Annotated[NDArray[np.int32], ArrayOf(StageIndex, np.int32, most=MAX_OPERATORS)] | None
     start_ms: Times | None
     end_ms: Times | None
-    transfers: Annotated[list[TransferRow], Field(max_length=MAX_TENSORS * 64)]
+    transfers: Annotated[Listed[TransferRow], Field(max_length=MAX_TENSORS * 64)]
+
+    @classmethod
+    def attributes(cls, value: PlacementSolution) -> dict[str, Any]:
+        """Devices with their loads, operators with their devices."""
+        devices = zip(value.devices, value.loads, strict=True)
+        return {
+            **super().attributes(value),
+            "throughput": value.settings if isinstance(value.settings, Throughput) else None,
+            "latency": value.settings if isinstance(value.settings, Latency) else None,
+            "devices": [_device_document(device, load, value.classes) for device, load in devices],
+            "operators": list(zip(value.operators, value.device.tolist(), strict=True)),
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """Devices and loads apart."""
+        settings = self.throughput or self.latency
+        return {
+            **super().arguments(),
+            "settings": settings and settings.build(),
+            "devices": tuple(
+                Device(row.name, row.server, self.classes.index(row.device_class), row.memory_bytes, row.host)
+                for row in self.devices
+            ),
+            "loads": tuple(
+                DeviceLoad(
+                    row.forward_ms,
+                    row.backward_ms,
+                    row.forward_communication_ms,
+                    row.backward_communication_ms,
+                    row.used_memory_bytes,
+                    row.operators,
+                )
+                for row in self.devices
+            ),
+            "operators": tuple(name for name, _ in self.operators),
+            "device": column(self.operators, 1, np.int32),
+        }
