@@ -16,7 +16,7 @@ from topoopt.formats.astrasim.hierarchy import analytical_network, network_text
 from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology
 from topoopt.formats.astrasim.read import npu_bandwidths, read_network
 from topoopt.formats.astrasim.read_ns3 import read_ns3_topology
-from topoopt.formats.base import decimal_text
+from topoopt.formats.exporter import decimal_text
 
 
 @pytest.mark.parametrize(

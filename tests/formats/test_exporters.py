@@ -20,7 +20,7 @@ from topoopt.files.sections import topology_of
 from topoopt.formats.astrasim.graph import ns3_topology
 from topoopt.formats.astrasim.read import read_network
 from topoopt.formats.astrasim.system import algorithms
-from topoopt.formats.base import Export, ExportOptions, plain_name
+from topoopt.formats.exporter import Export, ExportOptions, plain_name
 from topoopt.formats.chakra.read import read_chakra
 from topoopt.formats.chakra.traffic import traffic_matrix
 from topoopt.formats.chakra.write import build as build_chakra

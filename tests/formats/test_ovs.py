@@ -12,9 +12,9 @@ from tests.support.host_cases import GBIT, applied, placed, text, worked_example
 from topoopt.cli.export import check_export
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.host_rates import Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
-from topoopt.formats.base import ExportOptions
-from topoopt.formats.hosts.host_routing import weights
-from topoopt.formats.hosts.ovs import build, host_export
+from topoopt.formats.exporter import ExportOptions
+from topoopt.formats.hosts.policy_routing import weights
+from topoopt.formats.ovs.write import build, host_export
 
 OPTIONS = ExportOptions()
 

@@ -14,8 +14,8 @@ from tests.support.paths import INSTANCES
 from topoopt.cli.app import app
 from topoopt.cli.export import check_export
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.formats.base import Export, ExportOptions
-from topoopt.formats.hosts.ovs import build
+from topoopt.formats.exporter import Export, ExportOptions
+from topoopt.formats.ovs.write import build
 
 LINE = [(0, 1), (1, 0), (1, 2), (2, 1)]
 RING = [*LINE, (2, 0), (0, 2)]

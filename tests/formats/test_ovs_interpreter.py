@@ -10,8 +10,8 @@ import pytest
 from tests.support.host_cases import worked_example
 from topoopt.cli.export import check_export
 from topoopt.core.errors import CheckError
-from topoopt.formats.base import Export, ExportOptions
-from topoopt.formats.hosts.ovs import build
+from topoopt.formats.exporter import Export, ExportOptions
+from topoopt.formats.ovs.write import build
 
 
 def changed(name: str, change: Callable[[str], str]) -> Export:

@@ -15,8 +15,8 @@ from tests.support.host_cases import applied, placed, worked_example
 from topoopt.cli.export import check_export
 from topoopt.core.errors import InputError
 from topoopt.core.host_rates import HostSetting, LinkSetting
-from topoopt.formats.base import Export, ExportOptions
-from topoopt.formats.hosts.ovs import build
+from topoopt.formats.exporter import Export, ExportOptions
+from topoopt.formats.ovs.write import build
 
 OPTIONS = ExportOptions()
 HOSTILE = (

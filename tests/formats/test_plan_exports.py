@@ -22,7 +22,7 @@ from topoopt.core.host_rates import HostSetting, LinkSetting
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.formats.base import Export, ExportOptions
+from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.export_readers import READ_BACK
 from topoopt.formats.exporters import EXPORTERS
 from topoopt.formats.hosts.planned_paths import planned_paths, with_answers

@@ -22,8 +22,8 @@ from topoopt.core.job_solution import JobSolution
 from topoopt.core.plan import Plan
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.formats.base import ExportOptions
-from topoopt.formats.hosts.linux_forwarding import build
+from topoopt.formats.exporter import ExportOptions
+from topoopt.formats.linux_forwarding.write import build
 
 PING = str(ROOT / "tests/support/ping.py")
 

@@ -14,8 +14,8 @@ import pytest
 from tests.support.host_cases import allocated, placed
 from tests.support.lab import Machine, lab, process, require
 from tests.support.paths import ROOT
-from topoopt.formats.base import Export, ExportOptions
-from topoopt.formats.hosts.ovs import build
+from topoopt.formats.exporter import Export, ExportOptions
+from topoopt.formats.ovs.write import build
 
 TOOLS = ("ip", "tc", "iperf3", "ethtool")
 OVS_TOOLS = ("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd")

@@ -10,7 +10,7 @@ import numpy as np
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
-from topoopt.formats.base import Export
+from topoopt.formats.exporter import Export
 
 GBIT = 10**9
 

@@ -19,7 +19,7 @@ from topoopt.formats.instance_output import QueuesOption
 
 if TYPE_CHECKING:
     from topoopt.core.host_rates import HostSetting
-    from topoopt.formats.base import Export
+    from topoopt.formats.exporter import Export
 
 
 def check_export(target: str, export: Export) -> None:
@@ -100,7 +100,7 @@ def export(
             return _list(output)
         from topoopt.files.faults import nearest_text, value_text
         from topoopt.files.solution_kind import solution_kind
-        from topoopt.formats.base import ExportOptions
+        from topoopt.formats.exporter import ExportOptions
         from topoopt.formats.exporters import EXPORTERS
 
         given = {"SOLUTION": solution, "--to": to, "--out": out}
@@ -120,7 +120,7 @@ def export(
             raise InputError([Problem(message, str(solution), None, "--to", to, able)])
         named: tuple[HostSetting, ...] = ()
         if hosts is not None:
-            from topoopt.formats.hosts.host_file import read_hosts
+            from topoopt.formats.hosts.read import read_hosts
 
             named = read_hosts(hosts)
         found = SOLUTION_READERS[kind](solution)

@@ -76,7 +76,7 @@ def _back_graphml(folder: Path) -> object:
 
 
 def _back_ovs(folder: Path) -> object:
-    from topoopt.formats.hosts.ovs_interpreter import interpret
+    from topoopt.formats.ovs.read import interpret
 
     return interpret(folder)
 
@@ -84,7 +84,7 @@ def _back_ovs(folder: Path) -> object:
 def _back_flexnet(folder: Path) -> object:
     from topoopt.core.taskgraph import TaskKind
     from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph
-    from topoopt.formats.flexnet.write_taskgraph import comparable
+    from topoopt.formats.flexnet.write import comparable
 
     file = read_flexnet_taskgraph(next(folder.iterdir()))
     if file.topology is None or file.routes is None or (file.graph.kind > TaskKind.ALLREDUCE).any():
@@ -99,7 +99,7 @@ def _back_flexnet(folder: Path) -> object:
 
 
 def _back_forwarding(folder: Path) -> object:
-    from topoopt.formats.hosts.forwarding_interpreter import interpret_forwarding
+    from topoopt.formats.linux_forwarding.read import interpret_forwarding
 
     return interpret_forwarding(folder)
 

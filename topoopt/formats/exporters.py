@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from topoopt.formats.astrasim.write import ASTRASIM
-from topoopt.formats.base import Exporter
 from topoopt.formats.chakra.write import CHAKRA
-from topoopt.formats.flexnet.write_taskgraph import FLEXNET_TASKGRAPH
+from topoopt.formats.exporter import Exporter
+from topoopt.formats.flexnet.write import FLEXNET_TASKGRAPH
 from topoopt.formats.graphml.write import GRAPHML
-from topoopt.formats.hosts.linux_forwarding import LINUX_FORWARDING
-from topoopt.formats.hosts.ovs import OVS
+from topoopt.formats.linux_forwarding.write import LINUX_FORWARDING
 from topoopt.formats.msccl.write import MSCCL
 from topoopt.formats.nccl.write import NCCL_TOPOLOGY
+from topoopt.formats.ovs.write import OVS
 from topoopt.formats.patch_list.write import PATCH_LIST
 
 EXPORTERS: dict[str, Exporter] = {

@@ -13,7 +13,7 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology
 from topoopt.formats.astrasim.system import RING_ONLY, system_document
-from topoopt.formats.base import NOTES_FILE, Export, ExportOptions, decimal_text, json_bytes, notes_bytes, refuse
+from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, decimal_text, json_bytes, notes_bytes, refuse
 from topoopt.formats.graphml.graphs import link_of, topology_of
 
 HOST_DELAY_MS = 1e-6

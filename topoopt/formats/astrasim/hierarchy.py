@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.formats.astrasim.content import BLOCKS, AnalyticalNetwork, link_gib_per_s
 from topoopt.formats.astrasim.system import algorithms, system_document
-from topoopt.formats.base import NOTES_FILE, Export, ExportOptions, decimal_text, json_bytes, notes_bytes
+from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, decimal_text, json_bytes, notes_bytes
 
 LATENCY_NS = 500.0
 """Where no latency is given: the kind has none."""

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from topoopt.core.job_solution import JobSolution
-from topoopt.formats.base import (
+from topoopt.formats.chakra.content import CommType, Metadata, Node, NodeType, frame
+from topoopt.formats.chakra.read import read_chakra
+from topoopt.formats.chakra.trace_content import CollectiveUse, TraceContent
+from topoopt.formats.exporter import (
     NOTES_FILE,
     Export,
     Exporter,
@@ -23,8 +27,6 @@ from topoopt.formats.base import (
     plain_name,
     refuse,
 )
-from topoopt.formats.chakra.content import CommType, Metadata, Node, NodeType, frame
-from topoopt.formats.chakra.trace_content import CollectiveUse, TraceContent
 
 VERSION = "0.0.4"
 MAX_NODES = 2_000_000
@@ -142,11 +144,16 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
         np.zeros(n),
     )
     title = f"{n} servers as Chakra execution traces: {prefix}.RANK.et, groups in comm_groups.json"
-    files = (*traces, ("comm_groups.json", json_bytes(named)), (NOTES_FILE, notes_bytes(title, CHAKRA.limits)))
-    return Export(files, content.comparable(), CHAKRA.limits)
+    files = (*traces, ("comm_groups.json", json_bytes(named)), (NOTES_FILE, notes_bytes(title, EXPORTER.limits)))
+    return Export(files, content.comparable(), EXPORTER.limits)
 
 
-CHAKRA = Exporter(
+def read_back(folder: Path) -> object:
+    """What the traces of a folder say of each rank."""
+    return read_chakra(folder, comm_groups=folder / "comm_groups.json").comparable()
+
+
+EXPORTER = Exporter(
     kinds=("co-optimisation",),
     makes="one trace a server (PREFIX.RANK.et) and comm_groups.json",
     limits=(
@@ -156,4 +163,5 @@ CHAKRA = Exporter(
     ),
     folder=True,
     build=build,
+    read_back=read_back,
 )

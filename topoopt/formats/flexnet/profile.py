@@ -1,4 +1,4 @@
-"""Measured operator profiles of FlexNet (TopoOpt artifact, `measures/*.json`), format in spec b.2.
+"""Measured operator profiles of FlexNet (`measures/*.json` of the TopoOpt artifact).
 
 A profile is ``{batch_size, ngpus, measurements: [{name, pc_str, fw_time, bw_time, mem_req}]}``; `ngpus` counts
 servers, times are ms, memory is bytes on one GPU. `pc_str` is ``<dims>-<ways of each dimension>``, sample dimension

@@ -27,7 +27,7 @@ LAYER_COUNTS: Mapping[str, Mapping[int, Mapping[str, int]]] = {
     "resnet": {},
     "ncf": {128: {"mlp_layers": 8}},
 }
-"""Per model and server count, what a profile does not tell (spec b.3; op counts of the released task graphs)."""
+"""Per model and server count, what a profile does not tell: operator counts of the released task graphs."""
 
 COUNT_NAMES: Mapping[str, tuple[str, ...]] = {
     "dlrm": ("bottom_layers", "top_layers"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
-from topoopt.formats.base import ExportOptions, refuse
+from topoopt.formats.exporter import ExportOptions, refuse
 
 HOP_LATENCY_US = 1.0
 """Where a solution states none."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import networkx as nx
 
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.formats.base import Export, Exporter, ExportOptions, plain_name
+from topoopt.files.graph_files import read_graph
+from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name
 from topoopt.formats.graphml.graphs import topology_of
 
 
@@ -21,13 +24,20 @@ def build(solution: JobSolution | NetworkSolution, options: ExportOptions) -> Ex
         links.append((tail, head, count))
     text = "\n".join(nx.generate_graphml(graph)) + "\n"
     name = f"{plain_name(solution.name)}.graphml"
-    return Export(((name, text.encode()),), (topology.servers, tuple(links), True), GRAPHML.limits)
+    return Export(((name, text.encode()),), (topology.servers, tuple(links), True), EXPORTER.limits)
 
 
-GRAPHML = Exporter(
+def read_back(folder: Path) -> object:
+    """Servers, links and whether they have a direction, of the one file of a folder."""
+    graph = read_graph(next(folder.iterdir()))
+    return graph.servers, tuple(sorted(graph.links)), graph.directed
+
+
+EXPORTER = Exporter(
     kinds=("co-optimisation", "routing", "topology"),
     makes="one GraphML file: the topology",
     limits=("links only: no rates, no switch settings, no routes",),
     folder=False,
     build=build,
+    read_back=read_back,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from topoopt.core.plan import Plan
 from topoopt.core.topology import Topology
-from topoopt.formats.base import refuse
+from topoopt.formats.exporter import refuse
 
 UNPLANNED = "unplanned"
 ANSWERS = "answers"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from topoopt.core.host_rates import Host, HostRates, HostSetting
 from topoopt.core.topology import Topology
-from topoopt.formats.hosts.host_checks import check_hosts
-from topoopt.formats.hosts.host_settings import ServerLink, cable_address, make_hosts
+from topoopt.formats.hosts.checks import check_hosts
+from topoopt.formats.hosts.settings import ServerLink, cable_address, make_hosts
 
 
 def named_servers(topology: Topology, settings: tuple[HostSetting, ...], link_gbps: float = 1.0) -> tuple[Host, ...]:

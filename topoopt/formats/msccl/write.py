@@ -14,7 +14,8 @@ import numpy as np
 
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings
-from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plain_name, refuse
+from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plain_name, refuse
+from topoopt.formats.msccl.read import read_msccl
 
 MAX_STEPS = 2_000_000
 MAX_PARTS = 64
@@ -96,7 +97,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     prefix, n = plain_name(solution.name), solution.cluster.servers
     files: list[tuple[str, bytes]] = []
     content: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
-    notes = [*MSCCL.limits]
+    notes = [*EXPORTER.limits]
     table = ["file,rank,server"]
     for number, group in enumerate(groups):
         file = f"{prefix}.allreduce{number}.xml"
@@ -117,7 +118,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     return Export(tuple(files), content, tuple(notes))
 
 
-MSCCL = Exporter(
+EXPORTER = Exporter(
     kinds=("co-optimisation",),
     makes="an MSCCL algorithm (XML) for the AllReduce of each group, and ranks.csv",
     limits=(
@@ -127,4 +128,5 @@ MSCCL = Exporter(
     ),
     folder=True,
     build=build,
+    read_back=read_msccl,
 )

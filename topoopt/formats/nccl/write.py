@@ -11,8 +11,9 @@ from xml.sax.saxutils import quoteattr
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
-from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
+from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.server_names import named_servers
+from topoopt.formats.nccl.read import read_nccl
 
 RING_PATTERN = 4
 """NCCL_TOPO_PATTERN_RING."""
@@ -89,7 +90,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     if other is not None:
         message = f"one file serves all nodes, and {other.name} calls its interfaces otherwise than {hosts[0].name}"
         raise refuse(message, path="--hosts", allowed="the same names of interfaces on every host")
-    notes = [*NCCL_TOPOLOGY.limits]
+    notes = [*EXPORTER.limits]
     rows = ["group,channel,share,interface,position,server,host"]
     rings: list[tuple[int, int, tuple[int, ...]]] = []
     for number, group in enumerate(groups):
@@ -129,7 +130,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     return Export(tuple(files), content, tuple(notes))
 
 
-NCCL_TOPOLOGY = Exporter(
+EXPORTER = Exporter(
     kinds=("co-optimisation",),
     makes="topology.xml and graph.xml of one node, rings.csv, rank-order.txt for the launcher",
     limits=(
@@ -141,4 +142,5 @@ NCCL_TOPOLOGY = Exporter(
     ),
     folder=True,
     build=build,
+    read_back=read_nccl,
 )

@@ -12,9 +12,10 @@ from topoopt.core.host_rates import Host
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
-from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
+from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.graphml.graphs import topology_of
 from topoopt.formats.hosts.server_names import named_servers
+from topoopt.formats.patch_list.read import read_patch_list
 
 Circuit = tuple[int, int, int]
 """Optical switch, input port, output port; all count from 1."""
@@ -42,7 +43,7 @@ def build(solution: JobSolution | NetworkSolution, options: ExportOptions) -> Ex
     text = [*_lines("Circuits", circuits, hosts)]
     files = [("circuits.csv", circuits_csv(circuits, hosts))]
     content: dict[str, frozenset[Circuit]] = {"circuits": frozenset(circuits)}
-    notes = [*PATCH_LIST.limits, *_duplex(topology)]
+    notes = [*EXPORTER.limits, *_duplex(topology)]
     if options.previous is not None:
         before = _previous(topology, options.previous)
         gone, new = before - circuits, circuits - before
@@ -95,7 +96,7 @@ def _duplex(topology: Topology) -> list[str]:
     return ["every interface sends to and receives from the same interface: duplex patch cords do"]
 
 
-PATCH_LIST = Exporter(
+EXPORTER = Exporter(
     kinds=("co-optimisation", "routing", "topology"),
     makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only",
     limits=(
@@ -105,4 +106,5 @@ PATCH_LIST = Exporter(
     ),
     folder=True,
     build=build,
+    read_back=read_patch_list,
 )

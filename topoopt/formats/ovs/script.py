@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from topoopt.core.host_rates import Host, HostLink, HostRates
-from topoopt.formats.hosts.host_checks import reserved_bps
-from topoopt.formats.hosts.host_routing import HostTraffic, routing_commands, settings
-from topoopt.formats.hosts.host_script import Command, burst_bytes, ceiling_bps, run_all, shares_script
+from topoopt.formats.hosts.checks import reserved_bps
+from topoopt.formats.hosts.policy_routing import HostTraffic, routing_commands, settings
+from topoopt.formats.hosts.script import Command, burst_bytes, ceiling_bps, run_all, shares_script
 
 COOKIE = "0x746f706f"
 OWNER = "external_ids:owner=topoopt"

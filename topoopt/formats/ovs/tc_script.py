@@ -6,10 +6,10 @@ For hosts without Open vSwitch, and for classes above 34 Gbit/s: tc carries rate
 from __future__ import annotations
 
 from topoopt.core.host_rates import HostLink, HostRates
-from topoopt.formats.hosts.host_checks import reserved_bps
-from topoopt.formats.hosts.host_routing import HostTraffic, routing_commands, settings
-from topoopt.formats.hosts.host_script import Command, burst_bytes, ceiling_bps, run_all, shares_script
-from topoopt.formats.hosts.ovs_script import FILTERS_PER_PRIORITY
+from topoopt.formats.hosts.checks import reserved_bps
+from topoopt.formats.hosts.policy_routing import HostTraffic, routing_commands, settings
+from topoopt.formats.hosts.script import Command, burst_bytes, ceiling_bps, run_all, shares_script
+from topoopt.formats.ovs.script import FILTERS_PER_PRIORITY
 
 HANDLE = "7106"
 ROOT = "ffff"

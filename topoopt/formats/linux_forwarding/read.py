@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from topoopt.formats.hosts.ovs_commands import commands_of, refused
+from topoopt.formats.hosts.commands import commands_of, refused
 
 Way = tuple[str, ...]
 Exit = tuple[str, str]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from topoopt.core.host_rates import Host
-from topoopt.formats.hosts.host_routing import TABLE
+from topoopt.formats.hosts.policy_routing import TABLE
 
 Command = list[str]
 

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import Host, HostLink, HostSetting, LinkSetting
-from topoopt.formats.base import refuse
+from topoopt.formats.exporter import refuse
 
 MAX_RATES = 2_000_000
 """Pairs of hosts, each a command at least."""

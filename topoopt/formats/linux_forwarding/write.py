@@ -17,10 +17,11 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import Host
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.topology import Topology
-from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
-from topoopt.formats.hosts.forwarding_scripts import Hop, HostPlan, flower_script, ip_script
+from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.planned_paths import PlannedPath, planned_paths, with_answers
 from topoopt.formats.hosts.server_names import named_servers
+from topoopt.formats.linux_forwarding.read import interpret_forwarding
+from topoopt.formats.linux_forwarding.scripts import Hop, HostPlan, flower_script, ip_script
 from topoopt.formats.patch_list.write import circuits_csv, circuits_of
 
 MAX_PATHS = 200_000
@@ -60,7 +61,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
         files.append((f"{plan.host.name}.flower.sh", flower_script(plan)))
     files += [("paths.csv", _table(hosts, paths)), ("circuits.csv", circuits_csv(circuits_of(topology), hosts))]
     unplanned = sum(path.used_by == ("unplanned",) for path in paths)
-    notes = [*LINUX_FORWARDING.limits]
+    notes = [*EXPORTER.limits]
     if unplanned:
         notes.append(f"{unplanned} pairs without traffic in the plan have a shortest path")
     if most:
@@ -143,7 +144,7 @@ def _table(hosts: tuple[Host, ...], paths: tuple[PlannedPath, ...]) -> bytes:
     return stream.getvalue().encode()
 
 
-LINUX_FORWARDING = Exporter(
+EXPORTER = Exporter(
     kinds=("co-optimisation",),
     makes="scripts of all servers (HOST.ip.sh: ip rules and routes; HOST.flower.sh: tc rules that network cards can "
     "take over, for RDMA), paths.csv, circuits.csv",
@@ -156,4 +157,5 @@ LINUX_FORWARDING = Exporter(
     ),
     folder=True,
     build=build,
+    read_back=interpret_forwarding,
 )

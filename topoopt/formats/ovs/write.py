@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from topoopt.core.host_rates import HostRates, HostSetting
-from topoopt.formats.base import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
-from topoopt.formats.hosts.allocation_hosts import hosts_of_allocation
-from topoopt.formats.hosts.host_checks import check_hosts, check_neighbours, fitted
-from topoopt.formats.hosts.host_routing import traffic_of_hosts
-from topoopt.formats.hosts.host_settings import MAX_RATES
-from topoopt.formats.hosts.ovs_script import ovs_script
-from topoopt.formats.hosts.placement_hosts import hosts_of_placement
-from topoopt.formats.hosts.tc_script import tc_script
+from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
+from topoopt.formats.hosts.checks import check_hosts, check_neighbours, fitted
+from topoopt.formats.hosts.policy_routing import traffic_of_hosts
+from topoopt.formats.hosts.settings import MAX_RATES
+from topoopt.formats.ovs.allocation_hosts import hosts_of_allocation
+from topoopt.formats.ovs.placement_hosts import hosts_of_placement
+from topoopt.formats.ovs.read import interpret
+from topoopt.formats.ovs.script import ovs_script
+from topoopt.formats.ovs.tc_script import tc_script
 
 HOST_RATES: dict[str, Callable[[Any, tuple[HostSetting, ...]], HostRates]] = {
     "placement": hosts_of_placement,
@@ -99,10 +100,11 @@ LIMITS = (
     "addresses and names are defaults unless --hosts gives them; interfaces must exist and have no address of theirs",
 )
 
-OVS = Exporter(
+EXPORTER = Exporter(
     kinds=tuple(HOST_RATES),
     makes="for each host HOST.ovs.sh (Open vSwitch) and HOST.tc.sh (tc): dry run, apply, teardown; NOTES.txt",
     limits=LIMITS,
     folder=True,
     build=build,
+    read_back=interpret,
 )

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from topoopt.core.host_rates import Host
-from topoopt.formats.hosts.host_routing import PROTOCOL, TABLE
-from topoopt.formats.hosts.host_script import Command, script
+from topoopt.formats.hosts.policy_routing import PROTOCOL, TABLE
+from topoopt.formats.hosts.script import Command, script
 
 FORWARD_PRIORITY = str(TABLE + 1)
 

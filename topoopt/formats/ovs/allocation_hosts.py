@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostRates, HostSetting, LinkRate
 from topoopt.core.topology import Topology
-from topoopt.formats.base import refuse
-from topoopt.formats.hosts.host_settings import ServerLink, bits, cable_address, make_hosts
+from topoopt.formats.exporter import refuse
+from topoopt.formats.hosts.settings import ServerLink, bits, cable_address, make_hosts
 
 Ports = dict[tuple[int, int], list[tuple[int, int]]]
 """(server, neighbour) -> numbers of the links that join them: (of the server, of the neighbour)."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostRates, HostSetting, LinkRate
-from topoopt.formats.base import refuse
-from topoopt.formats.hosts.host_settings import MAX_SUBNET_LINKS, ServerLink, bits, make_hosts, switched_address
+from topoopt.formats.exporter import refuse
+from topoopt.formats.hosts.settings import MAX_SUBNET_LINKS, ServerLink, bits, make_hosts, switched_address
 
 ROUNDING = 1e-6
 """Relative difference of a rate and its parts that is none."""

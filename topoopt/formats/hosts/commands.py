@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.formats.hosts.ovs_words import Words, whole
+from topoopt.formats.hosts.words import Words, whole
 
 PLAIN = re.compile(r"  [A-Za-z0-9@=:,./_-]+(?: [A-Za-z0-9@=:,./_-]+)*", re.ASCII)
 """A line whose words mean nothing else to a shell."""
