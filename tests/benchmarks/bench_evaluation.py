@@ -20,7 +20,8 @@ from tests.support.plain_events import plain_times
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
 from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import Workload
-from topoopt.formats.flexnet.profile import read_profile, workload_from_profile
+from topoopt.files.profile_file import read_profile
+from topoopt.formats.flexnet.import_profile import workload_from_profile
 from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
 from topoopt.simulate.time_models.events import network_arrays
 

@@ -17,7 +17,7 @@ from topoopt.core.network import TopologyProblem
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.files.instance_file import read_instance
 from topoopt.formats.astrasim.read import read_network
-from topoopt.formats.exporters import EXPORTERS
+from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.job.solution_file import write_solution
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph

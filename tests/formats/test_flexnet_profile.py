@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from tests.support.paths import SHARED_DATA
 from topoopt.core.errors import InputError
-from topoopt.formats.flexnet import profile as flexnet_profile
-from topoopt.formats.flexnet.profile import infer_sizes, read_profile, workload_from_profile
+from topoopt.files import profile_file
+from topoopt.files.profile_file import read_profile
+from topoopt.formats.flexnet.import_profile import workload_from_profile
+from topoopt.formats.flexnet.sizes import infer_sizes
 
 DATA = SHARED_DATA / "flexnet"
 
@@ -238,7 +240,7 @@ def test_unreadable_files_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     binary = tmp_path / "binary.json"
     binary.write_bytes(b"\xff\xfe\x00{")
     refuse(binary)
-    monkeypatch.setattr(flexnet_profile, "MAX_BYTES", 50)
+    monkeypatch.setattr(profile_file, "MAX_BYTES", 50)
     assert "too large" in str(refuse(write(tmp_path, document(entry()))))
 
 

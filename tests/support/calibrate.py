@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import least_squares
 
-from topoopt.formats.flexnet.profile import infer_sizes, read_profile
+from topoopt.files.profile_file import read_profile
+from topoopt.formats.flexnet.sizes import infer_sizes
 from topoopt.workloads.calibration import Comparison, compare, summarise
 from topoopt.workloads.device import ClassRates, DeviceModel, Efficiency
 from topoopt.workloads.devices import A100

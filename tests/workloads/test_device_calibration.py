@@ -8,7 +8,9 @@ import pytest
 
 from tests.support.calibrate import PROFILES, all_comparisons, compare
 from tests.support.paths import ROOT
-from topoopt.formats.flexnet.profile import infer_sizes, read_profile, workload_from_profile
+from topoopt.files.profile_file import read_profile
+from topoopt.formats.flexnet.import_profile import workload_from_profile
+from topoopt.formats.flexnet.sizes import infer_sizes
 from topoopt.workloads import DEVICES, Job, build_workload
 from topoopt.workloads.calibration import Comparison, summarise
 from topoopt.workloads.spec import Ways, part_memory_bytes

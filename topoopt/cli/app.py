@@ -1,32 +1,117 @@
-"""All commands together. One module per group of commands; this one only names them."""
+"""All commands together: where each is, and what `topoopt --help` says of it; loaded when called."""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import typer
-from typer.core import TyperGroup
 
-from topoopt.analyses.costs import command as cost
-from topoopt.analyses.fabrics import command as fabrics
-from topoopt.analyses.reconfiguration import command as reconfigure
-from topoopt.analyses.replay import command as replay
-from topoopt.analyses.resilience import command as resilience
-from topoopt.analyses.topologies import command as topology
-from topoopt.cli import check, compare, doctor, dump_model, explain, export, files, solve
+from topoopt.cli.lazy import LazyGroup
 from topoopt.console.output import Output
 from topoopt.core.errors import InputError
-from topoopt.formats import importers as imports
-from topoopt.kinds.network.several_demands import robust_command as robust
-from topoopt.studies import command as study
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Base of all errors in the arguments; typer has it from click or from a copy of its own, depending on the version."""
 
 
-class Commands(TyperGroup):
-    """A group that says errors in the arguments as one JSON object when that was asked for."""
+class Line(NamedTuple):
+    """A command: module and name of its function or group, and its first paragraph of help."""
+
+    module: str
+    name: str
+    summary: str
+
+
+COMMANDS: dict[str, Line] = {
+    "solve": Line(
+        "topoopt.cli.solve",
+        "solve",
+        "Find a parallelization strategy, a topology and routes of least iteration time; write and check the plan.",
+    ),
+    "check": Line(
+        "topoopt.cli.check",
+        "check",
+        "Check a solution with code that shares nothing with what made it; exit code 6 if anything is wrong.",
+    ),
+    "compare": Line(
+        "topoopt.cli.compare",
+        "compare",
+        "Objective, bound, gap to the best and to the best bound, and time of every method on every instance.",
+    ),
+    "cost": Line(
+        "topoopt.analyses.costs.command",
+        "cost",
+        "Bill of materials of the cluster on every fabric: price, power, optical devices, and rates of equal cost.",
+    ),
+    "report": Line("topoopt.cli.files", "report", "Write the self-contained HTML report of a solution."),
+    "validate": Line("topoopt.cli.files", "validate", "Read instance files and list everything wrong with them."),
+    "schema": Line("topoopt.cli.files", "schema", "Print the JSON Schema of instance files."),
+    "dump-model": Line(
+        "topoopt.cli.dump_model",
+        "dump_model",
+        "Write the model of an instance in LP or MPS format, its variables and constraints named.",
+    ),
+    "explain": Line(
+        "topoopt.cli.explain",
+        "explain",
+        "Say what limits a solution, and what more links or capacity would gain; exit code 4 if not all was checked.",
+    ),
+    "export": Line(
+        "topoopt.cli.export",
+        "export",
+        "Write a solution for another tool; it is read back and compared before anything is written.",
+    ),
+    "fabrics": Line(
+        "topoopt.analyses.fabrics.command",
+        "fabrics",
+        "Best iteration time of a job on each fabric, with a strategy searched on it.",
+    ),
+    "replay": Line("topoopt.analyses.replay.command", "replay", "Simulate one iteration of a task graph on a fabric."),
+    "resilience": Line(
+        "topoopt.analyses.resilience.command",
+        "resilience",
+        "Evaluate every single failure of a link, a server or an optical switch, and repair it at once and by "
+        "re-wiring.",
+    ),
+    "reconfigure": Line(
+        "topoopt.analyses.reconfiguration.command",
+        "reconfigure",
+        "Iteration time of a job over the reconfiguration delay: one-shot, per phase, and circuits that follow demand.",
+    ),
+    "robust": Line(
+        "topoopt.kinds.network.several_demands.robust_command",
+        "robust",
+        "One topology and routing for a set of demand matrices: worst theta, bound, and when new links would pay.",
+    ),
+    "doctor": Line(
+        "topoopt.cli.doctor",
+        "doctor",
+        "Print versions and solve a tiny problem with every solver found; exit code 1 if something is broken.",
+    ),
+    "import": Line("topoopt.cli.import_", "app", "Turn files of other tools into instance files."),
+    "study": Line(
+        "topoopt.studies.command",
+        "app",
+        "Batches of runs over instances, methods and seeds: run, resume, collect, report.",
+    ),
+    "topology": Line("topoopt.analyses.topologies.command", "app", "Topologies on their own."),
+}
+
+
+class Commands(LazyGroup):
+    """The commands of the table; says errors in the arguments as one JSON object when that was asked for."""
+
+    summaries: ClassVar = {name: line.summary for name, line in COMMANDS.items()}
+
+    @staticmethod
+    def load(name: str) -> Callable[..., None] | typer.Typer:
+        """The function or group of a command in the table."""
+        line = COMMANDS[name]
+        found: Callable[..., None] | typer.Typer = getattr(importlib.import_module(line.module), line.name)
+        return found
 
     def main(self, *values: Any, **extra: Any) -> Any:
         """Parse and run; arguments as of the base class."""
@@ -47,27 +132,9 @@ app = typer.Typer(
     name="topoopt",
     cls=Commands,
     help="Co-optimise topology, routing and parallelization strategy of machine-learning training clusters.",
+    callback=lambda: None,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("solve")(solve.solve)
-app.command("check")(check.check)
-app.command("compare")(compare.compare)
-app.command("cost")(cost.cost)
-app.command("report")(files.report)
-app.command("validate")(files.validate)
-app.command("schema")(files.schema)
-app.command("dump-model")(dump_model.dump_model)
-app.command("explain")(explain.explain)
-app.command("export")(export.export)
-app.command("fabrics")(fabrics.fabrics)
-app.command("replay")(replay.replay)
-app.command("resilience")(resilience.resilience)
-app.command("reconfigure")(reconfigure.reconfigure)
-app.command("robust")(robust.robust)
-app.command("doctor")(doctor.doctor)
-app.add_typer(imports.app, name="import")
-app.add_typer(study.app, name="study")
-app.add_typer(topology.app, name="topology")

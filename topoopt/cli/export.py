@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,38 +11,22 @@ from rich.markup import escape
 from rich.table import Table
 
 from topoopt.console.output import JsonOption, Output
-from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.formats.export_readers import READ_BACK, SOLUTION_READERS, previous_topology, task_graph_of
-from topoopt.formats.importers import positive
-from topoopt.formats.instance_output import QueuesOption
+from topoopt.core.errors import InputError, Problem
+from topoopt.formats.export_readers import SOLUTION_READERS, previous_topology, task_graph_of
+from topoopt.formats.importer import QueuesOption, require_positive
 
 if TYPE_CHECKING:
     from topoopt.core.host_rates import HostSetting
     from topoopt.formats.exporter import Export
 
 
-def check_export(target: str, export: Export) -> None:
-    """Read the files back, as another program would, and compare.
-
-    Raises:
-        CheckError: they do not say what the solution says.
-    """
-    with tempfile.TemporaryDirectory(prefix="topoopt-export-") as folder:
-        for name, data in export.files:
-            (Path(folder) / name).write_bytes(data)
-        try:
-            same = READ_BACK[target](Path(folder)) == export.content
-        except InputError as error:
-            raise CheckError(f"the export cannot be read back: {error}") from error
-    if not same:
-        raise CheckError("the export reads back as something else")
-
-
 def _list(output: Output) -> int:
-    from topoopt.formats.exporters import EXPORTERS
+    from topoopt.formats.table import EXPORTERS, find_exporter
+
+    exporters = {name: find_exporter(name) for name in EXPORTERS}
 
     def show(console: Console) -> None:
-        for name, one in EXPORTERS.items():
+        for name, one in exporters.items():
             table = Table(title=name, show_header=False, title_justify="left")
             rows = (("takes", ", ".join(one.kinds)), ("writes", one.makes), *(("limit", text) for text in one.limits))
             for key, text in rows:
@@ -52,7 +35,7 @@ def _list(output: Output) -> int:
 
     targets = {
         name: {"kinds": list(one.kinds), "makes": one.makes, "limits": list(one.limits), "folder": one.folder}
-        for name, one in EXPORTERS.items()
+        for name, one in exporters.items()
     }
     output.result({"targets": targets}, show)
     return 0
@@ -100,8 +83,8 @@ def export(
             return _list(output)
         from topoopt.files.faults import nearest_text, value_text
         from topoopt.files.solution_kind import solution_kind
-        from topoopt.formats.exporter import ExportOptions
-        from topoopt.formats.exporters import EXPORTERS
+        from topoopt.formats.exporter import ExportOptions, check_export
+        from topoopt.formats.table import EXPORTERS, find_exporter
 
         given = {"SOLUTION": solution, "--to": to, "--out": out}
         missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
@@ -109,13 +92,14 @@ def export(
             missing.append(Problem("no such target", None, None, "--to", value_text(to), nearest_text(to, EXPORTERS)))
         if solution is None or to is None or out is None or missing:
             raise InputError(missing)
-        positive("--link-gbps", link_gbps)
+        require_positive("--link-gbps", link_gbps)
         if hop_latency_us:
-            positive("--hop-latency-us", hop_latency_us)
-        exporter = EXPORTERS[to]
-        kind = solution_kind(solution, sorted({kind for one in EXPORTERS.values() for kind in one.kinds}))
+            require_positive("--hop-latency-us", hop_latency_us)
+        exporters = {name: find_exporter(name) for name in EXPORTERS}
+        exporter = exporters[to]
+        kind = solution_kind(solution, sorted({kind for one in exporters.values() for kind in one.kinds}))
         if kind not in exporter.kinds:
-            able = ", ".join(name for name, one in EXPORTERS.items() if kind in one.kinds)
+            able = ", ".join(name for name, one in exporters.items() if kind in one.kinds)
             message = f"{to} does not take solutions of kind {kind}"
             raise InputError([Problem(message, str(solution), None, "--to", to, able)])
         named: tuple[HostSetting, ...] = ()
@@ -134,7 +118,7 @@ def export(
             task_graph=None if instance is None or kind != "co-optimisation" else task_graph_of(instance, found),
         )
         made = exporter.build(found, options)
-        check_export(to, made)
+        check_export(exporter, made)
         files = _write(to, exporter.folder, made, out)
 
         def show(console: Console) -> None:

@@ -15,8 +15,8 @@ from topoopt.files.atomic import write_text_atomically
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.job_document import cluster_document, instance_document, workload_document
 from topoopt.files.schema import KINDS, Instance
-from topoopt.kinds.job.document import cluster_document, instance_document, workload_document
 
 __all__ = [
     "build_instance",

@@ -1,4 +1,4 @@
-"""What `topoopt export` reads: solutions, what else an exporter needs, and its own files back."""
+"""What `topoopt export` reads: solutions, and what else an exporter needs."""
 
 from __future__ import annotations
 
@@ -52,88 +52,6 @@ SOLUTION_READERS: Mapping[str, Callable[[Path], Any]] = {
     "allocation": _read_allocation,
 }
 """Reader of the solution files of each kind that some target takes."""
-
-
-def _back_astrasim(folder: Path) -> object:
-    from topoopt.formats.astrasim.read import read_network
-    from topoopt.formats.astrasim.read_ns3 import read_ns3_topology
-
-    graph = folder / "topology.txt"
-    return read_ns3_topology(graph) if graph.exists() else read_network(folder / "network.yml")
-
-
-def _back_chakra(folder: Path) -> object:
-    from topoopt.formats.chakra.read import read_chakra
-
-    return read_chakra(folder, comm_groups=folder / "comm_groups.json").comparable()
-
-
-def _back_graphml(folder: Path) -> object:
-    from topoopt.files.graph_files import read_graph
-
-    graph = read_graph(next(folder.iterdir()))
-    return graph.servers, tuple(sorted(graph.links)), graph.directed
-
-
-def _back_ovs(folder: Path) -> object:
-    from topoopt.formats.ovs.read import interpret
-
-    return interpret(folder)
-
-
-def _back_flexnet(folder: Path) -> object:
-    from topoopt.core.taskgraph import TaskKind
-    from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph
-    from topoopt.formats.flexnet.write import comparable
-
-    file = read_flexnet_taskgraph(next(folder.iterdir()))
-    if file.topology is None or file.routes is None or (file.graph.kind > TaskKind.ALLREDUCE).any():
-        return None
-    routes = file.routes
-    first = {
-        (int(source), int(target)): routes.path(int(routes.pair_ptr[pair]))
-        for pair, (source, target) in enumerate(zip(routes.source, routes.target, strict=True))
-        if source != target
-    }
-    return comparable(file.graph, file.topology, file.ring_jumps, first)
-
-
-def _back_forwarding(folder: Path) -> object:
-    from topoopt.formats.linux_forwarding.read import interpret_forwarding
-
-    return interpret_forwarding(folder)
-
-
-def _back_msccl(folder: Path) -> object:
-    from topoopt.formats.msccl.read import read_msccl
-
-    return read_msccl(folder)
-
-
-def _back_nccl(folder: Path) -> object:
-    from topoopt.formats.nccl.read import read_nccl
-
-    return read_nccl(folder)
-
-
-def _back_patch_list(folder: Path) -> object:
-    from topoopt.formats.patch_list.read import read_patch_list
-
-    return read_patch_list(folder)
-
-
-READ_BACK: Mapping[str, Callable[[Path], object]] = {
-    "astrasim": _back_astrasim,
-    "chakra": _back_chakra,
-    "flexnet-taskgraph": _back_flexnet,
-    "graphml": _back_graphml,
-    "linux-forwarding": _back_forwarding,
-    "msccl": _back_msccl,
-    "nccl-topology": _back_nccl,
-    "ovs": _back_ovs,
-    "patch-list": _back_patch_list,
-}
-"""Reader of each target, from a folder that holds its files."""
 
 
 def task_graph_of(instance: Path, solution: Any) -> TaskGraph:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.host_rates import HostSetting
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
@@ -65,6 +67,8 @@ class Exporter:
         limits: what it cannot express, in words.
         folder: whether it writes a folder, or a single file.
         build: (solution, options) -> files. Raises InputError when this solution cannot be expressed.
+        read_back: folder with the files of an export -> its `content`, read as another program would.
+            Raises InputError.
     """
 
     kinds: tuple[str, ...]
@@ -72,6 +76,24 @@ class Exporter:
     limits: tuple[str, ...]
     folder: bool
     build: Callable[[Any, ExportOptions], Export]
+    read_back: Callable[[Path], object]
+
+
+def check_export(exporter: Exporter, export: Export) -> None:
+    """Read the files of an export back, and compare.
+
+    Raises:
+        CheckError: they do not say what the solution says.
+    """
+    with tempfile.TemporaryDirectory(prefix="topoopt-export-") as folder:
+        for name, data in export.files:
+            (Path(folder) / name).write_bytes(data)
+        try:
+            same = exporter.read_back(Path(folder)) == export.content
+        except InputError as error:
+            raise CheckError(f"the export cannot be read back: {error}") from error
+    if not same:
+        raise CheckError("the export reads back as something else")
 
 
 def refuse(message: str, *, path: str | None = None, value: object = None, allowed: str | None = None) -> InputError:

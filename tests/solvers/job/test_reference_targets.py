@@ -15,7 +15,8 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LocalAllReduce
 from topoopt.core.job import CoOptimisation
 from topoopt.core.workload import Workload
-from topoopt.formats.flexnet.profile import read_profile, workload_from_profile
+from topoopt.files.profile_file import read_profile
+from topoopt.formats.flexnet.import_profile import workload_from_profile
 from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph

@@ -19,7 +19,7 @@ from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
 from topoopt.files.findings import Findings
-from topoopt.formats.flexnet.profile import read_profile
+from topoopt.files.profile_file import read_profile
 from topoopt.kinds.job.operator_graph import graph_faults, to_workload
 from topoopt.kinds.job.schema import (
     BaselinesFile,

@@ -1,4 +1,4 @@
-"""`topoopt import dnn-partitioning` and `topoopt import job`: placement instances from graphs of others and of ours."""
+"""`topoopt import job` and `topoopt import expert-split`: what is to be placed, and what was placed by hand."""
 
 from __future__ import annotations
 
@@ -7,68 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from topoopt.cli.import_ import OutOption, write_imported
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
-from topoopt.formats.instance_output import NameOption, OutOption, finish, one_of
-
-ObjectiveOption = Annotated[str, typer.Option(help="throughput or latency.")]
-SharingOption = Annotated[
-    str, typer.Option(help="Objective latency, how transfers of a server share its links: none, fair, fifo or static.")
-]
+from topoopt.formats.importer import NameOption, imported_placement, name_of, require_choice
 
 OBJECTIVES = ("throughput", "latency")
-SHARING = ("none", "fair", "fifo", "static")
-
-
-def _finish(document: dict[str, Any], out: Path, output: Output) -> int:
-    counts = {
-        "operators": len(document["operators"]),
-        "tensors": len(document["tensors"]),
-        "devices": sum(len(server["devices"]) for server in document["servers"]),
-        "servers": len(document["servers"]),
-    }
-    line = ", ".join(f"{count} {what}" for what, count in counts.items())
-    return finish(document, out, output, {"objective": document["objective"], **counts}, line, [])
-
-
-def dnn_partitioning(
-    file: Annotated[Path, typer.Argument(help="Graph (JSON) of msr-fiddle/dnn-partitioning.")],
-    objective: ObjectiveOption,
-    out: OutOption,
-    comm_scale: Annotated[float, typer.Option(help="Factor on all transfer times.")] = 1.0,
-    devices: Annotated[int | None, typer.Option(min=1, max=1024, help="Accelerators; default: of the file.")] = None,
-    no_cpu: Annotated[bool, typer.Option("--no-cpu", help="Leave the CPU pool of the file out.")] = False,
-    sharing: SharingOption = "none",
-    name: NameOption = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """An operator graph of Tarnawski et al. (NeurIPS 2020), to be placed."""
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        from topoopt.formats.dnn_partitioning.read import placement_document
-        from topoopt.formats.importers import name_of, positive
-
-        one_of("--objective", objective, OBJECTIVES)
-        one_of("--sharing", sharing, SHARING)
-        positive("--comm-scale", comm_scale)
-        document = placement_document(
-            file,
-            objective=objective,
-            name=name or name_of(file),
-            comm_scale=comm_scale,
-            devices=devices,
-            cpu=not no_cpu,
-            sharing=sharing,
-        )
-        return _finish(document, out, output)
-
-    output.run(command)
 
 
 def job(
     file: Annotated[Path, typer.Argument(help="Instance of kind co-optimisation.")],
-    objective: ObjectiveOption,
+    objective: Annotated[str, typer.Option(help="throughput or latency.")],
     out: OutOption,
     inference: Annotated[bool, typer.Option("--inference", help="Forward operators only.")] = False,
     name: NameOption = None,
@@ -79,17 +28,15 @@ def job(
 
     def command() -> int:
         from topoopt.files.instance_file import read_instance
-        from topoopt.formats.importers import name_of
         from topoopt.kinds.placement.job import job_document
 
-        one_of("--objective", objective, OBJECTIVES)
+        require_choice("--objective", objective, OBJECTIVES)
         problem: Any = read_instance(file)
         if problem.kind != "co-optimisation":
             allowed = "co-optimisation"
             raise InputError([Problem("no job in this kind", file=str(file), value=problem.kind, allowed=allowed)])
-        return _finish(
-            job_document(problem, objective=objective, name=name or name_of(file), training=not inference), out, output
-        )
+        document = job_document(problem, objective=objective, name=name or name_of(file), training=not inference)
+        return write_imported(imported_placement(document), out, output)
 
     output.run(command)
 

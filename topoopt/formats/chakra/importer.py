@@ -1,4 +1,4 @@
-"""`topoopt import chakra`."""
+"""Execution traces as instances of three kinds."""
 
 from __future__ import annotations
 
@@ -6,17 +6,33 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
-from topoopt.formats.instance_output import NameOption, OutOption, QueuesOption, finish, one_of
-
-if TYPE_CHECKING:
-    from topoopt.formats.chakra.trace_content import TraceContent
-    from topoopt.formats.chakra.traffic import Algorithm
+from topoopt.formats.astrasim.content import BLOCKS
+from topoopt.formats.astrasim.read import dimension_documents, npu_bandwidths, read_network
+from topoopt.formats.chakra.hierarchy import hierarchical_document, layers_workload
+from topoopt.formats.chakra.instances import THETA_NOTE, between_servers, compute_ns, servers_of, topology_document
+from topoopt.formats.chakra.read import read_chakra
+from topoopt.formats.chakra.tasks import tasks_workload
+from topoopt.formats.chakra.trace_content import TraceContent
+from topoopt.formats.chakra.traffic import Algorithm, refuse_unsupported, traffic_matrix
+from topoopt.formats.chakra.workload import workload_of_trace
+from topoopt.formats.importer import (
+    DegreeOption,
+    Imported,
+    Importer,
+    LinkOption,
+    LinksOption,
+    NameOption,
+    QueuesOption,
+    job_of_workload,
+    name_of,
+    require_choice,
+    require_positive,
+)
 
 SHOWN_COLLECTIVES = 1000
 GROUPS_FILE = "comm_groups.json"
@@ -28,8 +44,6 @@ def parse_dims(text: str) -> list[dict[str, Any]]:
     Raises:
         InputError: another shape of text.
     """
-    from topoopt.formats.astrasim.content import BLOCKS
-
     dimensions, problems = [], []
     for place, part in enumerate(text.split(","), 1):
         block, _, size = part.strip().partition(":")
@@ -47,8 +61,6 @@ def _shape(
     dims: str | None, network: Path | None, total: float | None, queues: int
 ) -> tuple[list[dict[str, Any]], float]:
     """Dimensions and total bandwidth of a hierarchical instance."""
-    from topoopt.formats.astrasim.read import dimension_documents, npu_bandwidths, read_network
-
     if (dims is None) == (network is None):
         raise InputError(
             [Problem("this kind needs the dimensions", path="--dims", allowed="--dims or --network, one of them")]
@@ -80,8 +92,6 @@ class _Made:
 
 
 def _layers(job: _Job, dimensions: list[dict[str, Any]], total: float) -> _Made:
-    from topoopt.formats.chakra.hierarchy import hierarchical_document, layers_workload
-
     sizes = tuple(dimension["size"] for dimension in dimensions)
     workload, notes = layers_workload(job.content, sizes, job.compute_ns)
     return _Made(hierarchical_document(job.name, dimensions, total, workload), notes)
@@ -97,9 +107,6 @@ def _graph(
     *,
     control: bool,
 ) -> _Made:
-    from topoopt.formats.chakra.hierarchy import hierarchical_document
-    from topoopt.formats.chakra.tasks import tasks_workload
-
     workload, notes = tasks_workload(
         path,
         job.content.name,
@@ -115,9 +122,6 @@ def _graph(
 def _topology(
     job: _Job, ranks_per_server: int, interfaces: dict[str, Any], algorithms: tuple[Algorithm, Algorithm]
 ) -> _Made:
-    from topoopt.formats.chakra.instances import THETA_NOTE, between_servers, servers_of, topology_document
-    from topoopt.formats.chakra.traffic import traffic_matrix
-
     servers = servers_of(job.content, ranks_per_server)
     demand = between_servers(traffic_matrix(job.content, *algorithms), servers)
     left_out = f"this kind has no compute: {job.compute_ns / 1e6:.6g} ms of the busiest rank are left out"
@@ -126,12 +130,9 @@ def _topology(
 
 
 def _workload(job: _Job, ranks_per_server: int, interfaces: dict[str, Any]) -> _Made:
-    from topoopt.formats.chakra.workload import workload_of_trace
-    from topoopt.formats.importers import workload_instance
-
     made = workload_of_trace(job.content, ranks_per_server, job.compute_ns / 1e6)
     cluster = {"servers": made.servers, "gpus_per_server": ranks_per_server, **interfaces, "gpu_memory_gib": None}
-    return _Made(workload_instance(job.name, cluster, made.workload), made.notes)
+    return _Made(job_of_workload(job.name, cluster, made.workload), made.notes)
 
 
 def _groups_beside(path: Path, given: Path | None) -> tuple[Path | None, list[str]]:
@@ -163,10 +164,9 @@ def _summary(job: _Job) -> dict[str, Any]:
     }
 
 
-def chakra(
+def import_traces(
     path: Annotated[Path, typer.Argument(help="Folder or prefix of PREFIX.RANK.et files, or one .et file.")],
     kind: Annotated[str, typer.Option("--as", help="co-optimisation, topology or hierarchical-bandwidth.")],
-    out: OutOption,
     ranks: Annotated[int | None, typer.Option(help="Number of ranks, for the trace of a single one.")] = None,
     comm_groups: Annotated[
         Path | None, typer.Option(help="JSON file of process groups; default: comm_groups.json beside the traces.")
@@ -175,9 +175,9 @@ def chakra(
     algorithm: Annotated[str, typer.Option(help="topology: ring, direct or halving-doubling.")] = "ring",
     all_to_all: Annotated[str, typer.Option(help="topology: direct, or ring (relayed).")] = "direct",
     gpus_per_server: Annotated[int, typer.Option(min=1, max=4096, help="Consecutive ranks that share a server.")] = 1,
-    degree: Annotated[int, typer.Option(min=1, max=64, help="Optical interfaces per server.")] = 4,
-    link_gbps: Annotated[float, typer.Option(help="Gbit/s of one interface.")] = 100.0,
-    links: Annotated[str, typer.Option(help="bidirectional or unidirectional.")] = "bidirectional",
+    degree: DegreeOption = 4,
+    link_gbps: LinkOption = 100.0,
+    links: LinksOption = "bidirectional",
     dims: Annotated[str | None, typer.Option(help="hierarchical: BLOCK:SIZE,... innermost first.")] = None,
     network: Annotated[Path | None, typer.Option(help="hierarchical: ASTRA-sim network yml instead of --dims.")] = None,
     total_gbytes_per_s: Annotated[float | None, typer.Option(help="hierarchical: GB/s per NPU in all.")] = None,
@@ -185,47 +185,39 @@ def chakra(
     dependencies: Annotated[str, typer.Option(help="dag: all, or data (control dependencies left out).")] = "all",
     ring_queues: QueuesOption = 1,
     name: NameOption = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
+) -> Imported:
     """Chakra execution traces, one file a rank: traffic, collectives and compute of a job."""
-    output = Output.choose(as_json)
+    require_choice("--as", kind, ("co-optimisation", "topology", "hierarchical-bandwidth"))
+    require_choice("--algorithm", algorithm, tuple(Algorithm))
+    require_choice("--all-to-all", all_to_all, ("direct", "ring"))
+    require_choice("--loop", loop, ("no-overlap", "dag"))
+    require_choice("--dependencies", dependencies, ("all", "data"))
+    for option, value in (
+        ("--peak-tflops", peak_tflops),
+        ("--link-gbps", link_gbps),
+        ("--total-gbytes-per-s", total_gbytes_per_s),
+    ):
+        require_positive(option, value)
+    hierarchical = kind == "hierarchical-bandwidth"
+    dimensions, total = _shape(dims, network, total_gbytes_per_s, ring_queues) if hierarchical else ([], 0.0)
+    sizes = tuple(dimension["size"] for dimension in dimensions)
+    groups, found = _groups_beside(path, comm_groups)
+    content = read_chakra(path, ranks=ranks, comm_groups=groups, dims=sizes)
+    refuse_unsupported(content.uses, str(path))
+    per_rank, told = compute_ns(content, peak_tflops)
+    job = _Job(name or name_of(path), content, float(per_rank.max()))
+    interfaces = {"degree": degree, "link_gbps": link_gbps, "links": links}
+    if hierarchical and loop == "dag":
+        made = _graph(job, path, dimensions, total, groups, peak_tflops, control=dependencies == "all")
+    elif hierarchical:
+        made = _layers(job, dimensions, total)
+    elif kind == "topology":
+        made = _topology(job, gpus_per_server, interfaces, (Algorithm(algorithm), Algorithm(all_to_all)))
+    else:
+        made = _workload(job, gpus_per_server, interfaces)
+    line = f"{content.ranks} ranks, {content.nodes} nodes"
+    notes = [*found, *content.notes, *told, *made.notes]
+    return Imported(made.document, line, {**_summary(job), **made.figures}, tuple(notes))
 
-    def command() -> int:
-        from topoopt.formats.chakra.instances import compute_ns
-        from topoopt.formats.chakra.read import read_chakra
-        from topoopt.formats.chakra.traffic import Algorithm, refuse_unsupported
-        from topoopt.formats.importers import name_of, positive
 
-        one_of("--as", kind, ("co-optimisation", "topology", "hierarchical-bandwidth"))
-        one_of("--algorithm", algorithm, tuple(Algorithm))
-        one_of("--all-to-all", all_to_all, ("direct", "ring"))
-        one_of("--loop", loop, ("no-overlap", "dag"))
-        one_of("--dependencies", dependencies, ("all", "data"))
-        for option, value in (
-            ("--peak-tflops", peak_tflops),
-            ("--link-gbps", link_gbps),
-            ("--total-gbytes-per-s", total_gbytes_per_s),
-        ):
-            positive(option, value)
-        hierarchical = kind == "hierarchical-bandwidth"
-        dimensions, total = _shape(dims, network, total_gbytes_per_s, ring_queues) if hierarchical else ([], 0.0)
-        sizes = tuple(dimension["size"] for dimension in dimensions)
-        groups, found = _groups_beside(path, comm_groups)
-        content = read_chakra(path, ranks=ranks, comm_groups=groups, dims=sizes)
-        refuse_unsupported(content.uses, str(path))
-        per_rank, told = compute_ns(content, peak_tflops)
-        job = _Job(name or name_of(path), content, float(per_rank.max()))
-        interfaces = {"degree": degree, "link_gbps": link_gbps, "links": links}
-        if hierarchical and loop == "dag":
-            made = _graph(job, path, dimensions, total, groups, peak_tflops, control=dependencies == "all")
-        elif hierarchical:
-            made = _layers(job, dimensions, total)
-        elif kind == "topology":
-            made = _topology(job, gpus_per_server, interfaces, (Algorithm(algorithm), Algorithm(all_to_all)))
-        else:
-            made = _workload(job, gpus_per_server, interfaces)
-        line = f"{content.ranks} ranks, {content.nodes} nodes"
-        notes = [*found, *content.notes, *told, *made.notes]
-        return finish(made.document, out, output, {**_summary(job), **made.figures}, line, notes)
-
-    output.run(command)
+IMPORTER: Importer = import_traces

@@ -15,12 +15,7 @@ from typing import Any, NoReturn
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
-from topoopt.core.workload import Workload
-from topoopt.formats.flexnet.sizes import infer_sizes, missing_counts
-from topoopt.workloads.models import ElementSizes, build_workload
-from topoopt.workloads.profile_costs import Measurement, Profile, ProfileCosts
-
-__all__ = ["infer_sizes", "read_profile", "workload_from_profile"]
+from topoopt.workloads.profile_costs import Measurement, Profile
 
 MAX_BYTES = 64 * MIB
 MAX_MEASUREMENTS = 200_000
@@ -163,46 +158,3 @@ def read_profile(path: Path | str) -> Profile:
     if reader.problems or samples is None or servers is None:
         raise InputError(reader.problems)
     return Profile(servers=servers, samples=samples, operators=operators, source=str(path))
-
-
-def workload_from_profile(
-    model: str,
-    profile: Profile,
-    *,
-    gpus_per_server: int = 4,
-    sizes: Mapping[str, int] | None = None,
-    element_sizes: ElementSizes = "actual",
-) -> Workload:
-    """The model a profile was measured for, with the measured splits.
-
-    Args:
-        model: key of `topoopt.workloads.models.MODELS`.
-        profile: measured times.
-        gpus_per_server: g; the profile does not state it (4 in all of the artifact).
-        sizes: sizes that are not in the profile or that shall override what is inferred from it.
-        element_sizes: bytes per activation element on the network.
-
-    Raises:
-        InputError: layer counts that neither the profile nor `sizes` gives, operators the profile lacks.
-    """
-    found = {**infer_sizes(model, profile, gpus_per_server=gpus_per_server), **(sizes or {})}
-    missing = missing_counts(model, found)
-    if missing:
-        raise InputError(
-            [
-                Problem(
-                    f"a profile for {profile.servers} servers does not tell this count; state it",
-                    file=profile.source or None,
-                    path=f"sizes.{name}",
-                )
-                for name in missing
-            ]
-        )
-    return build_workload(
-        model,
-        found,
-        servers=profile.servers,
-        gpus_per_server=gpus_per_server,
-        costs=ProfileCosts(profile),
-        element_sizes=element_sizes,
-    )

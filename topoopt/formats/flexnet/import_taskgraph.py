@@ -1,0 +1,50 @@
+"""Task graphs of the FlexNet search as instances."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph
+from topoopt.formats.flexnet.workload import local_allreduce_gbps, workload_of_taskgraph
+from topoopt.formats.importer import (
+    DegreeOption,
+    Imported,
+    Importer,
+    LinkOption,
+    LinksOption,
+    NameOption,
+    imported_job,
+    name_of,
+    require_positive,
+)
+
+
+def import_taskgraph(
+    file: Annotated[Path, typer.Argument(help="Task graph (.fbuf) of the FlexNet search.")],
+    degree: DegreeOption = 4,
+    link_gbps: LinkOption = 100.0,
+    links: LinksOption = "bidirectional",
+    name: NameOption = None,
+) -> Imported:
+    """A job whose operators are all pinned: a GPU a server, or two where the graph reduces inside servers."""
+    require_positive("--link-gbps", link_gbps)
+    content = read_flexnet_taskgraph(file)
+    workload = workload_of_taskgraph(content)
+    local_gbps = local_allreduce_gbps(content.graph)
+    inside: dict[str, Any] = {"intra_server_gbps": local_gbps, "local_allreduce": "flexnet"} if local_gbps else {}
+    cluster = {
+        "servers": content.servers,
+        "gpus_per_server": 2 if local_gbps else 1,
+        **inside,
+        "degree": degree,
+        "link_gbps": link_gbps,
+        "links": links,
+        "gpu_memory_gib": None,
+    }
+    return imported_job(name or name_of(file), cluster, workload)
+
+
+IMPORTER: Importer = import_taskgraph
