@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from topoopt.kinds.job.report import render_html as render_report
     from topoopt.kinds.job.solution_file import read_solution, write_solution
     from topoopt.kinds.job.solve import evaluate_plan, solve
-    from topoopt.verify import check_solution as check
+    from topoopt.verify.job.check import check_solution as check
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    "check": ("topoopt.verify", "check_solution"),
+    "check": ("topoopt.verify.job.check", "check_solution"),
     "evaluate_plan": ("topoopt.kinds.job.solve", "evaluate_plan"),
     "read_instance": ("topoopt.files.instance_file", "read_instance"),
     "read_solution": ("topoopt.kinds.job.solution_file", "read_solution"),

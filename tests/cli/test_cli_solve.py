@@ -12,7 +12,7 @@ import pytest
 from tests.support.cli_cases import SOLVING_KEYS, chain, job, operator, process, refusals, run, run_apart, write
 from topoopt.files.instance_file import read_instance
 from topoopt.kinds.job.solution_file import read_solution
-from topoopt.verify import Violation
+from topoopt.verify.laws.findings import Violation
 
 SIX = job(6, 2, chain(6), search={"seed": 3})
 

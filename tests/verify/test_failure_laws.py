@@ -13,7 +13,7 @@ from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.verify.laws.failures import check_repair, check_rerouted, check_rewiring, surviving_links
+from topoopt.verify.failures.laws import check_repair, check_rerouted, check_rewiring, surviving_links
 
 RATE = 1e6
 LOST = Failure(links=((0, 1),))

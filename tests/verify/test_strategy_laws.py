@@ -20,8 +20,8 @@ from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job.strategy_bound import program_of, prove_bound
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.verify import best_bound
 from topoopt.verify.job.choices import choices_of
+from topoopt.verify.job.instance_bounds import best_bound
 from topoopt.verify.job.strategy_certificate import evaluate_certificate, strategy_bound, unit_flow
 from topoopt.verify.job.strategy_laws import strategy_laws
 

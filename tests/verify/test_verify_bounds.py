@@ -26,8 +26,7 @@ from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
-from topoopt.verify import best_bound, compute_bounds
-from topoopt.verify.job.instance_bounds import instance_bounds
+from topoopt.verify.job.instance_bounds import best_bound, compute_bounds, instance_bounds
 from topoopt.verify.job.plan_bounds import plan_bounds
 
 

@@ -23,7 +23,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
-from topoopt.verify import check_plan, plan_figures
+from topoopt.verify.job.plan import check_plan, plan_figures
 
 
 def codes(cluster, workload, plan):

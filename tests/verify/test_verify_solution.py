@@ -21,9 +21,9 @@ from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.strategy import StrategyCertificate
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.job.strategy_bound import program_of
-from topoopt.verify import best_bound, check_solution
+from topoopt.verify.job.check import check_solution
 from topoopt.verify.job.choices import choices_of
-from topoopt.verify.job.instance_bounds import instance_bounds
+from topoopt.verify.job.instance_bounds import best_bound, instance_bounds
 from topoopt.verify.job.strategy_certificate import strategy_bound
 from topoopt.verify.job.strategy_laws import strategy_laws
 

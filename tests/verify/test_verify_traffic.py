@@ -13,8 +13,8 @@ from tests.support.verify_cases import four_servers, make_cluster, rotated_plan,
 from topoopt.core.cluster import LocalAllReduce
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.verify import plan_figures
 from topoopt.verify.job.parts import check_strategy
+from topoopt.verify.job.plan import plan_figures
 from topoopt.verify.job.traffic import local_allreduce_ms, recompute_traffic
 from topoopt.verify.laws.findings import Findings
 

@@ -1,22 +1,5 @@
-"""The independent checker: violations of plans and solutions, and lower bounds that no plan can beat.
+"""The independent checker: violations of solutions, and lower bounds that none can beat; one folder a kind.
 
-Shares no code with what it checks: it rebuilds everything from the plain fields of `topoopt.core`.
+Shares no code with what it checks: it rebuilds everything from the plain fields of `topoopt.core`. What a bound needs
+besides (multipliers, cuts, lists of networks) is handed in as data, and holds whoever found it.
 """
-
-from topoopt.verify.job.instance_bounds import best_bound, compute_bounds, instance_bounds
-from topoopt.verify.job.plan import PlanFigures, check_plan, plan_figures
-from topoopt.verify.job.plan_bounds import plan_bounds
-from topoopt.verify.job.solution import check_solution
-from topoopt.verify.laws.findings import Violation
-
-__all__ = [
-    "PlanFigures",
-    "Violation",
-    "best_bound",
-    "check_plan",
-    "check_solution",
-    "compute_bounds",
-    "instance_bounds",
-    "plan_bounds",
-    "plan_figures",
-]

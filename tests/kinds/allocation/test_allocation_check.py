@@ -15,8 +15,8 @@ from topoopt.core.allocation_solution import AllocationSolution, PriceCertificat
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import Status
 from topoopt.kinds.allocation import solve_allocation
-from topoopt.verify.allocation.allocation import check_allocation
 from topoopt.verify.allocation.bounds import level_bound, tightest_link
+from topoopt.verify.allocation.check import check_allocation
 
 LINE = line(3)
 SINGLE = problem(

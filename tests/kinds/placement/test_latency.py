@@ -22,9 +22,9 @@ from topoopt.kinds.placement.solve import assemble, solve_placement
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.schedule import simulated
+from topoopt.verify.placement.check import check_placement
 from topoopt.verify.placement.latency import fair_rates
 from topoopt.verify.placement.latency_bounds import latency_bounds, latency_floor
-from topoopt.verify.placement.placement import check_placement
 
 KNOWN_BOUND = Bound(0.0, "nothing")
 

@@ -17,8 +17,8 @@ from topoopt.core.solution import Bound, Objective
 from topoopt.core.verdict import Status
 from topoopt.kinds.placement.solve import solve_placement
 from topoopt.simulate.placement.stage_loads import device_loads, max_load_ms
+from topoopt.verify.placement.check import check_placement
 from topoopt.verify.placement.loads import loads_of, objective_of
-from topoopt.verify.placement.placement import check_placement
 
 PROBLEM = random_problem(21, operators=6, devices=3, cpus=1, backward=True)
 SOLUTION = solve_placement(PROBLEM, method="slices")

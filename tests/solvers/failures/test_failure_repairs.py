@@ -31,7 +31,7 @@ from tests.support.failure_cases import (
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.failures import Failure
 from topoopt.core.routing import GroupRings
-from topoopt.verify.laws.failures import check_repair
+from topoopt.verify.failures.laws import check_repair
 
 
 def checked(evaluator: JobEvaluator, failure: Failure) -> None:

@@ -25,7 +25,7 @@ from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job.solve import search_problems
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify import check_plan
+from topoopt.verify.job.plan import check_plan
 
 
 def job(n: int) -> Workload:

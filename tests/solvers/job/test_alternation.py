@@ -16,7 +16,8 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job.solve import evaluate_plan, solve
-from topoopt.verify import check_plan, check_solution
+from topoopt.verify.job.check import check_solution
+from topoopt.verify.job.plan import check_plan
 
 
 def job(n, memory=0, weights=(1_000_000, 1000), elements=4096):

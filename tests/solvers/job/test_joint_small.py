@@ -26,7 +26,7 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job.solve import evaluate_plan
-from topoopt.verify import check_plan
+from topoopt.verify.job.plan import check_plan
 
 BI, UNI = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

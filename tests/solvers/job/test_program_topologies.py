@@ -21,7 +21,7 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.verify import check_plan
+from topoopt.verify.job.plan import check_plan
 
 
 def job(n: int) -> Workload:

@@ -21,7 +21,7 @@ from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.fluid import fluid_times
-from topoopt.verify import check_plan
+from topoopt.verify.job.plan import check_plan
 from topoopt.verify.job.plan_bounds import plan_bounds
 
 MEASURES = Path("../shared/data/flexnet/measures")

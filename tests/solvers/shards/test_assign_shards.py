@@ -13,7 +13,7 @@ from solvers.stop import Stop
 from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings
 from topoopt.core.optical_layer import block_layer, layer_from_table
 from topoopt.core.verdict import Status, StopReason
-from topoopt.verify.shard_bounds import placing_bound
+from topoopt.verify.shards.bounds import placing_bound
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 

@@ -23,7 +23,7 @@ from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_netw
 from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import bandwidth_tax, breakdown, simulate
-from topoopt.verify import check_solution
+from topoopt.verify.job.check import check_solution
 
 RELATIVE = 1e-9
 

@@ -117,7 +117,7 @@ def _job(
     from topoopt.files.instance_file import read_instance
     from topoopt.kinds.job.solution_file import read_solution
     from topoopt.kinds.job.solve import solve
-    from topoopt.verify import check_solution
+    from topoopt.verify.job.check import check_solution
 
     job = read_instance(path)
     if not isinstance(job, CoOptimisation):

@@ -23,8 +23,8 @@ from topoopt.core.verdict import Status
 from topoopt.kinds.network.methods import TOPOLOGY_METHODS
 from topoopt.kinds.network.outcome import Effort
 from topoopt.kinds.network.solve import assemble
-from topoopt.verify import check_plan
-from topoopt.verify.laws.failures import check_repair, check_rewiring
+from topoopt.verify.failures.laws import check_repair, check_rewiring
+from topoopt.verify.job.plan import check_plan
 from topoopt.verify.laws.findings import Findings, Violation
 from topoopt.verify.laws.topology import check_topology
 

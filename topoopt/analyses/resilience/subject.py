@@ -21,9 +21,9 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.kinds.network.check import check_solution as check_network_solution
 from topoopt.kinds.network.explain import demand_from_flow
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify import Violation, check_solution
-from topoopt.verify.laws.failures import check_distances, check_repair, check_rerouted
-from topoopt.verify.laws.findings import Findings
+from topoopt.verify.failures.laws import check_distances, check_repair, check_rerouted
+from topoopt.verify.job.check import check_solution
+from topoopt.verify.laws.findings import Findings, Violation
 
 RELAY_NOTE = (
     "A failed server is evaluated as one that forwards no longer: it computes, sends and receives as before. Should "

@@ -90,7 +90,7 @@ def show_allocation(console: Console, solution: AllocationSolution, wall_s: floa
 def check_allocation_file(problem: AllocationProblem, solution: Path) -> tuple[Violation, ...]:
     """Violations of a solution file, found without a solver."""
     from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
-    from topoopt.verify.allocation.allocation import check_allocation
+    from topoopt.verify.allocation.check import check_allocation
 
     return check_allocation(problem, SOLUTION_FILE.read(solution))
 

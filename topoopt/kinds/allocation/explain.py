@@ -12,8 +12,8 @@ from topoopt.core.allocation_solution import AllocationSolution, TransferRate
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.kinds.allocation.methods import wants_total
 from topoopt.kinds.allocation.solve import solve_allocation
-from topoopt.verify.allocation.allocation import check_allocation
 from topoopt.verify.allocation.bounds import base_and_gain
+from topoopt.verify.allocation.check import check_allocation
 
 SAME = 1e-6
 """Relative difference of two levels that is none."""

@@ -19,8 +19,8 @@ from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.allocation.figures import destination_rates, limits_of, link_loads
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS, wants_total
-from topoopt.verify.allocation.allocation import check_allocation, objective_of
 from topoopt.verify.allocation.bounds import allocation_bound
+from topoopt.verify.allocation.check import check_allocation, objective_of
 
 
 def search_problems(problem: AllocationProblem, method: str) -> list[Problem]:

@@ -103,7 +103,7 @@ def _show(console: Console, solution: JobSolution, out: Path) -> None:
 
 def _check(instance: CoOptimisation, solution: Path) -> Sequence[Violation]:
     from topoopt.kinds.job.solution_file import read_solution
-    from topoopt.verify import check_solution
+    from topoopt.verify.job.check import check_solution
 
     return check_solution(instance, read_solution(solution))
 

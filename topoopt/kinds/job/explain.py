@@ -14,7 +14,7 @@ from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution, Span
 from topoopt.kinds.job.solve import evaluate_plan
-from topoopt.verify import check_solution
+from topoopt.verify.job.check import check_solution
 
 SHOWN = 5
 

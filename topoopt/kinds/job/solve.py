@@ -28,7 +28,7 @@ from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.hops import diameter_and_mean_hops
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
-from topoopt.verify import check_solution
+from topoopt.verify.job.check import check_solution
 from topoopt.verify.job.instance_bounds import instance_bounds
 
 

@@ -29,7 +29,7 @@ from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.network.outcome import Effort, Outcome
-from topoopt.verify.laws.failures import check_rerouted
+from topoopt.verify.failures.laws import check_rerouted
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
 
 EXCHANGE_SERVERS = 16

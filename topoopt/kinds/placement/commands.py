@@ -65,7 +65,7 @@ def _show(console: Console, solution: PlacementSolution, wall_s: float, out: Pat
 def check_placement_file(problem: PlacementProblem, solution: Path) -> tuple[Violation, ...]:
     """Violations of a solution file, found without a solver."""
     from topoopt.kinds.placement.solution_file import SOLUTION_FILE
-    from topoopt.verify.placement.placement import check_placement
+    from topoopt.verify.placement.check import check_placement
 
     return check_placement(problem, SOLUTION_FILE.read(solution))
 

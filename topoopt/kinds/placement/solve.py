@@ -14,7 +14,7 @@ from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.placement.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
 from topoopt.simulate.placement.stage_loads import compute_loads, device_loads, max_load_ms
-from topoopt.verify.placement.placement import check_placement
+from topoopt.verify.placement.check import check_placement
 
 
 def methods_table(problem: PlacementProblem) -> Mapping[str, PlacementMethod]:

@@ -20,7 +20,7 @@ from topoopt.core.optical_layer import OpticalLayer, ShardShape
 from topoopt.core.shared_cluster import JobClass
 from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster.spread import any_shape
-from topoopt.verify.shard_bounds import placing_bound
+from topoopt.verify.shards.bounds import placing_bound
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 MOST_JOBS = 12

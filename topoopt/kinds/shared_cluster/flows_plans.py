@@ -25,8 +25,8 @@ from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_netw
 from topoopt.simulate.fabrics.chosen import options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
-from topoopt.verify import check_plan
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.plan import check_plan
 
 Tell = Callable[[str], None]
 """Called with what is begun."""

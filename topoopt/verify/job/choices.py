@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.verify.job.parts import split_problems
+from topoopt.verify.job.schedule import least_reduction_ms
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, local_allreduce_ms, shard_bytes
-from topoopt.verify.placement.schedule import least_reduction_ms
 
 
 @dataclass(frozen=True, eq=False)

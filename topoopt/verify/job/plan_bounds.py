@@ -16,13 +16,13 @@ from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts, check_strategy
+from topoopt.verify.job.schedule import Rates, Schedule, least_schedule
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic, recompute_traffic
 from topoopt.verify.job.wire import least_byte_hops
 from topoopt.verify.laws.findings import Findings
 from topoopt.verify.laws.hops import hop_counts
 from topoopt.verify.laws.topology import check_topology
 from topoopt.verify.laws.windows import window_bound, windows_by
-from topoopt.verify.placement.schedule import Rates, Schedule, least_schedule
 
 Columns = list[NDArray[np.float64]]
 

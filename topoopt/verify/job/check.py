@@ -15,10 +15,10 @@ from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
+from topoopt.verify.job.prices import check_prices
 from topoopt.verify.job.strategy_certificate import PROVED_BY, strategy_bound
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
 from topoopt.verify.laws.findings import Findings, Violation, as_float, as_int, differs, float_array, int_array
-from topoopt.verify.laws.prices import check_prices
 
 BOUND_RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven when a value is held against a bound."""

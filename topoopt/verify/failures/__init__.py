@@ -1,0 +1,1 @@
+"""Laws of what is done after a failure, and of networks rewired."""
