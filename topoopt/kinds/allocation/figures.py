@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.allocation import network_of
-from topoopt.core.allocation import AllocationProblem
-from topoopt.core.allocation_solution import DUST, DestinationRate
+from solvers.allocation import network_of, shares_of
+from topoopt.core.allocation import AllocationGoal, AllocationProblem
+from topoopt.core.allocation_solution import DUST, DestinationRate, TransferRate
+from topoopt.core.solution import Objective
+from topoopt.kinds.allocation.methods import wants_total
 
 FULL = 1e-6
 """Part of a capacity that may be free on what is called full."""
@@ -71,3 +75,17 @@ def destination_rates(problem: AllocationProblem, route_gbps: NDArray[np.float64
             passing = total - mine
             rows.append(DestinationRate(server, destination, mine, passing if passing > smallest else 0.0, used))
     return tuple(rows)
+
+
+def reached(problem: AllocationProblem, rates: Sequence[TransferRate]) -> Objective:
+    """The objective under the goal of the problem: the last completion, the total, or the lowest level."""
+    if problem.goal is AllocationGoal.COMPLETION_TIME:
+        times = [row.completion_time_s for row in rates if row.completion_time_s is not None]
+        return Objective("completion_time", max(times), "s")
+    shares, gbps = shares_of(problem), np.array([row.rate_gbps for row in rates])
+    if wants_total(problem):
+        return Objective("weighted_total_rate", float(shares.gain @ gbps), "Gbit/s")
+    lowest = float(((gbps - shares.base) / shares.gain).min())
+    if problem.goal is AllocationGoal.MIN_GUARANTEE:  # met up to rounding, and what is above is never negative
+        return Objective("min_surplus", max(lowest, 0.0), "Gbit/s")
+    return Objective("min_weighted_rate" if problem.goal is AllocationGoal.WEIGHTED else "min_rate", lowest, "Gbit/s")

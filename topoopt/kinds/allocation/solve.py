@@ -14,13 +14,13 @@ from topoopt.core.allocation_rules import problem_faults
 from topoopt.core.allocation_solution import AllocationSolution, TransferRate
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import UNCHECKED, Objective
+from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
-from topoopt.kinds.allocation.figures import destination_rates, limits_of, link_loads
+from topoopt.kinds.allocation.figures import destination_rates, limits_of, link_loads, reached
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS, wants_total
 from topoopt.verify.allocation.bounds import allocation_bound
-from topoopt.verify.allocation.check import check_allocation, objective_of
+from topoopt.verify.allocation.check import check_allocation
 
 
 def search_problems(problem: AllocationProblem, method: str) -> list[Problem]:
@@ -61,15 +61,15 @@ def solve_allocation(
 def assemble(problem: AllocationProblem, result: AllocationResult, search: SearchSettings) -> AllocationSolution:
     """The solution that rates amount to, all figures recomputed, with the verdict of the checker."""
     rates = _transfer_rates(problem, result.route_gbps)
-    name, value, unit = objective_of(problem, np.array([row.rate_gbps for row in rates]))
+    objective = reached(problem, rates)
     certificates = result.certificates if wants_total(problem) or not problem.single_route else ()
     proven = allocation_bound(problem, certificates)
     bound, status = settle(
-        value,
+        objective.value,
         proven.value,
         Tolerance.LINEAR_PROGRAM,
         maximise=problem.goal is not AllocationGoal.COMPLETION_TIME,
-        absolute=0.0 if unit == "s" else Tolerance.ROUNDING.of(float(problem.capacity_gbps.max())),
+        absolute=0.0 if objective.unit == "s" else Tolerance.ROUNDING.of(float(problem.capacity_gbps.max())),
         conclusive=result.stopped_by is StopReason.CONVERGED,
     )
     solution = AllocationSolution(
@@ -78,7 +78,7 @@ def assemble(problem: AllocationProblem, result: AllocationResult, search: Searc
         stopped_by=result.stopped_by,
         goal=problem.goal.value,
         surplus=problem.surplus.value,
-        objective=Objective(name, value, unit),
+        objective=objective,
         bound=replace(proven, value=bound),
         check=UNCHECKED,
         seed=search.seed,
