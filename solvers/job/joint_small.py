@@ -19,7 +19,6 @@ from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.job.joint_tables import Tables, joint_tables
 from solvers.job.strategy.starts import starting_strategies
 from solvers.network.constructions import candidate_topologies
-from solvers.network.exact.space import counts_of
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import LimitError
 from topoopt.core.strategy import Strategy
@@ -66,7 +65,7 @@ def plan_time(cluster: Cluster, workload: Workload, strategy: Strategy, topology
         InputError: the job is too large for the joint program.
     """
     tables = joint_tables(cluster, workload, _any_theta(cluster, workload))
-    return _evaluate(tables, strategy, counts_of(topology))[0]
+    return _evaluate(tables, strategy, topology.adjacency())[0]
 
 
 def _any_theta(cluster: Cluster, workload: Workload) -> float:
@@ -104,7 +103,7 @@ def incumbent(cluster: Cluster, workload: Workload, extra: Sequence[tuple[Strate
         known += [(start.strategy, topology) for topology in candidate_topologies(cluster, demand, limit=1, seed=0)]
     memory = cluster.server_memory_bytes
     values = [
-        _evaluate(tables, strategy, counts_of(topology))[0]
+        _evaluate(tables, strategy, topology.adjacency())[0]
         for strategy, topology in known
         if memory is None or _fits(tables, strategy)
     ]

@@ -10,7 +10,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.files.demand_files import read_demand
@@ -157,45 +156,14 @@ def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str) -> Topolo
     Raises:
         InputError: a server has more links than `degree`; some server cannot reach another.
     """
-    keys, counts = np.unique(arcs[:, 0] * n + arcs[:, 1], return_counts=True)
-    tail, head = keys // n, keys % n
-    sent = np.bincount(tail, weights=counts, minlength=n).astype(np.int64)
-    received = np.bincount(head, weights=counts, minlength=n).astype(np.int64)
-    most = int(max(sent.max(), received.max()))
-    problems = []
-    if degree is not None:
-        for server in np.flatnonzero((sent > degree) | (received > degree))[:SHOWN].tolist():
-            links = f"server {server}: {sent[server]} out, {received[server]} in"
-            problems.append(Problem("more links than the degree", path="degree", value=links, allowed=str(degree)))
-    apart = unreachable_pair(n, np.column_stack((tail, head)))
+    topology = Topology.of_arcs(n, arcs, degree=degree, origin=origin)
+    problems = topology.degree_problems()
+    apart = unreachable_pair(n, topology.arcs.astype(np.int64))
     if apart is not None:
         problems.append(Problem(f"the topology is not connected: no way from server {apart[0]} to server {apart[1]}"))
     if problems:
         raise InputError(problems)
-    table = {(int(t), int(h)): int(c) for t, h, c in zip(tail, head, counts, strict=True)}
-    two_way = all(table.get((h, t)) == c for (t, h), c in table.items())
-    d = degree or most
-    return Topology(
-        servers=n,
-        degree=d,
-        links=LinkDirection.BIDIRECTIONAL if two_way else LinkDirection.UNIDIRECTIONAL,
-        arcs=np.column_stack((tail, head)).astype(np.int32),
-        multiplicity=counts.astype(np.int32),
-        switches=np.full((d, n), -1, dtype=np.int32),
-        offsets=_offsets(n, tail, head, counts),
-        origin=origin,
-    )
-
-
-def _offsets(n: int, tail: NDArray[np.int64], head: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[int, ...]:
-    """Ring distances if every server has the same ones, else none."""
-    shift = (head - tail) % n
-    present = np.unique(shift)
-    for distance in present:
-        of_all = counts[shift == distance]
-        if len(of_all) != n or of_all.min() != of_all.max():
-            return ()
-    return tuple(int(distance) for distance in present)
+    return topology
 
 
 def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps: float | None) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,21 +42,20 @@ def assemble(n: int, degree: int, links: LinkDirection, parts: Sequence[ArcList]
         InputError: a server has more arcs than interfaces.
     """
     unit = np.vstack([np.zeros((0, 2), dtype=np.int64), *parts])
-    keys, counts = np.unique(unit[:, 0] * n + unit[:, 1], return_counts=True)
-    arcs = np.column_stack((keys // n, keys % n)).astype(np.int32)
-    multiplicity = counts.astype(np.int32)
-    if not strongly_connected(n, arcs):
+    topology = Topology.of_arcs(n, unit, degree=degree, links=links, origin=origin)
+    if not strongly_connected(n, topology.arcs):
         raise InfeasibleError(f"the links of this topology ({origin}) do not connect all {n} servers")
-    return Topology(
-        servers=n,
-        degree=degree,
-        links=links,
-        arcs=arcs,
-        multiplicity=multiplicity,
-        switches=assign_switches(n, degree, arcs, multiplicity),
-        offsets=tuple(common_offsets(n, arcs, multiplicity)) if _is_circulant(n, arcs, multiplicity) else (),
-        origin=origin,
-    )
+    return switched(topology)
+
+
+def switched(topology: Topology) -> Topology:
+    """The same with all its links given to switches.
+
+    Raises:
+        InputError: a server has more arcs than interfaces.
+    """
+    n, degree = topology.servers, topology.degree
+    return replace(topology, switches=assign_switches(n, degree, topology.arcs, topology.multiplicity))
 
 
 def strongly_connected(n: int, arcs: NDArray[np.int32]) -> bool:
@@ -71,8 +71,3 @@ def common_offsets(n: int, arcs: NDArray[np.int32], multiplicity: NDArray[np.int
     fewest = np.full(n, np.iinfo(np.int32).max, dtype=np.int32)
     np.minimum.at(fewest, shift, multiplicity)
     return {int(p): int(fewest[p]) for p in np.flatnonzero(present == n)}
-
-
-def _is_circulant(n: int, arcs: NDArray[np.int32], multiplicity: NDArray[np.int32]) -> bool:
-    common = common_offsets(n, arcs, multiplicity)
-    return n > 1 and sum(common.values()) * n == int(multiplicity.sum())

@@ -21,7 +21,7 @@ from solvers.network.exact.bounds import layer_sizes
 from solvers.network.exact.enumeration_kernels import enumerate_rows
 from solvers.network.exact.result import ExactLimits, TopologyResult
 from solvers.network.exact.routed import Counts, Matrix, length_bound, relaxed_theta, route
-from solvers.network.exact.space import Space, counts_of, finish, open_space
+from solvers.network.exact.space import Space, finish, open_space
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import EnumerationProof, TopologyProblem
@@ -79,9 +79,9 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     plain = np.ones((n, n)) - np.eye(n)
     least, links = n * moore_sum(n, degree), n * degree
     best: tuple[float, Counts] | None = None
-    if limits.incumbent is not None and space.fits(counts_of(limits.incumbent)):
-        relaxed = relaxed_theta(plain, counts_of(limits.incumbent))
-        best = None if relaxed is None else (relaxed[0], counts_of(limits.incumbent))
+    if limits.incumbent is not None and space.fits(limits.incumbent.adjacency()):
+        relaxed = relaxed_theta(plain, limits.incumbent.adjacency())
+        best = None if relaxed is None else (relaxed[0], limits.incumbent.adjacency())
     proven = np.inf if best is None else best[0]
     visited: list[tuple[int, Counts, Matrix]] = []  # hops, links, lengths
     work = 0

@@ -15,7 +15,7 @@ from solvers.network.exact.bounds import layer_sizes, source_distances, total_di
 from solvers.network.exact.local import local_search, refuse_large
 from solvers.network.exact.result import OPTIMALITY, ExactLimits, TopologyResult
 from solvers.network.exact.routed import Counts, Routed, hop_distances, route
-from solvers.network.exact.space import Space, counts_of, finish, infeasible_hops, open_space
+from solvers.network.exact.space import Space, finish, infeasible_hops, open_space
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network import TopologyProblem
@@ -48,7 +48,7 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     stop = limits.started()
     space = open_space(problem)
     refuse_large(space)
-    known = None if limits.incumbent is None else counts_of(limits.incumbent)
+    known = None if limits.incumbent is None else limits.incumbent.adjacency()
     found = local_search(space, limits.seed, first_part(stop, LOCAL_SHARE, LOCAL_MOST_S), known)
     first = None if found is None else (found[0], _routed(space, found[0]))
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.network.joint_topology import allowed_arcs, kept_counts
-from solvers.network.constructions.switches import assign_switches
+from solvers.network.constructions.assemble import switched
 from solvers.network.exact.bounds import best_bound, moore_hops
 from solvers.network.exact.result import OPTIMALITY, TopologyResult
 from solvers.network.exact.routed import Counts, Matrix, Routed, hop_distances
@@ -110,29 +110,10 @@ def infeasible_hops(problem: TopologyProblem, proof: str, known: int | None) -> 
 
 def as_topology(space: Space, counts: Counts, origin: str) -> Topology:
     """Topology of link counts (which may leave servers without demand apart)."""
-    arcs = np.argwhere(counts > 0).astype(np.int32)
-    multiplicity = counts[arcs[:, 0], arcs[:, 1]].astype(np.int32)
-    n = space.problem.servers
-    shift = np.arange(n)
-    around = [p for p in range(1, n) if (counts[shift, (shift + p) % n] > 0).all()]
-    same = all((counts[shift, (shift + p) % n] == counts[0, p]).all() for p in range(1, n))
-    return Topology(
-        servers=n,
-        degree=space.problem.degree,
-        links=space.problem.links,
-        arcs=arcs,
-        multiplicity=multiplicity,
-        switches=assign_switches(n, space.problem.degree, arcs, multiplicity),
-        offsets=tuple(around) if same else (),
-        origin=origin,
-    )
-
-
-def counts_of(topology: Topology) -> Counts:
-    """int64[n, n]: link counts."""
-    counts = np.zeros((topology.servers, topology.servers), dtype=np.int64)
-    counts[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
-    return counts
+    problem = space.problem
+    arcs = np.argwhere(counts > 0)
+    units = np.repeat(arcs, counts[arcs[:, 0], arcs[:, 1]], axis=0)
+    return switched(Topology.of_arcs(problem.servers, units, degree=problem.degree, links=problem.links, origin=origin))
 
 
 def finish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,27 +84,12 @@ def colour_arcs(tails: list[int], heads: list[int], servers: int, degree: int) -
 
 def topology_of(connections: NDArray[np.int64], servers: int) -> Topology:
     """The direct-connect topology of checked connections between servers."""
-    both = np.concatenate((connections, connections[:, [1, 0, 2]]))
-    both = both[np.lexsort((both[:, 1], both[:, 0]))]
-    out = np.bincount(both[:, 0], weights=both[:, 2], minlength=servers).astype(np.int64)
-    degree = int(out.max(initial=0))
-    arcs = np.repeat(both[:, :2], both[:, 2], axis=0)
-    switches = colour_arcs(arcs[:, 0].tolist(), arcs[:, 1].tolist(), servers, degree)
-    distance = (both[:, 1] - both[:, 0]) % servers
-    offsets, count = np.unique(distance, return_counts=True)
-    circulant = bool((count == servers).all()) and all(
-        len(np.unique(both[distance == offset, 2])) == 1 for offset in offsets
-    )
-    return Topology(
-        servers=servers,
-        degree=degree,
-        links=LinkDirection.BIDIRECTIONAL,
-        arcs=both[:, :2].astype(np.int32),
-        multiplicity=both[:, 2].astype(np.int32),
-        switches=switches,
-        offsets=tuple(offsets.tolist()) if circulant else (),
-        origin="task graph file",
-    )
+    links = np.repeat(connections[:, :2], connections[:, 2], axis=0)
+    both = np.concatenate((links, links[:, ::-1]))
+    topology = Topology.of_arcs(servers, both, links=LinkDirection.BIDIRECTIONAL, origin="task graph file")
+    arcs = np.repeat(topology.arcs, topology.multiplicity, axis=0)
+    switches = colour_arcs(arcs[:, 0].tolist(), arcs[:, 1].tolist(), servers, topology.degree)
+    return replace(topology, switches=switches)
 
 
 def _shares(chance: NDArray[np.float64], owner: NDArray[np.int64], routes: int) -> NDArray[np.float64]:

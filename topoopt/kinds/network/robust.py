@@ -18,7 +18,7 @@ from solvers.failures.network import NetworkEvaluator
 from solvers.failures.robust import RobustSearch, WorstTheta, exchanged, exhaustive
 from solvers.network.exact.brute_force import MOST_SERVERS
 from solvers.network.exact.local import filled
-from solvers.network.exact.space import Space, as_topology, counts_of, open_space
+from solvers.network.exact.space import Space, as_topology, open_space
 from solvers.network.routing import route
 from solvers.network.search import seed_topologies
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
@@ -100,7 +100,7 @@ def _searched(
     """The best network found, and whether all were considered."""
     space = open_space(problem)
     search = RobustSearch(space, limit)
-    starts = [counts_of(first), *_seeds(problem, space, effort.seed)]
+    starts = [first.adjacency(), *_seeds(problem, space, effort.seed)]
     if problem.servers > EXCHANGE_SERVERS:
         return _best_of(problem, space, starts, limit, effort), False
     programs, random = next(row[1:] for row in PROGRAMS if problem.servers <= row[0])
@@ -121,7 +121,7 @@ def _searched(
 def _seeds(problem: TopologyProblem, space: Space, seed: int) -> list[np.ndarray]:
     """Networks of all ideas that break no rule."""
     made = seed_topologies(problem.servers, problem.degree, problem.links, problem.demand, seed=seed)
-    counts = [counts_of(topology) for topology in made.values()]
+    counts = [topology.adjacency() for topology in made.values()]
     return [each for each in counts if space.fits(each)]
 
 

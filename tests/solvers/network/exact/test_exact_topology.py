@@ -20,7 +20,7 @@ from solvers.network.exact.brute_force import maximal_networks
 from solvers.network.exact.enumeration import moore_sum, networks_of_excess
 from solvers.network.exact.local import price_cut
 from solvers.network.exact.routed import relaxed_theta, route
-from solvers.network.exact.space import counts_of, open_space
+from solvers.network.exact.space import open_space
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import TopologyProblem
@@ -86,7 +86,7 @@ def plain_theta(demand: NDArray[np.float64], counts: NDArray[np.int64]) -> float
 def check(given_problem: TopologyProblem, result: TopologyResult) -> NDArray[np.int64]:
     """Verify a result from scratch: degrees, deliveries, loads, theta, lengths; returns its link counts."""
     topology, demand, n = result.topology, given_problem.demand, given_problem.servers
-    counts = counts_of(topology)
+    counts = topology.adjacency()
     assert counts.sum(axis=1).max() <= given_problem.degree
     assert counts.sum(axis=0).max() <= given_problem.degree
     flow = result.flow.flow
