@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from solvers.network.exact.space import Space, counts_of, open_space
+from solvers.network.exact.space import Space, open_space
 from solvers.network.routing import route
 from solvers.network.search import SEEDS, SearchBudget, search_topology
 from solvers.stop import Stop, first_part
@@ -52,7 +52,7 @@ def _larger(one: Bound, other: Bound) -> Bound:
 
 
 def _refuse_broken(space: Space, topology: Topology, name: str) -> None:
-    broken = space.broken(counts_of(topology))
+    broken = space.broken(topology.adjacency())
     if broken is None:
         return
     text = f"the topology of this method breaks a constraint: {broken}"
