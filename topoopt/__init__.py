@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from topoopt import simulate, verify
     from topoopt.analyses.replay.run import replay
     from topoopt.analyses.topologies import run as topology
-    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.report import render_html as render_report
     from topoopt.kinds.job.solution_file import read_solution, write_solution
     from topoopt.kinds.job.solve import evaluate_plan, solve
@@ -28,7 +28,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "check": ("topoopt.verify.job.check", "check_solution"),
     "evaluate_plan": ("topoopt.kinds.job.solve", "evaluate_plan"),
-    "read_instance": ("topoopt.files.instance_file", "read_instance"),
+    "read_instance": ("topoopt.kinds.instance_file", "read_instance"),
     "read_solution": ("topoopt.kinds.job.solution_file", "read_solution"),
     "render_report": ("topoopt.kinds.job.report", "render_html"),
     "replay": ("topoopt.analyses.replay.run", "replay"),

@@ -30,9 +30,9 @@ from topoopt.core.hierarchy_workload import (
     Phase,
 )
 from topoopt.files.documents import Document
-from topoopt.files.instance_file import read_instance
 from topoopt.formats.libra.read import libra_document
 from topoopt.kinds.hierarchy.read import read_hierarchical
+from topoopt.kinds.instance_file import read_instance
 
 SHARED = SHARED_DATA / "libra"
 SHIPPED = INSTANCES / "hierarchical"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.paths import INSTANCES
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.shared_cluster import solve_shared_cluster
 
 SHIPPED = INSTANCES / "shared"

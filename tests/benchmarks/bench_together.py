@@ -10,7 +10,7 @@ import numpy as np
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.paths import INSTANCES
 from topoopt.core.shared_load import SharedLoadProblem
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.shared_cluster.flows_draw import draw_jobs
 from topoopt.kinds.shared_cluster.flows_plans import fabric_options
 from topoopt.kinds.shared_cluster.flows_solve import solve_shared_load

@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from topoopt.core.placement import Device, Latency, Link, PlacementProblem, RateAllocation, Server, Sharing
-from topoopt.files.instance_file import read_instance, write_instance
 from topoopt.formats.dnn_partitioning.read import placement_document
+from topoopt.kinds.instance_file import read_instance, write_instance
 from topoopt.kinds.placement.solve import solve_placement
 from topoopt.workloads.branchy import branchy_graph
 

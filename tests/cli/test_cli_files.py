@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tests.support.cli_cases import chain, job, refusals, run, write
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 
 
 def test_validate_several_files(tmp_path: Path) -> None:

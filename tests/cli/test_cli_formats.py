@@ -15,9 +15,9 @@ from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.network import TopologyProblem
 from topoopt.core.strategy import Placement, Strategy
-from topoopt.files.instance_file import read_instance
 from topoopt.formats.astrasim.read import read_network
 from topoopt.formats.table import EXPORTERS
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.solution_file import write_solution
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph

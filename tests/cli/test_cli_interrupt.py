@@ -103,7 +103,7 @@ def test_interrupt_of_a_command_without_a_plan(tmp_path: Path, monkeypatch: pyte
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("topoopt.files.instance_file.parse_document", interrupted)
+    monkeypatch.setattr("topoopt.kinds.instance_file.parse_document", interrupted)
     result = run("validate", write(tmp_path, INSTANCE), "--json")
     assert result.code == 130
     assert result.json == {"status": "unknown", "stopped_by": "interrupted", "exit_code": 130}

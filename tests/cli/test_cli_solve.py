@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli_cases import SOLVING_KEYS, chain, job, operator, process, refusals, run, run_apart, write
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.solution_file import read_solution
 from topoopt.verify.laws.findings import Violation
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from topoopt.core.bill import FabricPrices
 from topoopt.core.job_solution import JobSolution, OperatorChoice, Span
+from topoopt.drawing.lanes import merged
 from topoopt.kinds.job.strategy_table import strategy_rows
-from topoopt.kinds.job.timeline import merged, packed, shown_servers
+from topoopt.kinds.job.timeline import packed, shown_servers
 from topoopt.kinds.job.times import fabric_bars, longest_steps
 
 Builder = Callable[..., JobSolution]

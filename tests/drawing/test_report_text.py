@@ -11,10 +11,10 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from topoopt.analyses.traffic.summary import path_hop_shares, traffic_summary
 from topoopt.core.job_solution import Breakdown, JobSolution
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.kinds.job.show import print_summary, summary_dict
+from topoopt.kinds.job.traffic_summary import path_hop_shares, traffic_summary
 
 Builder = Callable[..., JobSolution]
 

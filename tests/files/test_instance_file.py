@@ -16,8 +16,8 @@ from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.workload import OperatorInput, Split
-from topoopt.files.instance_file import canonical_sha256, instance_document, read_instance, write_instance
-from topoopt.kinds.job.operator_graph import topological_order
+from topoopt.files.operator_order import topological_order
+from topoopt.kinds.instance_file import canonical_sha256, instance_document, read_instance, write_instance
 
 
 def save(path: Path, document: dict[str, Any]) -> Path:

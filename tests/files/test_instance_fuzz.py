@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from topoopt.core.errors import InputError
 from topoopt.core.job_solution import JobSolution
 from topoopt.files.documents import parse_document
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.solution_file import read_solution, solution_to_json
 
 ODD = st.sampled_from(

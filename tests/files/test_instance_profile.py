@@ -12,7 +12,7 @@ import pytest
 from tests.support.paths import SHARED_DATA
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 
 DATA = SHARED_DATA / "flexnet"
 

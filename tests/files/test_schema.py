@@ -9,7 +9,7 @@ import pytest
 
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.files.schema import KINDS, json_schema
+from topoopt.kinds.schemas import KINDS, json_schema
 from topoopt.workloads.models import MODELS
 
 

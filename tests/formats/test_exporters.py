@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from tests.support.make_solution import circulant, make_solution
+from topoopt.cli.export_inputs import SOLUTION_READERS
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
+from topoopt.files.network_sections import FileTopology
 from topoopt.files.sections import topology_of
 from topoopt.formats.astrasim.graph import ns3_topology
 from topoopt.formats.astrasim.read import read_network
@@ -22,11 +24,9 @@ from topoopt.formats.astrasim.system import algorithms
 from topoopt.formats.chakra.read import read_chakra
 from topoopt.formats.chakra.traffic import traffic_matrix
 from topoopt.formats.chakra.write import build as build_chakra
-from topoopt.formats.export_readers import SOLUTION_READERS
 from topoopt.formats.exporter import Export, ExportOptions, check_export, plain_name
 from topoopt.formats.graphml.write import build as build_graphml
 from topoopt.formats.table import EXPORTERS, find_exporter
-from topoopt.kinds.network.schema import FileTopology
 
 OPTIONS = ExportOptions()
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from topoopt.studies.server import command_line
+from topoopt.cli.worker import command_line
 
 
 def main(argv: list[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.core.shared_load_solution import SharedLoadSolution
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.shared_cluster.flows_solve import solve_shared_load
 
 SIX_MB = 1_500_000

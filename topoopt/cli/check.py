@@ -22,7 +22,7 @@ def check(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.files.instance_file import read_instance
+        from topoopt.kinds.instance_file import read_instance
 
         problem = read_instance(instance)
         violations = commands_of(problem.kind).check(problem, solution)

@@ -57,7 +57,7 @@ def entrants_of(files: Sequence[Path]) -> list[Entrant]:
     Raises:
         InputError: everything wrong with any of them, or a kind without a contest.
     """
-    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.instance_file import read_instance
 
     entrants: list[Entrant] = []
     problems: list[Problem] = []

@@ -61,7 +61,7 @@ def explain(
 
 def _network(output: Output, path: Path, question: Question) -> int:
     from topoopt.core.network import RoutingProblem, TopologyProblem
-    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.network.explain import explain_network
     from topoopt.kinds.network.explain_text import explanation_lines
     from topoopt.kinds.network.solution_file import read_network_solution
@@ -87,8 +87,8 @@ def _network(output: Output, path: Path, question: Question) -> int:
 
 def _job(output: Output, path: Path, question: Question) -> int:
     from topoopt.core.job import CoOptimisation
-    from topoopt.files.instance_file import read_instance
     from topoopt.files.solution_head import bound_document
+    from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.explain import explain_job, job_lines
     from topoopt.kinds.job.solution_file import read_solution
 
@@ -124,10 +124,10 @@ def _job(output: Output, path: Path, question: Question) -> int:
 
 def _allocation(output: Output, path: Path, question: Question) -> int:
     from topoopt.core.allocation import AllocationProblem
-    from topoopt.files.instance_file import read_instance
     from topoopt.files.solution_head import bound_document
     from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
     from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
+    from topoopt.kinds.instance_file import read_instance
 
     began = time.monotonic()
     if question.instance is None:

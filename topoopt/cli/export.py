@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from topoopt.cli.export_inputs import SOLUTION_READERS, previous_topology, task_graph_of
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
-from topoopt.formats.export_readers import SOLUTION_READERS, previous_topology, task_graph_of
 from topoopt.formats.importer import QueuesOption, require_positive
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ def validate(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.files.instance_file import read_instance
+        from topoopt.kinds.instance_file import read_instance
 
         files: list[dict[str, Any]] = []
         problems: list[Problem] = []
@@ -60,7 +60,7 @@ def schema(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.files.schema import json_schema
+        from topoopt.kinds.schemas import json_schema
 
         document = json_schema(kind)
         output.result(document, lambda console: console.print_json(json.dumps(document)))

@@ -31,7 +31,7 @@ def write_imported(made: Imported, out: Path, output: Output) -> int:
     Raises:
         InputError: the document is no valid instance; WriteError: the file cannot be written.
     """
-    from topoopt.files.instance_file import write_instance
+    from topoopt.kinds.instance_file import write_instance
 
     document = made.document
     write_instance(document, out)

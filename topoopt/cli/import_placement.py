@@ -27,7 +27,7 @@ def job(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.files.instance_file import read_instance
+        from topoopt.kinds.instance_file import read_instance
         from topoopt.kinds.placement.job import job_document
 
         require_choice("--objective", objective, OBJECTIVES)
@@ -51,8 +51,8 @@ def expert_split(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.files.instance_file import read_instance
         from topoopt.formats.dnn_partitioning.read import read_expert_split
+        from topoopt.kinds.instance_file import read_instance
         from topoopt.kinds.kind import exit_code
         from topoopt.kinds.placement.given import evaluate_given
         from topoopt.kinds.placement.solution_file import SOLUTION_FILE

@@ -46,7 +46,7 @@ def solve(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.files.instance_file import read_instance
+        from topoopt.kinds.instance_file import read_instance
 
         problem = read_instance(instance)
         commands = commands_of(problem.kind)

@@ -16,9 +16,7 @@ from topoopt.files.demand_files import read_demand
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.graph_files import read_graph
-from topoopt.files.topology_builders import Arcs, unreachable_pair
-from topoopt.files.topology_families import MAX_ARCS, family_arcs
-from topoopt.kinds.network.schema import (
+from topoopt.files.network_sections import (
     DemandSection,
     FamilyDemand,
     FamilyTopology,
@@ -28,6 +26,8 @@ from topoopt.kinds.network.schema import (
     MatrixDemand,
     TopologySection,
 )
+from topoopt.files.topology_builders import Arcs, unreachable_pair
+from topoopt.files.topology_families import MAX_ARCS, family_arcs
 from topoopt.workloads.demand_matrices import DEMAND_FAMILIES, demand_matrix
 
 Result = TypeVar("Result")

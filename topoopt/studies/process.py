@@ -19,7 +19,7 @@ from topoopt.core.errors import TopooptError
 from topoopt.core.study import RunLimits
 from topoopt.core.units import MIB
 
-PROGRAM = "topoopt.studies.server:command_line"
+PROGRAM = "topoopt.cli.worker:command_line"
 POLL_S = 0.05
 SPARE_BYTES = 8 * 1024 * MIB
 """Address space beyond the memory limit: libraries map far more than they use; this only stops sudden growth."""

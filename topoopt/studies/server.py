@@ -21,7 +21,7 @@ from typing import Any
 
 PRELOADED = (
     "topoopt.cli.app",
-    "topoopt.files.instance_file",
+    "topoopt.kinds.instance_file",
     "topoopt.kinds.network.solution_file",
     "topoopt.kinds.network.solve",
     "topoopt.kinds.job.solve",
@@ -45,18 +45,6 @@ def load(program: str) -> Callable[[list[str]], int]:
     module, _, function = program.partition(":")
     loaded: Callable[[list[str]], int] = getattr(importlib.import_module(module), function)
     return loaded
-
-
-def command_line(arguments: list[str]) -> int:
-    """`topoopt` with these arguments; the exit code."""
-    from topoopt.cli.app import app
-
-    sys.argv = ["topoopt", *arguments]
-    try:
-        app(args=arguments)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
-    return 0
 
 
 def _load_compiler() -> None:

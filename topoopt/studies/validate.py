@@ -11,7 +11,7 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Run, Study
 from topoopt.files.documents import Document
-from topoopt.files.instance_file import build_instance, read_instance
+from topoopt.kinds.instance_file import build_instance, read_instance
 from topoopt.kinds.kind import commands_of
 
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.errors import InputError
-from topoopt.files.instance_file import read_instance
 from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
+from topoopt.kinds.instance_file import read_instance
 
 LINE = {"links": [[0, 1], [1, 2]], "directed": False}
 CASE: dict[str, Any] = {

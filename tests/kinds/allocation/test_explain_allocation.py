@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.errors import InputError
-from topoopt.files.instance_file import read_instance
 from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
 from topoopt.kinds.allocation.solve import solve_allocation
+from topoopt.kinds.instance_file import read_instance
 
 PARKING = Path("instances/networks/parking-lot-5.yaml")
 

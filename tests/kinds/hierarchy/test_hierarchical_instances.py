@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.hierarchical_cases import SHARED, instance, job, layer, network, phase, problem_of, run
 from topoopt.core.errors import InputError
-from topoopt.files.instance_file import read_instance, write_instance
+from topoopt.kinds.instance_file import read_instance, write_instance
 
 TIERS = {"near": {"link": 2.0}, "far": {"link": 8.0, "switch": 18.0, "nic": 31.0}}
 

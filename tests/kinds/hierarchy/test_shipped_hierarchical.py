@@ -9,8 +9,8 @@ import pytest
 from tests.support.paths import INSTANCES
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.verdict import Status
-from topoopt.files.instance_file import read_instance
 from topoopt.kinds.hierarchy.solve import solve_hierarchical
+from topoopt.kinds.instance_file import read_instance
 
 FOLDER = INSTANCES / "hierarchical"
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.workloads.demand_matrices import DEMAND_FAMILIES
 
 ROUTING: dict[str, Any] = {

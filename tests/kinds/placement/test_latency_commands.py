@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from topoopt.cli.app import app
 from topoopt.core.verdict import Status, StopReason
-from topoopt.files.instance_file import read_instance, write_instance
 from topoopt.formats.dnn_partitioning.read import placement_document
+from topoopt.kinds.instance_file import read_instance, write_instance
 from topoopt.kinds.placement.latency import warm_up
 from topoopt.kinds.placement.solve import solve_placement
 

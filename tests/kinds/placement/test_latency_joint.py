@@ -14,7 +14,7 @@ from tests.support.placed_graphs import problem
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Sharing
 from topoopt.core.verdict import Status
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.placement.solve import solve_placement
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.rates import uniform_rates

@@ -14,7 +14,7 @@ from tests.support.placement_cases import random_problem
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Schedule, Throughput
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.placement.solution_file import SOLUTION_FILE
 from topoopt.kinds.placement.solve import solve_placement
 

@@ -11,8 +11,8 @@ import pytest
 from tests.support.paths import INSTANCES
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem
-from topoopt.files.instance_file import read_instance, write_instance
 from topoopt.formats.dnn_partitioning.read import placement_document, read_expert_split
+from topoopt.kinds.instance_file import read_instance, write_instance
 from topoopt.kinds.placement.given import evaluate_given
 from topoopt.kinds.placement.job import job_document
 

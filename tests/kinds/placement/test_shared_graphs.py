@@ -8,8 +8,8 @@ import pytest
 
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.verdict import Status
-from topoopt.files.instance_file import read_instance, write_instance
 from topoopt.formats.dnn_partitioning.read import placement_document, read_expert_split
+from topoopt.kinds.instance_file import read_instance, write_instance
 from topoopt.kinds.placement.given import evaluate_given
 from topoopt.kinds.placement.solve import solve_placement
 

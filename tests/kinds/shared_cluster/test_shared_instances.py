@@ -10,7 +10,7 @@ import pytest
 from tests.support.paths import INSTANCES
 from topoopt.core.errors import InputError
 from topoopt.core.shared_cluster import DrawnJobs, FabricKind, SharedCluster
-from topoopt.files.instance_file import instance_text, read_instance
+from topoopt.kinds.instance_file import instance_text, read_instance
 
 SHIPPED = INSTANCES / "shared"
 

@@ -18,7 +18,7 @@ from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import Contention, DrawnJobs, Goal, JobClass, Queue, SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.core.verdict import Status
-from topoopt.files.instance_file import read_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.solve import solve
 from topoopt.kinds.shared_cluster import SCHEDULING_METHODS, solve_shared_cluster
 

@@ -13,8 +13,8 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.files.documents import parse_document
-from topoopt.files.instance_file import build_instance
 from topoopt.files.solution_kind import LIMITS, SUFFIX
+from topoopt.kinds.instance_file import build_instance
 from topoopt.kinds.job.solution_file import read_solution
 from topoopt.kinds.network.solution_file import read_network_solution
 

@@ -108,7 +108,7 @@ def fabrics(
 
 
 def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, JobSolution | None]:
-    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.solution_file import read_solution
 
     job: Any = read_instance(instance)

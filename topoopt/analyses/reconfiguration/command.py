@@ -114,7 +114,7 @@ def _job(
     path: Path, solution: Path | None, budget: int | None, seed: int | None, stop: Stop
 ) -> tuple[CoOptimisation, Plan]:
     from topoopt.core.job import CoOptimisation
-    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.solution_file import read_solution
     from topoopt.kinds.job.solve import solve
     from topoopt.verify.job.check import check_solution

@@ -124,7 +124,7 @@ def _run(output: Output, subject: Subject, question: Question, stop: Stop) -> Re
 
 
 def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
-    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.instance_file import read_instance
 
     if path is None:
         return None

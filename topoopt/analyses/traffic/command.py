@@ -60,8 +60,8 @@ def traffic(
 def _figures(file: Path, selection: str | None) -> TrafficFigures:
     from topoopt.analyses.traffic.run import plan_traffic, starting_traffic
     from topoopt.files.documents import parse_document
-    from topoopt.files.instance_file import read_instance
     from topoopt.files.solution_kind import LIMITS, SUFFIX
+    from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.solution_file import read_solution
 
     data = parse_document(file, LIMITS).data

@@ -13,9 +13,9 @@ from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.format import number as plain_number
 from topoopt.drawing.page import Card, render_page, utilisation_legend
+from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.svg import percentage
 from topoopt.kinds.allocation.picture import link_picture
-from topoopt.kinds.job.link_rows import sorted_chart
 
 TEMPLATE = "kinds/allocation/page.html.j2"
 SHOWN_TRANSFERS = 60

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from topoopt.files.fields import MAX_BYTES, MAX_SERVERS, FileModel, FileName, Label, Rate, SchemaVersion
-from topoopt.kinds.job.schema import SearchFile
-from topoopt.kinds.network.schema import MAX_LINKS, DemandSection, Server, TopologySection
+from topoopt.files.network_sections import MAX_LINKS, DemandSection, Server, TopologySection
+from topoopt.files.search_section import SearchFile
 
 MAX_TRANSFERS = 100_000
 MAX_PATHS = 64

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from topoopt.files.fields import FileModel, FileName, Label, SchemaVersion
-from topoopt.kinds.job.schema import SearchFile
+from topoopt.files.search_section import SearchFile
 
 MAX_DIMENSIONS = 12
 MAX_RANKS = 2**24

@@ -16,21 +16,20 @@ from topoopt.core.units import GIB
 from topoopt.core.workload import Workload
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
+from topoopt.files.fabric_section import FabricFile
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
 from topoopt.files.findings import Findings
 from topoopt.files.profile_file import read_profile
+from topoopt.files.search_section import search_settings, without_robust
 from topoopt.kinds.job.operator_graph import graph_faults, to_workload
 from topoopt.kinds.job.schema import (
     BaselinesFile,
     ClusterFile,
     CoOptimisationFile,
-    FabricFile,
     GraphWorkload,
     ModelWorkload,
     OperatorTimes,
-    search_settings,
-    without_robust,
     workload_shape,
 )
 from topoopt.kinds.job.workload_limits import memory_faults, size_faults

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from topoopt.core.job import DEFAULT_FABRICS
-from topoopt.core.search_settings import RobustGoal, SearchSettings
+from topoopt.files.fabric_section import FabricEntry
 from topoopt.files.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
@@ -22,10 +22,10 @@ from topoopt.files.fields import (
     PositiveCount,
     Rate,
     SchemaVersion,
-    Seed,
     TimeMs,
     Ways,
 )
+from topoopt.files.search_section import RobustSearchFile
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS
 from topoopt.workloads.parameters import all_parameters
@@ -142,67 +142,6 @@ WorkloadFile = Annotated[
     Annotated[ModelWorkload, Tag("ModelWorkload")] | Annotated[GraphWorkload, Tag("GraphWorkload")],
     Discriminator(workload_shape),
 ]
-
-
-class SearchFile(FileModel):
-    """How hard to search."""
-
-    method: str = Field(default="auto", min_length=1, max_length=50, description="search method, or auto")
-    budget: int | None = Field(
-        default=None, ge=0, le=10**12, description="strategy proposals simulated; null: the default"
-    )
-    time_limit_s: float | None = Field(default=None, gt=0, le=1e7, description="wall-clock limit; null: none")
-    seed: Seed = 0
-
-
-class RobustFile(FileModel):
-    """Ask for the design whose worst single failure is best."""
-
-    failures: Literal["single-link"] = Field(default="single-link", description="what fails")
-    within_percent: float | None = Field(
-        default=None, ge=0, le=1e6, description="how much worse it may be without failure than the best; null: any"
-    )
-
-
-class RobustSearchFile(SearchFile):
-    """How hard to search, and whether for a robust design."""
-
-    robust: RobustFile | None = Field(default=None, description="stand single failures; null: not looked at")
-
-
-def search_settings(file: SearchFile) -> SearchSettings:
-    """The settings a section states."""
-    fields = file.model_dump()
-    goal = fields.pop("robust", None)
-    return SearchSettings(**fields, robust=None if goal is None else RobustGoal(**goal))
-
-
-def without_robust(document: dict[str, Any]) -> dict[str, Any]:
-    """An instance with defaults written out, less the robust design where none is asked for: its hash stays."""
-    search = document["search"]
-    if search.get("robust") is None:
-        document["search"] = {key: value for key, value in search.items() if key != "robust"}
-    return document
-
-
-class FabricFile(FileModel):
-    """A fabric to compare with, by its name alone or with settings; one that is null is as the fabric has it."""
-
-    fabric: Label = Field(description="ideal-switch, fat-tree, oversubscribed-fat-tree, torus-2d, hypercube, ...")
-    label: Label | None = Field(None, description="what it is called in results; null: the name of the fabric")
-    nic_gbps: Rate | None = Field(None, description="rate of the one NIC of a server, Gbit/s")
-    oversubscription: float | None = Field(None, ge=1, le=1000, description="downlink over uplink bandwidth")
-    layer: Literal["rack", "aggregation"] | None = Field(None, description="switches that are oversubscribed")
-    shape: Annotated[list[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
-        Field(None, description="servers along each axis of a torus")
-    )
-
-
-def _by_name(value: object) -> object:
-    return {"fabric": value} if isinstance(value, str) else value
-
-
-FabricEntry = Annotated[FabricFile, BeforeValidator(_by_name, json_schema_input_type=FabricFile | str)]
 
 
 class BaselinesFile(FileModel):

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topoopt.analyses.traffic.summary import traffic_summary
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
 from topoopt.kinds.job.strategy_table import strategy_rows
 from topoopt.kinds.job.times import breakdown_terms, comparison, fabric_bars
+from topoopt.kinds.job.traffic_summary import traffic_summary
 
 MAX_ROWS = 16
 """Rows of the strategy shown in the terminal; the report has them all."""

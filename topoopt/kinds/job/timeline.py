@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from markupsafe import Markup
 
 from topoopt.core.job_solution import JobSolution, Span
-from topoopt.drawing.format import counted, milliseconds, shortened
-from topoopt.drawing.svg import element, joined, percentage, picture, tick_text, ticks
+from topoopt.drawing.format import counted
+from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, Timeline, axis, bar, merged, sending
+from topoopt.drawing.svg import element, picture
 
 ALL_LANES = 32
 """Clusters up to this size show every server."""
-FEW_LANES = 24
-"""Bigger ones show so many."""
 ALLREDUCE_ROWS = 12
-LANE = 24.0
-COMPUTE = 13.0
-SEND = 5.0
-HEAD = 24.0
-WIDTH_PX = 1000.0
-"""Width assumed when deciding which labels fit at zoom 1."""
-LETTER_PX = 6.2
-ZOOMS = (1, 4, 16)
-"""Labels and ticks of class z4 (z16) show when the axis is stretched at least that much."""
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """Two drawings of equal height (lane names; bars) and what was left out; `empty` when there is nothing to draw."""
-
-    empty: bool
-    names: Markup
-    bars: Markup
-    notes: tuple[str, ...]
 
 
 def shown_servers(solution: JobSolution) -> list[int]:
@@ -52,20 +30,6 @@ def shown_servers(solution: JobSolution) -> list[int]:
     return sorted(chosen[:FEW_LANES])
 
 
-def merged(spans: list[Span]) -> list[list[Span]]:
-    """Spans in runs that overlap or touch in time."""
-    runs: list[list[Span]] = []
-    end = 0.0
-    for span in sorted(spans, key=lambda item: (item.start_ms, item.end_ms)):
-        if runs and span.start_ms <= end:
-            runs[-1].append(span)
-            end = max(end, span.end_ms)
-        else:
-            runs.append([span])
-            end = span.end_ms
-    return runs
-
-
 def packed(spans: list[Span], rows: int) -> tuple[list[tuple[int, Span]], int]:
     """Row of each span so that no two of a row overlap, first fit in start order; and how many found no row."""
     free = [0.0] * rows
@@ -79,60 +43,6 @@ def packed(spans: list[Span], rows: int) -> tuple[list[tuple[int, Span]], int]:
         free[row] = span.end_ms
         placed.append((row, span))
     return placed, left_out
-
-
-def bar(span: Span, total: float, y: float, css: str, kind: str) -> Markup:
-    """A span as a bar, with its name at the zoom at which that fits."""
-    share = (span.end_ms - span.start_ms) / total
-    tip = f"{kind} {span.label}\n{milliseconds(span.start_ms)} to {milliseconds(span.end_ms)}"
-    tip += f" ({milliseconds(span.end_ms - span.start_ms)})"
-    label = shortened(span.label, 24)
-    needed = len(label) * LETTER_PX + 8
-    zoom = next((factor for factor in ZOOMS if share * WIDTH_PX * factor >= needed), None)
-    box = element("rect", element("title", tip), class_=f"c-{css} block", width="100%", height="100%")
-    place = {"x": percentage(span.start_ms / total), "y": y, "width": percentage(share), "height": COMPUTE}
-    if zoom is None:
-        return element("rect", element("title", tip), class_=f"c-{css} block", **place)
-    name = element("text", label, x=4, y=COMPUTE - 3, class_=f"on on-{css} z{zoom}")
-    return element("svg", box, name, **place)
-
-
-def sending(run: list[Span], total: float, y: float, verb: str = "sends") -> Markup:
-    """Transfers that overlap or touch, as one thin bar."""
-    start, end = run[0].start_ms, max(span.end_ms for span in run)
-    longest = max(run, key=lambda span: span.end_ms - span.start_ms)
-    tip = f"{verb} {counted(len(run), 'transfer')}\n{milliseconds(start)} to {milliseconds(end)}\n"
-    tip += f"longest: {longest.label} ({milliseconds(longest.end_ms - longest.start_ms)})"
-    return element(
-        "rect",
-        element("title", tip),
-        class_="c-mp",
-        x=percentage(start / total),
-        y=y,
-        width=percentage((end - start) / total),
-        height=SEND,
-    )
-
-
-def axis(total: float, height: float) -> Markup:
-    """Times along the top, with grid lines."""
-    marks = []
-    done: set[float] = set()
-    for zoom in ZOOMS:
-        values = ticks(0.0, total, 8 * zoom)
-        step = values[1] - values[0] if len(values) > 1 else total
-        for value in values:
-            if round(value / total, 6) in done or value > total * (1 - 0.075 / zoom):
-                continue
-            done.add(round(value / total, 6))
-            at = percentage(value / total)
-            line = element("line", x1=at, x2=at, y1=HEAD - 6, y2=height, class_="gridline")
-            text = element(
-                "text", tick_text(value, step), x=at, y=HEAD - 10, text_anchor="middle" if value else "start"
-            )
-            marks.append(element("g", line, text, class_=f"z{zoom}"))
-    end = element("line", x1="100%", x2="100%", y1=HEAD - 6, y2=height, class_="axis")
-    return joined([*marks, end, element("text", f"{milliseconds(total)}", x="100%", y=HEAD - 10, text_anchor="end")])
 
 
 def timeline(solution: JobSolution) -> Timeline:

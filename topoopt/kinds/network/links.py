@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.drawing.format import counted, number, percent
-from topoopt.kinds.job.link_rows import sorted_chart
+from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.kinds.network.figures import FULL, NetworkFigures
 
 LISTED_ARCS = 12

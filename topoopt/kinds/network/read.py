@@ -21,9 +21,10 @@ from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.findings import Findings
+from topoopt.files.network_sections import DemandSection, TopologySection
+from topoopt.files.search_section import search_settings, without_robust
 from topoopt.files.sections import TopologyContent, demand_of, topology_of, within
-from topoopt.kinds.job.schema import search_settings, without_robust
-from topoopt.kinds.network.schema import DemandSection, RoutingFile, TopologyFile, TopologySection
+from topoopt.kinds.network.schema import RoutingFile, TopologyFile
 
 _TOPOLOGY: TypeAdapter[Any] = TypeAdapter(TopologySection)
 _DEMAND: TypeAdapter[Any] = TypeAdapter(DemandSection)

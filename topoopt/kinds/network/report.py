@@ -9,10 +9,10 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
+from topoopt.drawing.heat_map import MAX_CELLS, heat_map
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.drawing.switches import SwitchRow, switch_rows
 from topoopt.drawing.topology_picture import Link, dark_ports, families, find_links, topology_svg
-from topoopt.kinds.job.heat_maps import MAX_CELLS, heat_map
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.kinds.network.hops import hop_rows, hop_text, moore_hops
 from topoopt.kinds.network.links import UNIT, network_links

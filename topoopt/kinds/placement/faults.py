@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
-from topoopt.kinds.job.operator_graph import topological_order
+from topoopt.files.operator_order import topological_order
 from topoopt.kinds.placement.schema import DeviceFile, GraphOperatorFile, PlacementServerFile, TensorFile
 
 SHOWN_NAMES = 8

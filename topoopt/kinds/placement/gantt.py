@@ -9,8 +9,8 @@ from markupsafe import Markup
 from topoopt.core.job_solution import Span
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.drawing.format import number, shortened
+from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, Timeline, axis, bar, merged, sending
 from topoopt.drawing.svg import element, picture
-from topoopt.kinds.job.timeline import COMPUTE, FEW_LANES, HEAD, LANE, Timeline, axis, bar, merged, sending
 
 MOST_BARS = 4000
 """Of more operators only the longest are drawn."""

@@ -31,7 +31,7 @@ from topoopt.files.fields import (
     Seed,
 )
 from topoopt.files.file_part import FilePart, NameOf
-from topoopt.kinds.job.schema import SearchFile
+from topoopt.files.search_section import SearchFile
 from topoopt.workloads.branchy import GRAPH_FAMILIES
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from topoopt.files.fabric_section import FabricEntry
 from topoopt.files.fields import MAX_SERVERS, FileModel, FileName, LatencyUs, Rate, SchemaVersion
-from topoopt.kinds.job.schema import FabricEntry, SearchFile
+from topoopt.files.search_section import SearchFile
 
 MAX_CLASSES = 100
 MAX_LOADS = 100

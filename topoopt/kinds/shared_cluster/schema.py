@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from topoopt.files.fields import MAX_SERVERS, FileModel, FileName, Label, Rate, SchemaVersion
-from topoopt.kinds.job.schema import SearchFile
+from topoopt.files.search_section import SearchFile
 
 MAX_JOBS = 100_000
 MAX_CLASSES = 1000

@@ -23,8 +23,8 @@ from topoopt.files.demand_traces import read_trace
 from topoopt.files.documents import Document, parse_document
 from topoopt.files.faults import Fault
 from topoopt.files.findings import Findings
+from topoopt.files.network_sections import TopologySection
 from topoopt.files.sections import MOST_DEMAND, check_demand, existing_file, matrix_rows, topology_of, within
-from topoopt.kinds.network.schema import TopologySection
 from topoopt.kinds.network.several_demands.schema import (
     HotExpertsDemand,
     ListedDemand,

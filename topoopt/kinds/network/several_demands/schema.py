@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from topoopt.files.fields import MAX_SERVERS, FileModel, FileName, Rate, SchemaVersion, Seed
-from topoopt.kinds.network.schema import Amount, Servers, TopologySection
+from topoopt.files.network_sections import Amount, Servers, TopologySection
 from topoopt.workloads.demand_traces import LAWS
 
 MAX_STEPS = 1000

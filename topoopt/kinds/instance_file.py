@@ -16,7 +16,7 @@ from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.job_document import cluster_document, instance_document, workload_document
-from topoopt.files.schema import KINDS, Instance
+from topoopt.kinds.schemas import KINDS, Instance
 
 __all__ = [
     "build_instance",

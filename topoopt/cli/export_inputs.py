@@ -61,7 +61,7 @@ def task_graph_of(instance: Path, solution: Any) -> TaskGraph:
         InputError: the instance cannot be read, or is not the one that was solved.
     """
     from topoopt.core.job import CoOptimisation
-    from topoopt.files.instance_file import read_instance
+    from topoopt.kinds.instance_file import read_instance
     from topoopt.simulate.lower import build_task_graph
 
     found = read_instance(instance)
