@@ -11,17 +11,13 @@ from topoopt.drawing.format import counted, milliseconds, shortened
 from topoopt.drawing.svg import element, joined, percentage, tick_text, ticks
 
 FEW_LANES = 24
-"""Bigger ones show so many."""
-
-
+"""Servers drawn of a bigger cluster."""
 LANE = 24.0
 COMPUTE = 13.0
 SEND = 5.0
 HEAD = 24.0
 WIDTH_PX = 1000.0
 """Width assumed when deciding which labels fit at zoom 1."""
-
-
 LETTER_PX = 6.2
 ZOOMS = (1, 4, 16)
 """Labels and ticks of class z4 (z16) show when the axis is stretched at least that much."""

@@ -25,9 +25,9 @@ from topoopt.files.solution_head import (
     provenance_document,
     provenance_of,
 )
+from topoopt.files.solution_kind import LIMITS
 from topoopt.files.solution_text import solution_text
 from topoopt.kinds.job.solution_schema import PlacementRow, Servers
-from topoopt.kinds.network.solution_file import LIMITS
 from topoopt.kinds.shared_cluster.flows_schema import MAX_CLASSES, MAX_FABRICS, MAX_JOBS
 
 ROWS = ("fabrics", "plans", "statistics", "runs")
