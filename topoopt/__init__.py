@@ -11,6 +11,7 @@ use (PEP 562), so that `import topoopt` is quick.
 from __future__ import annotations
 
 import importlib
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from topoopt.analyses.topologies import run as topology
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.report import render_html as render_report
-    from topoopt.kinds.job.solution_file import read_solution, write_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
     from topoopt.kinds.job.solve import evaluate_plan, solve
     from topoopt.verify.job.check import check_solution as check
+
+    read_solution, write_solution = SOLUTION_FILE.read, SOLUTION_FILE.write
 
 __version__ = "0.1.0"
 
@@ -29,11 +32,11 @@ _LAZY = {
     "check": ("topoopt.verify.job.check", "check_solution"),
     "evaluate_plan": ("topoopt.kinds.job.solve", "evaluate_plan"),
     "read_instance": ("topoopt.kinds.instance_file", "read_instance"),
-    "read_solution": ("topoopt.kinds.job.solution_file", "read_solution"),
+    "read_solution": ("topoopt.kinds.job.solution_file", "SOLUTION_FILE.read"),
     "render_report": ("topoopt.kinds.job.report", "render_html"),
     "replay": ("topoopt.analyses.replay.run", "replay"),
     "solve": ("topoopt.kinds.job.solve", "solve"),
-    "write_solution": ("topoopt.kinds.job.solution_file", "write_solution"),
+    "write_solution": ("topoopt.kinds.job.solution_file", "SOLUTION_FILE.write"),
 }
 _MODULES = ("simulate", "topology", "verify")
 
@@ -58,7 +61,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"topoopt.{name}")
     if name in _LAZY:
         module, attribute = _LAZY[name]
-        value = getattr(importlib.import_module(module), attribute)
+        value = attrgetter(attribute)(importlib.import_module(module))
         globals()[name] = value
         return value
     raise AttributeError(f"module 'topoopt' has no attribute {name!r}")

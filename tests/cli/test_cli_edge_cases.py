@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli_cases import GIB, Run, chain, job, operator, run, write
-from topoopt.kinds.job.solution_file import read_solution
+from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
 HUGE = 10**15 // (4 * 360)
 """Output elements of a tensor of 10^15 bytes for 360 samples: the largest a file may ask for."""
@@ -95,7 +95,7 @@ def test_odd_instance_gives_a_checked_plan(tmp_path: Path, case: str) -> None:
     assert document["baselines_ms"]["ideal-switch"] >= document["bound"]["value"] * (1 - 1e-9)
     assert run("check", tmp_path / "case.json", tmp_path / "out" / "solution.json").code == 0
     cluster = CASES[case]["cluster"]
-    switches = read_solution(tmp_path / "out" / "solution.json").plan.topology.switches
+    switches = SOLUTION_FILE.read(tmp_path / "out" / "solution.json").plan.topology.switches
     assert switches.shape == (cluster["degree"], cluster["servers"])
 
 
@@ -108,7 +108,7 @@ def test_all_zero_takes_no_time(tmp_path: Path) -> None:
 def test_pinned_operators_stay(tmp_path: Path) -> None:
     """Pinned operators are where the file put them."""
     assert solve(tmp_path, CASES["pinned"]).code == 0
-    operators = read_solution(tmp_path / "out" / "solution.json").operators
+    operators = SOLUTION_FILE.read(tmp_path / "out" / "solution.json").operators
     assert [each.servers for each in operators] == [(0,), (5,), (1, 4), (0, 1, 2, 3, 4, 5)]
 
 

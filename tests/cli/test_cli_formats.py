@@ -18,7 +18,7 @@ from topoopt.core.strategy import Placement, Strategy
 from topoopt.formats.astrasim.read import read_network
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.job.solution_file import write_solution
+from topoopt.kinds.job.solution_file import SOLUTION_FILE
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 
@@ -236,7 +236,7 @@ def test_export_of_a_bandwidth_design(tmp_path: Path) -> None:
 def test_job_out_and_in_again(tmp_path: Path) -> None:
     """The traces of a solved job become a job with the same AllReduces and messages."""
     solution = make_solution(8, (1, 3))
-    write_solution(solution, tmp_path / "solution.json")
+    SOLUTION_FILE.write(solution, tmp_path / "solution.json")
     folder, out = tmp_path / "traces", tmp_path / "again.json"
     assert run("export", tmp_path / "solution.json", "--to", "chakra", "-o", folder).code == 0
     result = run("import", "chakra", folder, "--as", "co-optimisation", "-o", out, "--json")

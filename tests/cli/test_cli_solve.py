@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cli_cases import SOLVING_KEYS, chain, job, operator, process, refusals, run, run_apart, write
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.job.solution_file import read_solution
+from topoopt.kinds.job.solution_file import SOLUTION_FILE
 from topoopt.verify.laws.findings import Violation
 
 SIX = job(6, 2, chain(6), search={"seed": 3})
@@ -43,7 +43,7 @@ def test_json_of_a_solve_has_every_key(tmp_path: Path) -> None:
     # Degree 2 both ways joins six servers in a ring, the only connected choice: its diameter is 3.
     assert document["diameter"] == 3
     assert document["bandwidth_tax"] >= 1
-    solution = read_solution(document["solution"])
+    solution = SOLUTION_FILE.read(document["solution"])
     assert solution.objective.value == value
     assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert run("check", instance, document["solution"]).code == 0

@@ -17,7 +17,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.job_solution import JobSolution
 from topoopt.files.documents import parse_document
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.job.solution_file import read_solution, solution_to_json
+from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
 ODD = st.sampled_from(
     [
@@ -105,13 +105,13 @@ def test_damaged_instances_load_or_are_refused(
 def test_damaged_solutions_load_or_are_refused(scratch: Path, ring_solution: JobSolution, data: st.DataObject) -> None:
     """What loads in spite of its wounds can be used: it is written again, and its tables can be indexed."""
     path = scratch / "damaged-solution.json"
-    document = json.loads(solution_to_json(ring_solution))
+    document = json.loads(SOLUTION_FILE.text(ring_solution))
     for _ in range(data.draw(st.integers(1, 3))):
         damage(document, data)
     path.write_text(json.dumps(document), encoding="utf-8")
-    if outcome(read_solution, path):
-        solution = read_solution(path)
-        assert solution_to_json(solution)
+    if outcome(SOLUTION_FILE.read, path):
+        solution = SOLUTION_FILE.read(path)
+        assert SOLUTION_FILE.text(solution)
         topology = solution.plan.topology
         assert topology.arc_ids().shape == (topology.servers, topology.servers)
         assert solution.evaluation.link_bytes.shape == (len(topology.arcs),)

@@ -16,7 +16,7 @@ from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import PathTable
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.job.solution_file import read_solution, solution_to_json, write_solution
+from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
 
 def assert_same(one: object, other: object, where: str = "solution") -> None:
@@ -41,9 +41,9 @@ def assert_same(one: object, other: object, where: str = "solution") -> None:
 def test_a_solution_comes_back_bit_for_bit(tmp_path: Path, ring_solution: JobSolution) -> None:
     """Every field, every array and its dtype survive the file."""
     path = tmp_path / "solution.json"
-    write_solution(ring_solution, path)
-    assert_same(read_solution(path), ring_solution)
-    assert solution_to_json(read_solution(path)) == path.read_text(encoding="utf-8")
+    SOLUTION_FILE.write(ring_solution, path)
+    assert_same(SOLUTION_FILE.read(path), ring_solution)
+    assert SOLUTION_FILE.text(SOLUTION_FILE.read(path)) == path.read_text(encoding="utf-8")
 
 
 def test_an_empty_network_comes_back_too(tmp_path: Path, ring_solution: JobSolution) -> None:
@@ -63,8 +63,8 @@ def test_an_empty_network_comes_back_too(tmp_path: Path, ring_solution: JobSolut
     )
     plan = dataclasses.replace(ring_solution.plan, routes=routes, topology=topology, rings=())
     solution = dataclasses.replace(ring_solution, plan=plan, evaluation=evaluation)
-    write_solution(solution, tmp_path / "a.json")
-    assert_same(read_solution(tmp_path / "a.json"), solution)
+    SOLUTION_FILE.write(solution, tmp_path / "a.json")
+    assert_same(SOLUTION_FILE.read(tmp_path / "a.json"), solution)
 
 
 def test_equal_solutions_give_equal_bytes(ring_solution: JobSolution) -> None:
@@ -75,12 +75,12 @@ def test_equal_solutions_give_equal_bytes(ring_solution: JobSolution) -> None:
         diameter=np.int64(2),  # type: ignore[arg-type]
         mean_hops=np.float64(4 / 3),
     )
-    assert solution_to_json(other) == solution_to_json(ring_solution)
+    assert SOLUTION_FILE.text(other) == SOLUTION_FILE.text(ring_solution)
 
 
 def test_the_file_is_plain_json(ring_solution: JobSolution) -> None:
     """Figures can be found by anybody's JSON reader."""
-    document = json.loads(solution_to_json(ring_solution))
+    document = json.loads(SOLUTION_FILE.text(ring_solution))
     assert document["kind"] == "co-optimisation-solution"
     assert document["objective"] == {"name": "iteration time", "value": 1 / 3, "unit": "ms"}
     assert document["plan"]["topology"]["arcs"][:2] == [[0, 1, 1], [0, 3, 1]]
@@ -94,7 +94,7 @@ def test_the_file_is_plain_json(ring_solution: JobSolution) -> None:
 def test_numbers_that_are_not_finite_are_never_written(tmp_path: Path, ring_solution: JobSolution) -> None:
     """A bug upstream ends in an error, not in a file nobody can read."""
     with pytest.raises(TopooptError, match="cannot be written"):
-        write_solution(dataclasses.replace(ring_solution, initial_ms=float("inf")), tmp_path / "a.json")
+        SOLUTION_FILE.write(dataclasses.replace(ring_solution, initial_ms=float("inf")), tmp_path / "a.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -104,8 +104,8 @@ def test_every_state_comes_back(
 ) -> None:
     """Every status and every reason to stop can stand in a file."""
     solution = dataclasses.replace(ring_solution, status=status, stopped_by=stopped_by)
-    write_solution(solution, tmp_path / "a.json")
-    back = read_solution(tmp_path / "a.json")
+    SOLUTION_FILE.write(solution, tmp_path / "a.json")
+    back = SOLUTION_FILE.read(tmp_path / "a.json")
     assert (back.status, back.stopped_by) == (status, stopped_by)
 
 
@@ -173,12 +173,12 @@ def test_spoilt_solutions_are_refused_in_place(
     tmp_path: Path, ring_solution: JobSolution, change: Callable[[dict[str, Any]], None], where: str, words: str
 ) -> None:
     """An index out of range, a table that does not fit, a wrong type: refused with path and line, exit code 2."""
-    document = json.loads(solution_to_json(ring_solution))
+    document = json.loads(SOLUTION_FILE.text(ring_solution))
     change(document)
     path = tmp_path / "a.json"
     path.write_text(json.dumps(document, indent=1))
     with pytest.raises(InputError) as caught:
-        read_solution(path)
+        SOLUTION_FILE.read(path)
     assert caught.value.exit_code == 2
     problems = [problem for problem in caught.value.problems if problem.path == where]
     assert any(words in str(problem) for problem in problems), caught.value.problems
@@ -187,11 +187,11 @@ def test_spoilt_solutions_are_refused_in_place(
 
 def test_a_missing_section_is_named(tmp_path: Path, ring_solution: JobSolution) -> None:
     """All missing sections are listed together."""
-    document = json.loads(solution_to_json(ring_solution))
+    document = json.loads(SOLUTION_FILE.text(ring_solution))
     del document["plan"], document["demand"], document["seed"]
     (tmp_path / "a.json").write_text(json.dumps(document))
     with pytest.raises(InputError) as caught:
-        read_solution(tmp_path / "a.json")
+        SOLUTION_FILE.read(tmp_path / "a.json")
     found = {(problem.path, problem.message) for problem in caught.value.problems}
     assert found == {("plan", "missing"), ("demand", "missing"), ("seed", "missing")}
 
@@ -201,4 +201,4 @@ def test_files_that_are_no_solutions_are_refused(tmp_path: Path, content: str) -
     """Empty, cut off, of another kind, nested without end."""
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(InputError):
-        read_solution(tmp_path / "a.json")
+        SOLUTION_FILE.read(tmp_path / "a.json")

@@ -90,7 +90,7 @@ def _job(output: Output, path: Path, question: Question) -> int:
     from topoopt.files.solution_head import bound_document
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.explain import explain_job, job_lines
-    from topoopt.kinds.job.solution_file import read_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
     began = time.monotonic()
     instance = None if question.instance is None else read_instance(question.instance)
@@ -98,7 +98,7 @@ def _job(output: Output, path: Path, question: Question) -> int:
         text, where = "not an instance of this solution", str(question.instance)
         raise InputError([Problem(text, file=where, path="kind", value=instance.kind, allowed="co-optimisation")])
     added = None if question.added is None else float(question.added)
-    found = explain_job(read_solution(path), instance, added_links=added)
+    found = explain_job(SOLUTION_FILE.read(path), instance, added_links=added)
     lines, solution = job_lines(found), found.solution
     document = {
         "kind": solution.kind,

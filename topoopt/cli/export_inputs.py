@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def _read_co_optimisation(path: Path) -> Any:
-    from topoopt.kinds.job.solution_file import read_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
-    return read_solution(path)
+    return SOLUTION_FILE.read(path)
 
 
 def _read_network(path: Path) -> Any:

@@ -11,7 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, Strict, model_seriali
 from topoopt.core.solution import Argument, Bound, CheckResult, Objective, Proof, SolutionHead
 from topoopt.core.verdict import Status, StopReason
 from topoopt.files.fields import PRINTABLE, SchemaVersion
-from topoopt.files.file_part import FilePart, Listed, PairsOf
+from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf
 
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
 Amount = Annotated[float, Field(ge=0, le=1e30)]
@@ -71,8 +71,8 @@ class TitleFile(FilePart):
     schema_version: SchemaVersion
     kind: str
     name: Text
-    status: Annotated[Status, Strict(False)]
-    stopped_by: Annotated[StopReason, Strict(False)]
+    status: Annotated[Status, NameOf(Status)]
+    stopped_by: Annotated[StopReason, NameOf(StopReason)]
 
     @classmethod
     def attributes(cls, value: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
 from topoopt.files.faults import Fault, Path
 from topoopt.files.fields import MAX_SERVERS
-from topoopt.files.file_part import ArrayOf, FilePart, Listed
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf
 from topoopt.files.solution_head import Text
 from topoopt.files.topology_families import MAX_ARCS
 
@@ -26,14 +26,37 @@ MAX_PORTS = 1 << 27
 """Entries of the table interface x server."""
 
 
-class TopologyPart(FilePart):
-    """Arcs, and the permutation of every switch where there are any."""
+class LinksPart(FilePart):
+    """A topology, whatever the order of its keys."""
 
     core = Topology
 
     servers: int = Field(ge=2, le=MAX_SERVERS)
     degree: int = Field(ge=1, le=MAX_ARCS)
-    links: Annotated[LinkDirection, Strict(False)]
+    links: Annotated[LinkDirection, NameOf(LinkDirection)]
+
+    @classmethod
+    def attributes(cls, value: Topology) -> dict[str, Any]:
+        """Links are counted with their arc."""
+        rows = np.column_stack((value.arcs, value.multiplicity))
+        return {**super().attributes(value), "arcs": rows, "switches": value.switches.tolist()}
+
+    def arguments(self) -> dict[str, Any]:
+        """Arrays of links and switches; null stands for dark ones."""
+        stated = super().arguments()
+        rows, switches = stated["arcs"], stated["switches"]
+        dark = np.full((self.degree, self.servers), -1, dtype=np.int32)
+        return {
+            **stated,
+            "arcs": np.ascontiguousarray(rows[:, :2]),
+            "multiplicity": np.ascontiguousarray(rows[:, 2]),
+            "switches": np.array(switches, dtype=np.int32).reshape(dark.shape) if switches else dark,
+        }
+
+
+class TopologyPart(LinksPart):
+    """Arcs, and the permutation of every switch where there are any."""
+
     origin: Text
     offsets: Annotated[Listed[Server], Field(max_length=MAX_SERVERS)]
     switches: Switches | None
@@ -43,21 +66,8 @@ class TopologyPart(FilePart):
     def attributes(cls, value: Topology) -> dict[str, Any]:
         """Dark switches are null."""
         lit = bool((value.switches >= 0).any())
-        return {
-            **super().attributes(value),
-            "switches": value.switches.tolist() if lit else None,
-            "arcs": np.column_stack((value.arcs, value.multiplicity)),
-        }
-
-    def arguments(self) -> dict[str, Any]:
-        """Arrays of links and switches."""
-        dark = np.full((self.degree, self.servers), -1, dtype=np.int32)
-        return {
-            **super().arguments(),
-            "arcs": np.ascontiguousarray(self.arcs[:, :2]),
-            "multiplicity": np.ascontiguousarray(self.arcs[:, 2]),
-            "switches": dark if self.switches is None else np.array(self.switches, dtype=np.int32),
-        }
+        stated = super().attributes(value)
+        return stated if lit else {**stated, "switches": None}
 
 
 def topology_faults(topology: TopologyPart, path: Path = ("topology",)) -> list[Fault]:

@@ -15,7 +15,7 @@ from topoopt.core.topology import Topology
 from topoopt.files.documents import parse_document
 from topoopt.files.solution_kind import LIMITS, SUFFIX
 from topoopt.kinds.instance_file import build_instance
-from topoopt.kinds.job.solution_file import read_solution
+from topoopt.kinds.job.solution_file import SOLUTION_FILE
 from topoopt.kinds.network.solution_file import read_network_solution
 
 COSTED = ("co-optimisation", "routing", "topology")
@@ -76,7 +76,7 @@ def _solved(file: Path) -> _Found | None:
         return None
     kind = kind.removesuffix(SUFFIX)
     if kind == "co-optimisation":
-        plan = read_solution(file)
+        plan = SOLUTION_FILE.read(file)
         cluster = plan.cluster
         return (plan.name, cluster.servers, cluster.degree, cluster.link_gbps, _lit(plan.plan.topology), True)
     if kind in COSTED:

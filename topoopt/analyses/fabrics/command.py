@@ -109,13 +109,13 @@ def fabrics(
 
 def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, JobSolution | None]:
     from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.job.solution_file import read_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
     job: Any = read_instance(instance)
     if not isinstance(job, CoOptimisation):
         text = "only jobs run on fabrics"
         raise InputError([Problem(text, file=str(instance), path="kind", value=job.kind, allowed=KIND)])
-    return job, None if solution is None else read_solution(solution)
+    return job, None if solution is None else SOLUTION_FILE.read(solution)
 
 
 @dataclass(frozen=True)

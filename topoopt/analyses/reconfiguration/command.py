@@ -115,7 +115,7 @@ def _job(
 ) -> tuple[CoOptimisation, Plan]:
     from topoopt.core.job import CoOptimisation
     from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.job.solution_file import read_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
     from topoopt.kinds.job.solve import solve
     from topoopt.verify.job.check import check_solution
 
@@ -130,7 +130,7 @@ def _job(
         if stop.interrupted.is_set():
             raise KeyboardInterrupt
         return job, found.plan
-    stored = read_solution(solution)
+    stored = SOLUTION_FILE.read(solution)
     violations = check_solution(job, stored)
     if violations:
         text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)

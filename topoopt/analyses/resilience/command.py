@@ -137,9 +137,9 @@ def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
 
 def _job(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.subject import job_subject
-    from topoopt.kinds.job.solution_file import read_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
-    solution = read_solution(path)
+    solution = SOLUTION_FILE.read(path)
     return job_subject(solution, _instance_of(instance, ("co-optimisation",))), solution.plan.topology
 
 

@@ -62,7 +62,7 @@ def _figures(file: Path, selection: str | None) -> TrafficFigures:
     from topoopt.files.documents import parse_document
     from topoopt.files.solution_kind import LIMITS, SUFFIX
     from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.job.solution_file import read_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
     data = parse_document(file, LIMITS).data
     kind = data.get("kind") if isinstance(data, dict) else None
@@ -71,7 +71,7 @@ def _figures(file: Path, selection: str | None) -> TrafficFigures:
             text = "a solution has its topology"
             raise InputError([Problem(text, path="--selection", value=selection, allowed="an instance")])
         _require_job(file, kind.removesuffix(SUFFIX))
-        return plan_traffic(read_solution(file))
+        return plan_traffic(SOLUTION_FILE.read(file))
     instance: Any = read_instance(file)
     _require_job(file, instance.kind)
     return starting_traffic(instance, selection or "paper")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Strict
+from pydantic import Field
 
 from topoopt.core.hierarchy_solution import (
     BandwidthCertificate,
@@ -17,14 +17,14 @@ from topoopt.core.hierarchy_solution import (
     PathWeight,
 )
 from topoopt.core.hierarchy_workload import Collective
-from topoopt.files.file_part import FilePart, Listed, PairsOf
+from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf
 from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Text, Versions
 from topoopt.kinds.hierarchy.schema import MAX_DIMENSIONS, MAX_TASKS
 
 Position = Annotated[int, Field(ge=0, lt=MAX_TASKS)]
 Amounts = Annotated[Listed[Amount], Field(max_length=MAX_DIMENSIONS)]
 Texts = Annotated[Listed[Text], Field(max_length=MAX_DIMENSIONS)]
-CollectiveName = Annotated[Collective, Strict(False)]
+CollectiveName = Annotated[Collective, NameOf(Collective)]
 
 
 class PathWeightPart(FilePart):

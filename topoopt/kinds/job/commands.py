@@ -76,11 +76,11 @@ def _write(instance: CoOptimisation, solution: JobSolution, out: Path, wall_s: f
     from topoopt.files.atomic import make_directory, write_text_atomically
     from topoopt.kinds.job.report import render_html
     from topoopt.kinds.job.show import summary_dict
-    from topoopt.kinds.job.solution_file import write_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
     report = render_html(solution)
     make_directory(out)
-    write_solution(solution, out / "solution.json")
+    SOLUTION_FILE.write(solution, out / "solution.json")
     write_text_atomically(out / "report.html", report)
     summary = summary_dict(solution)
     return {
@@ -102,17 +102,17 @@ def _show(console: Console, solution: JobSolution, out: Path) -> None:
 
 
 def _check(instance: CoOptimisation, solution: Path) -> Sequence[Violation]:
-    from topoopt.kinds.job.solution_file import read_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
     from topoopt.verify.job.check import check_solution
 
-    return check_solution(instance, read_solution(solution))
+    return check_solution(instance, SOLUTION_FILE.read(solution))
 
 
 def _report(solution: Path) -> str:
     from topoopt.kinds.job.report import render_html
-    from topoopt.kinds.job.solution_file import read_solution
+    from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
-    return render_html(read_solution(solution))
+    return render_html(SOLUTION_FILE.read(solution))
 
 
 def _search_problems(instance: CoOptimisation) -> list[Problem]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
+from topoopt.core.cluster import Cluster
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.units import GIB
 from topoopt.core.workload import Workload
@@ -102,14 +102,8 @@ def _cluster(file: ClusterFile, device: str | None) -> tuple[Cluster, tuple[str,
     if device is not None and "gpu_memory_gib" not in file.model_fields_set:
         memory_gib = float(DEVICES[device].memory_gib)
         notes = (f"memory of a GPU taken as {memory_gib:g} GiB, that of {device}",)
-    fields = file.model_dump(exclude={"gpu_memory_gib", "links", "local_allreduce"})
-    cluster = Cluster(
-        **fields,
-        links=LinkDirection(file.links),
-        local_allreduce=LocalAllReduce(file.local_allreduce),
-        gpu_memory_bytes=None if memory_gib is None else int(memory_gib * GIB),
-    )
-    return cluster, notes
+    memory = None if memory_gib is None else int(memory_gib * GIB)
+    return dataclasses.replace(file.build(), gpu_memory_bytes=memory), notes
 
 
 def fabric_choice(file: FabricFile) -> FabricChoice:

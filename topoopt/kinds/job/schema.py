@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
 from topoopt.core.job import DEFAULT_FABRICS
 from topoopt.files.fabric_section import FabricEntry
 from topoopt.files.fields import (
@@ -25,6 +26,7 @@ from topoopt.files.fields import (
     TimeMs,
     Ways,
 )
+from topoopt.files.file_part import FilePart, NameOf
 from topoopt.files.search_section import RobustSearchFile
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS
@@ -36,20 +38,25 @@ _SIZES = "; ".join(
 )
 
 
-class ClusterFields(FileModel):
+class ClusterFields(FilePart):
     """Everything about the cluster but its memory."""
+
+    core = Cluster
 
     servers: int = Field(ge=2, le=MAX_SERVERS, description="n")
     gpus_per_server: int = Field(ge=1, le=64)
     degree: int = Field(ge=1, le=64, description="d, optical interfaces of a server")
     link_gbps: Rate = Field(description="rate of one interface in each direction, Gbit/s")
-    links: Literal["bidirectional", "unidirectional"] = Field(
-        "bidirectional", description="a link takes an interface at both ends, or its two fibres are patched apart"
+    links: Annotated[LinkDirection, NameOf(LinkDirection)] = Field(
+        LinkDirection.BIDIRECTIONAL,
+        description="a link takes an interface at both ends, or its two fibres are patched apart",
     )
     hop_latency_us: LatencyUs = Field(1.0, description="latency of one hop, microseconds")
     ring_round_latency_us: LatencyUs = Field(2.1, description="fixed cost of one AllReduce ring round, microseconds")
     intra_server_gbps: Rate = Field(2400.0, description="rate between the GPUs of a server, Gbit/s")
-    local_allreduce: Literal["ring", "flexnet"] = Field("ring", description="time model of the AllReduce in a server")
+    local_allreduce: Annotated[LocalAllReduce, NameOf(LocalAllReduce)] = Field(
+        LocalAllReduce.RING, description="time model of the AllReduce in a server"
+    )
 
 
 class ClusterFile(ClusterFields):

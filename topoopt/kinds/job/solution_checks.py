@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from topoopt.files.faults import Fault, Path
-from topoopt.kinds.job.solution_schema import EvaluationFile, GroupFile, PlanFile, RoutesFile, SolutionFile
+from topoopt.kinds.job.plan_parts import GroupRingsPart, PlanPart, RoutesPart
+from topoopt.kinds.job.solution_schema import EvaluationPart, JobSolutionFile
 
 _MOST = 50
 """Faults reported of one table."""
@@ -32,12 +35,13 @@ def _servers(values: Iterable[int], n: int, path: Path, *, distinct: bool = Fals
     return []
 
 
-def _topology(plan: PlanFile, n: int) -> list[Fault]:
+def _topology(plan: PlanPart, n: int) -> list[Fault]:
     topology, path = plan.topology, ("plan", "topology")
     faults = []
-    for index, (tail, head, _) in enumerate(topology.arcs):
-        faults += _servers((tail, head), n, (*path, "arcs", index))
-    if len({(tail, head) for tail, head, _ in topology.arcs}) < len(topology.arcs):
+    ends = topology.arcs[:, :2]
+    for index in np.flatnonzero((ends >= n).any(axis=1)).tolist():
+        faults += _servers(ends[index].tolist(), n, (*path, "arcs", index))
+    if len(np.unique(ends, axis=0)) < len(ends):
         faults.append(Fault((*path, "arcs"), "an arc more than once", allowed="each arc once, with its multiplicity"))
     if len(topology.switches) != topology.degree:
         allowed = f"{topology.degree}, one for each interface"
@@ -50,7 +54,7 @@ def _topology(plan: PlanFile, n: int) -> list[Fault]:
     return faults + _servers(topology.offsets, n, (*path, "offsets"))
 
 
-def _routes(routes: RoutesFile, n: int) -> list[Fault]:
+def _routes(routes: RoutesPart, n: int) -> list[Fault]:
     base: Path = ("plan", "routes")
     faults = []
     if routes.nodes_total < n:
@@ -73,7 +77,7 @@ def _routes(routes: RoutesFile, n: int) -> list[Fault]:
     return faults
 
 
-def _rings(groups: list[GroupFile], n: int) -> list[Fault]:
+def _rings(groups: tuple[GroupRingsPart, ...], n: int) -> list[Fault]:
     faults = []
     for index, group in enumerate(groups):
         where: Path = ("plan", "rings", index)
@@ -91,7 +95,7 @@ def _rings(groups: list[GroupFile], n: int) -> list[Fault]:
     return faults
 
 
-def _evaluation(evaluation: EvaluationFile, arcs: int, n: int) -> list[Fault]:
+def _evaluation(evaluation: EvaluationPart, arcs: int, n: int) -> list[Fault]:
     faults = []
     for name, values in (
         ("link_bytes", evaluation.link_bytes),
@@ -102,13 +106,13 @@ def _evaluation(evaluation: EvaluationFile, arcs: int, n: int) -> list[Fault]:
             faults.append(Fault(where, "wrong number of values", str(len(values)), f"{arcs}, one for each arc"))
     for name, spans in (("timeline", evaluation.timeline), ("critical_path", evaluation.critical_path)):
         for index, span in enumerate(spans):
-            faults += _servers((max(span[0], 0),), n, ("evaluation", name, index))
+            faults += _servers((max(span.lane, 0),), n, ("evaluation", name, index))
             if len(faults) > _MOST:
                 return faults
     return faults
 
 
-def solution_faults(file: SolutionFile) -> list[Fault]:
+def solution_faults(file: JobSolutionFile) -> list[Fault]:
     """Everything that does not fit, about the first fifty of each table."""
     n = file.cluster.servers
     faults = []
@@ -122,8 +126,8 @@ def solution_faults(file: SolutionFile) -> list[Fault]:
     if len(placements) != len(file.operators):
         allowed = f"{len(file.operators)}, one for each entry of operators"
         faults.append(Fault(("plan", "strategy"), "wrong number of placements", str(len(placements)), allowed))
-    for index, (_, offset) in enumerate(placements):
-        faults += _servers((offset,), n, ("plan", "strategy", index))[:_MOST]
+    for index, placement in enumerate(placements):
+        faults += _servers((placement.offset,), n, ("plan", "strategy", index))[:_MOST]
     for index, choice in enumerate(file.operators):
         faults += _servers(choice.servers, n, ("operators", index, "servers"))
     faults += _topology(file.plan, n)

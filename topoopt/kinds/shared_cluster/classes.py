@@ -15,7 +15,7 @@ from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, Path, value_text
 from topoopt.files.findings import Findings
 from topoopt.kinds.job.read import read_co_optimisation
-from topoopt.kinds.job.solution_file import read_solution
+from topoopt.kinds.job.solution_file import SOLUTION_FILE
 from topoopt.kinds.job.solution_schema import KIND as SOLUTION_KIND
 from topoopt.kinds.shared_cluster.schema import JobClassFile, SharedClusterSection
 
@@ -100,7 +100,7 @@ def _planned(blank: JobClass, path: FilePath, cluster: SharedClusterSection) -> 
     document = parse_document(path)
     kind = document.data.get("kind") if isinstance(document.data, dict) else None
     if kind == SOLUTION_KIND:
-        solution = read_solution(path)
+        solution = SOLUTION_FILE.read(path)
         _same_interfaces(solution.cluster, blank, cluster, path)
         return class_of_plan(blank, solution)
     if kind == "co-optimisation":

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, Strict
 
 from topoopt.core.shared_load_solution import ClassPlan, LoadStatistics, SharedLoadSolution, Together
-from topoopt.core.strategy import Placement, Strategy
+from topoopt.core.strategy import Strategy
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.checked_file import read_checked
 from topoopt.files.faults import Fault
@@ -27,7 +27,7 @@ from topoopt.files.solution_head import (
 )
 from topoopt.files.solution_kind import LIMITS
 from topoopt.files.solution_text import solution_text
-from topoopt.kinds.job.solution_schema import PlacementRow, Servers
+from topoopt.kinds.job.plan_parts import PlacementRow, Servers
 from topoopt.kinds.shared_cluster.flows_schema import MAX_CLASSES, MAX_FABRICS, MAX_JOBS
 
 ROWS = ("fabrics", "plans", "statistics", "runs")
@@ -182,7 +182,7 @@ def read_shared_load_solution(path: str | os.PathLike[str]) -> SharedLoadSolutio
                 alone_ms=plan.alone_ms,
                 bound_ms=plan.bound_ms,
                 bound_by=plan.bound_by,
-                strategy=None if plan.strategy is None else Strategy(tuple(Placement(*row) for row in plan.strategy)),
+                strategy=None if plan.strategy is None else Strategy(tuple(plan.strategy)),
                 topology=plan.topology,
             )
             for plan in file.plans
