@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +13,9 @@ from topoopt.analyses.costs.prices import given_book
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import counting_bar
-from topoopt.console.targets import require_targets
 from topoopt.core.errors import CheckError, TopooptError
 from topoopt.core.verdict import StopReason
+from topoopt.files.table_and_plot import require_targets
 from topoopt.kinds.kind import commands_of
 
 if TYPE_CHECKING:
@@ -123,18 +121,15 @@ def _written(
     records: list[dict[str, Any]], rows: list[Comparison], csv_file: Path | None, plot: Path | None
 ) -> dict[str, str | None]:
     from topoopt.drawing.comparison import comparison_html, comparison_svg
-    from topoopt.files.atomic import write_text_atomically
+    from topoopt.files.table_and_plot import csv_text, write_targets
 
-    if csv_file is not None:
-        stream = io.StringIO()
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
-        write_text_atomically(csv_file, stream.getvalue())
-    if plot is not None:
-        draw = comparison_svg if plot.suffix.lower() == ".svg" else comparison_html
-        write_text_atomically(plot, draw(rows))
-    return {"csv": None if csv_file is None else str(csv_file), "plot": None if plot is None else str(plot)}
+    return write_targets(
+        csv_file,
+        plot,
+        text=lambda: csv_text(COLUMNS, (record.values() for record in records)),
+        svg=lambda: comparison_svg(rows),
+        html=lambda: comparison_html(rows),
+    )
 
 
 def _exit_code(output: Output, runs: list[Run], interrupted: bool) -> int:

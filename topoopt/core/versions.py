@@ -11,3 +11,8 @@ PACKAGES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortool
 def versions() -> tuple[tuple[str, str], ...]:
     """(name, version) of Python and the packages, in this order."""
     return (("python", sys.version.split()[0]), *((name, version(name)) for name in PACKAGES))
+
+
+def versions_text() -> str:
+    """The same in one line."""
+    return ", ".join(f"{name} {version}" for name, version in versions())

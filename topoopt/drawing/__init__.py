@@ -1,1 +1,1 @@
-"""What people see of a solution: the HTML report and the summary in the terminal. Reads `topoopt.core` data only."""
+"""Drawings and pages: SVG, charts, the picture of a topology, the base of all HTML; reads `topoopt.core` data only."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
-
-from markupsafe import Markup
 
 from topoopt.core.comparison import Comparison
-from topoopt.core.versions import versions
+from topoopt.core.versions import versions_text
 from topoopt.drawing.comparison_plot import WIDTH, Panel, panel
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import render_page
-from topoopt.drawing.svg import coordinate, element, picture
+from topoopt.drawing.svg import coordinate, element, picture, standalone
 
 TEMPLATE = "drawing/comparison.html.j2"
 GUTTER = 26.0
@@ -26,22 +23,17 @@ def _panels(rows: Sequence[Comparison]) -> list[Panel]:
 
 def comparison_svg(rows: Sequence[Comparison]) -> str:
     """All panels one below the other; styles inside, so that the file needs nothing else."""
-    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
     parts, top = [], EDGE
     for each in _panels(rows):
         parts.append(element("g", each.drawing, transform=f"translate({coordinate(EDGE)} {coordinate(top)})"))
         top += each.height + GUTTER
     width, height = WIDTH + 2 * EDGE, max(top, 2 * EDGE)
-    drawing = picture(
-        element("style", Markup(style)),
-        element("rect", width=width, height=height, class_="paper"),
+    return standalone(
         *parts,
         label="Comparison of methods",
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {coordinate(width)} {coordinate(height)}",
-        class_="comparison",
+        width=width,
+        height=height,
     )
-    return f"{drawing}\n"
 
 
 def comparison_html(rows: Sequence[Comparison]) -> str:
@@ -63,7 +55,7 @@ def comparison_html(rows: Sequence[Comparison]) -> str:
         ],
         rows=[_cells(row) for row in rows],
         priced=any(row.run.worth is not None for row in rows),
-        versions=", ".join(f"{name} {version}" for name, version in versions()),
+        versions=versions_text(),
     )
 
 

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from topoopt.core.hierarchy_solution import HierarchicalSolution
-from topoopt.core.job_solution import JobSolution
-from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.placement_solution import PlacementSolution
-from topoopt.core.robust_network import RobustSolution
-from topoopt.core.shared_load_solution import SharedLoadSolution
-from topoopt.core.solution import CheckResult
+from topoopt.core.solution import CheckResult, SolutionHead
 from topoopt.drawing.format import counted
 from topoopt.drawing.topology_picture import USE_STEPS
 
@@ -40,14 +34,7 @@ def check_card(check: CheckResult) -> Card:
     )
 
 
-def run_rows(
-    solution: JobSolution
-    | NetworkSolution
-    | HierarchicalSolution
-    | PlacementSolution
-    | SharedLoadSolution
-    | RobustSolution,
-) -> tuple[tuple[str, str], ...]:
+def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
     """Name and value pairs of the instance and the run."""
     return (
         ("instance", f"{solution.name} ({solution.kind})"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from importlib.resources import files
 
 from markupsafe import Markup, escape
 
@@ -49,6 +50,21 @@ def joined(parts: Iterable[Markup]) -> Markup:
 def picture(*children: Markup, label: str, **attributes: object) -> Markup:
     """An svg element with an accessible name."""
     return element("svg", *children, role="img", aria_label=label, **attributes)
+
+
+def standalone(*children: Markup, label: str, width: float, height: float, css: str = "") -> str:
+    """The text of an SVG file on paper of that size; the styles of our pages and `css` stand inside."""
+    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
+    drawing = picture(
+        element("style", Markup(style + css)),
+        element("rect", width=width, height=height, class_="paper"),
+        *children,
+        label=label,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {coordinate(width)} {coordinate(height)}",
+        class_="comparison",
+    )
+    return f"{drawing}\n"
 
 
 def nice_step(span: float, target: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -13,6 +12,7 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Scalar
 from topoopt.files.atomic import write_bytes_atomically, write_text_atomically
+from topoopt.files.table_and_plot import csv_text
 from topoopt.studies.rows import TIMES, row_of
 from topoopt.studies.runner import STUDY_FILE
 from topoopt.studies.store import Store
@@ -97,11 +97,8 @@ def write_csv(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
     Raises:
         WriteError: it cannot be written.
     """
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]) if rows else column_names([]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text_atomically(path, stream.getvalue())
+    header = list(rows[0]) if rows else column_names([])
+    write_text_atomically(path, csv_text(header, ([row[name] for name in header] for row in rows)))
 
 
 def query(directory: str | os.PathLike[str], sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:

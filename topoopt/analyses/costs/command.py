@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +45,7 @@ def cost(
         from topoopt.analyses.costs.prices import book_of
         from topoopt.analyses.costs.table import show_cost
         from topoopt.analyses.costs.target import target_of
-        from topoopt.console.targets import require_targets
+        from topoopt.files.table_and_plot import require_targets
 
         require_targets(csv_file, plot)
         question = CostQuestion(
@@ -60,9 +58,8 @@ def cost(
             book=book_of(prices),
         )
         figures = figures_of(question)
-        _write(question, figures, csv_file, plot)
-        written = {"csv": _name(csv_file), "plot": _name(plot)}
-        document = {**cost_document(question, figures, _name(prices)), **written}
+        written = _write(question, figures, csv_file, plot)
+        document = {**cost_document(question, figures, None if prices is None else str(prices)), **written}
         error = cabling_error(question, figures)
         if error is not None:
             if not as_json:
@@ -80,10 +77,6 @@ def cost(
     output.run(command)
 
 
-def _name(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
 def _counting(text: str) -> Any:
     from topoopt.core.errors import InputError, Problem
     from topoopt.costs import Counting
@@ -93,19 +86,19 @@ def _counting(text: str) -> Any:
     return Counting(text)
 
 
-def _write(question: CostQuestion, figures: CostFigures, csv_file: Path | None, plot: Path | None) -> None:
+def _write(
+    question: CostQuestion, figures: CostFigures, csv_file: Path | None, plot: Path | None
+) -> dict[str, str | None]:
     from topoopt.analyses.costs.count import COLUMNS, bill_rows
-    from topoopt.files.atomic import write_text_atomically
+    from topoopt.analyses.costs.plot import cost_html, cost_svg
+    from topoopt.analyses.costs.sweep import cost_page
+    from topoopt.files.table_and_plot import csv_text, write_targets
 
-    if csv_file is not None:
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(("fabric", *COLUMNS))
-        writer.writerows((name, *row) for name, one in figures.fabrics.items() for row in bill_rows(one.bill))
-        write_text_atomically(csv_file, stream.getvalue())
-    if plot is not None:
-        from topoopt.analyses.costs.plot import cost_html, cost_svg
-        from topoopt.analyses.costs.sweep import cost_page
-
-        draw = cost_svg if plot.suffix.lower() == ".svg" else cost_html
-        write_text_atomically(plot, draw(cost_page(question)))
+    rows = ((name, *row) for name, one in figures.fabrics.items() for row in bill_rows(one.bill))
+    return write_targets(
+        csv_file,
+        plot,
+        text=lambda: csv_text(("fabric", *COLUMNS), rows),
+        svg=lambda: cost_svg(cost_page(question)),
+        html=lambda: cost_html(cost_page(question)),
+    )

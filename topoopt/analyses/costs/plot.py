@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 
 from markupsafe import Markup
 
-from topoopt.core.versions import versions
+from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import Point, Series, colour, legend, xy_chart
 from topoopt.drawing.page import render_page
-from topoopt.drawing.svg import coordinate, element, picture
+from topoopt.drawing.svg import element, standalone
 
 TEMPLATE = "analyses/costs/page.html.j2"
 MILLION = 1e6
@@ -80,7 +79,6 @@ def _doublings(title: str, values: list[int]) -> Axis:
 
 def cost_svg(page: CostPage) -> str:
     """Two panels a row, the legend below; styles inside, so that the file needs nothing else."""
-    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
     width, height = CHART
     parts = []
     for place, panel in enumerate(page.panels):
@@ -100,16 +98,13 @@ def cost_svg(page: CostPage) -> str:
         parts.append(element("text", note, x=EDGE + 14, y=below + place * LINE, class_="quiet"))
     whole_width = 2 * EDGE + LEFT + 2 * width + GUTTER
     whole_height = below + len(page.notes) * LINE + EDGE
-    drawing = picture(
-        element("style", Markup(f"{style}\nsvg.inset {{ overflow: visible; }} svg.inset svg.chart {{ width: 100%; }}")),
-        element("rect", width=whole_width, height=whole_height, class_="paper"),
+    return standalone(
         *parts,
         label="Cost against the size of the cluster",
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {coordinate(whole_width)} {coordinate(whole_height)}",
-        class_="comparison",
+        width=whole_width,
+        height=whole_height,
+        css="\nsvg.inset { overflow: visible; } svg.inset svg.chart { width: 100%; }",
     )
-    return f"{drawing}\n"
 
 
 def cost_html(page: CostPage) -> str:
@@ -122,7 +117,7 @@ def cost_html(page: CostPage) -> str:
         panels=[(panel.title, _chart(page, panel), _rows(panel, names)) for panel in page.panels],
         names=names,
         notes=page.notes,
-        versions=", ".join(f"{name} {version}" for name, version in versions()),
+        versions=versions_text(),
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,12 +16,12 @@ from rich.table import Table
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import counting_bar
-from topoopt.console.targets import require_targets
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.fabric_row import FabricRow
 from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.optical_devices import devices_text, parse_delay
 from topoopt.core.verdict import StopReason
+from topoopt.files.table_and_plot import require_targets
 from topoopt.kinds.kind import EXIT_OF_STOP
 
 if TYPE_CHECKING:
@@ -189,18 +187,15 @@ def _rows(
 
 def _written(name: str, rows: list[FabricRow], csv_file: Path | None, plot: Path | None) -> dict[str, str | None]:
     from topoopt.analyses.fabrics.report import fabrics_html, fabrics_svg
-    from topoopt.files.atomic import write_text_atomically
+    from topoopt.files.table_and_plot import csv_text, write_targets
 
-    if csv_file is not None:
-        stream = io.StringIO()
-        writer = csv.DictWriter(stream, [field.name for field in fields(FabricRow)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
-        write_text_atomically(csv_file, stream.getvalue())
-    if plot is not None:
-        draw = fabrics_svg if plot.suffix.lower() == ".svg" else fabrics_html
-        write_text_atomically(plot, draw(name, rows))
-    return {"csv": None if csv_file is None else str(csv_file), "plot": None if plot is None else str(plot)}
+    return write_targets(
+        csv_file,
+        plot,
+        text=lambda: csv_text([field.name for field in fields(FabricRow)], map(astuple, rows)),
+        svg=lambda: fabrics_svg(name, rows),
+        html=lambda: fabrics_html(name, rows),
+    )
 
 
 def _show(console: Console, name: str, rows: list[FabricRow], notes: list[str], files: tuple[Path | None, ...]) -> None:

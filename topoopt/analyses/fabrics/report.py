@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 from markupsafe import Markup
 
 from topoopt.core.fabric_row import FLOW_LEVEL, PLAN, FabricRow
-from topoopt.core.versions import versions
+from topoopt.core.versions import versions_text
 from topoopt.drawing.format import milliseconds, number, quotient, ratio, shortened
 from topoopt.drawing.page import render_page
-from topoopt.drawing.svg import coordinate, element, picture, tick_text, ticks
+from topoopt.drawing.svg import coordinate, element, picture, standalone, tick_text, ticks
 
 TEMPLATE = "analyses/fabrics/page.html.j2"
 WIDTH, EDGE = 980.0, 22.0
@@ -85,19 +84,14 @@ def _bar(row: FabricRow, top: float, scale: float) -> list[Markup]:
 
 def fabrics_svg(title: str, rows: Sequence[FabricRow]) -> str:
     """The bars; styles inside, so that the file needs nothing else."""
-    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
     drawing, height = _drawing(title, rows)
     width, height = WIDTH + 2 * EDGE, height + 2 * EDGE
-    whole = picture(
-        element("style", Markup(style)),
-        element("rect", width=width, height=height, class_="paper"),
+    return standalone(
         element("g", drawing, transform=f"translate({coordinate(EDGE)} {coordinate(EDGE)})"),
         label=f"{title} on several fabrics",
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {coordinate(width)} {coordinate(height)}",
-        class_="comparison",
+        width=width,
+        height=height,
     )
-    return f"{whole}\n"
 
 
 def fabrics_html(title: str, rows: Sequence[FabricRow]) -> str:
@@ -109,7 +103,7 @@ def fabrics_html(title: str, rows: Sequence[FabricRow]) -> str:
         title=title,
         picture=picture(drawing, label=f"{title} on several fabrics", viewBox=view, class_="comparison"),
         rows=[table_cells(row, rows) for row in ordered(rows)],
-        versions=", ".join(f"{name} {version}" for name, version in versions()),
+        versions=versions_text(),
     )
 
 

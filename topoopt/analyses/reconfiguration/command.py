@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -14,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.targets import require_targets
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.optical_devices import delay_text, devices_text, parse_delay
 from topoopt.core.reconfiguration import ReconfigurationSweep
+from topoopt.files.table_and_plot import require_targets
 from topoopt.kinds.kind import EXIT_OF_STOP
 
 if TYPE_CHECKING:
@@ -144,20 +142,17 @@ def _document(sweep: ReconfigurationSweep) -> dict[str, Any]:
 
 def _written(sweep: ReconfigurationSweep, csv_file: Path | None, plot: Path | None) -> dict[str, str | None]:
     from topoopt.analyses.reconfiguration.report import sweep_html, sweep_svg
-    from topoopt.files.atomic import write_text_atomically
+    from topoopt.files.table_and_plot import csv_text, write_targets
 
-    if csv_file is not None:
-        stream = io.StringIO()
-        columns = ("scheme", "delay_ms", "iteration_time_ms", "choice", "reconfigurations", "dark_ms")
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        for scheme in sweep.schemes:
-            writer.writerows([scheme.name, *asdict(point).values()] for point in scheme.points)
-        write_text_atomically(csv_file, stream.getvalue())
-    if plot is not None:
-        draw = sweep_svg if plot.suffix.lower() == ".svg" else sweep_html
-        write_text_atomically(plot, draw(sweep))
-    return {"csv": None if csv_file is None else str(csv_file), "plot": None if plot is None else str(plot)}
+    columns = ("scheme", "delay_ms", "iteration_time_ms", "choice", "reconfigurations", "dark_ms")
+    rows = ([scheme.name, *asdict(point).values()] for scheme in sweep.schemes for point in scheme.points)
+    return write_targets(
+        csv_file,
+        plot,
+        text=lambda: csv_text(columns, rows),
+        svg=lambda: sweep_svg(sweep),
+        html=lambda: sweep_html(sweep),
+    )
 
 
 def _show(console: Console, sweep: ReconfigurationSweep, files: tuple[Path | None, ...]) -> None:

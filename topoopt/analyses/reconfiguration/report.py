@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 
 from markupsafe import Markup
 
 from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text
 from topoopt.core.reconfiguration import BreakEven, ReconfigurationSweep, Scheme, Verdict
-from topoopt.core.versions import versions
+from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import HEIGHT, Point, Series, colour, legend, xy_chart
 from topoopt.drawing.format import milliseconds, number
 from topoopt.drawing.page import render_page
-from topoopt.drawing.svg import coordinate, element, picture
+from topoopt.drawing.svg import element, standalone
 
 TEMPLATE = "analyses/reconfiguration/page.html.j2"
 WIDTH = 1000.0
@@ -65,25 +64,20 @@ def _title(sweep: ReconfigurationSweep) -> str:
 
 def sweep_svg(sweep: ReconfigurationSweep) -> str:
     """The chart with its legend; styles inside, so that the file needs nothing else."""
-    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
     marks = []
     for place, scheme in enumerate(sweep.schemes):
         at = LEFT + 170.0 * place
         marks.append(element("circle", cx=at, cy=44.0, r=5.0, class_=f"dot {colour(place)}"))
         marks.append(element("text", scheme.name, x=at + 12, y=48.0))
     height = TOP + HEIGHT + 16
-    drawing = picture(
-        element("style", Markup(style)),
-        element("rect", width=WIDTH, height=height, class_="paper"),
+    return standalone(
         element("text", f"{sweep.name}: {_title(sweep)}", x=LEFT, y=22.0),
         *marks,
         element("svg", _chart(sweep), x=LEFT - 56, y=TOP, width=WIDTH - LEFT + 44, height=HEIGHT, overflow="visible"),
         label="Iteration time over the reconfiguration delay",
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {coordinate(WIDTH)} {coordinate(height)}",
-        class_="comparison",
+        width=WIDTH,
+        height=height,
     )
-    return f"{drawing}\n"
 
 
 def verdict_text(found: BreakEven) -> str:
@@ -131,5 +125,5 @@ def sweep_html(sweep: ReconfigurationSweep) -> str:
         strategies=", ".join(sweep.strategies),
         notes=sweep.notes,
         devices=[(name, delay_text(device.delay_ms), device.ports) for name, device in OPTICAL_DEVICES.items()],
-        versions=", ".join(f"{name} {version}" for name, version in versions()),
+        versions=versions_text(),
     )

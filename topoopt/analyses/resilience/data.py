@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import asdict
 from typing import Any
 
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
+from topoopt.files.table_and_plot import csv_text
 
 COLUMNS = (
     "part",
@@ -112,12 +111,9 @@ def resilience_csv(result: Resilience) -> str:
     """CSV text: `COLUMNS`, then one column for each strategy tried."""
     listed = rows(result)
     strategies = list(dict.fromkeys(trial.strategy for _, outcome in listed for trial in outcome.trials))
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*COLUMNS, *strategies])
+    cells = []
     for part, outcome in listed:
         plain = {**outcome_dict(outcome, result.nominal), "part": part, "failure": outcome.failure.label}
         tried = {trial.strategy: trial.value for trial in outcome.trials}
-        cells = [plain[column] for column in COLUMNS] + [tried.get(strategy) for strategy in strategies]
-        writer.writerow(["" if cell is None else cell for cell in cells])
-    return stream.getvalue()
+        cells.append([plain[column] for column in COLUMNS] + [tried.get(strategy) for strategy in strategies])
+    return csv_text([*COLUMNS, *strategies], cells)

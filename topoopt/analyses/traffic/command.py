@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +10,8 @@ import typer
 from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.targets import require_targets
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.table_and_plot import csv_text, require_targets, write_targets
 
 if TYPE_CHECKING:
     from topoopt.core.traffic import TrafficFigures
@@ -40,17 +38,17 @@ def traffic(
 
     def command() -> int:
         from topoopt.analyses.traffic.plot import traffic_html, traffic_svg
-        from topoopt.files.atomic import write_text_atomically
 
         require_targets(csv_file, plot)
         figures = _figures(file, selection)
-        if csv_file is not None:
-            write_text_atomically(csv_file, _table(figures))
-        if plot is not None:
-            draw = traffic_svg if plot.suffix.lower() == ".svg" else traffic_html
-            write_text_atomically(plot, draw(figures))
+        written = write_targets(
+            csv_file,
+            plot,
+            text=lambda: _table(figures),
+            svg=lambda: traffic_svg(figures),
+            html=lambda: traffic_html(figures),
+        )
         document = _document(figures)
-        written = {name: None if path is None else str(path) for name, path in (("csv", csv_file), ("plot", plot))}
         output.result({**document, **written}, lambda console: _show(console, document, (csv_file, plot)))
         return 0
 
@@ -123,14 +121,14 @@ def _table(figures: TrafficFigures) -> str:
     """Long form: which distribution, value, part of the whole up to it."""
     import numpy as np
 
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(("distribution", "value", "cumulative"))
-    for name, shares in (("byte_hops", figures.byte_hops), ("pair_hops", figures.pair_hops)):
-        writer.writerows((name, row["hops"], row["cumulative"]) for row in _cumulative(shares))
+    rows: list[tuple[str, float, float]] = [
+        (name, row["hops"], row["cumulative"])
+        for name, shares in (("byte_hops", figures.byte_hops), ("pair_hops", figures.pair_hops))
+        for row in _cumulative(shares)
+    ]
     loads = np.sort(figures.link_bytes).tolist()
-    writer.writerows(("link_bytes", load, (rank + 1) / len(loads)) for rank, load in enumerate(loads))
-    return stream.getvalue()
+    rows += [("link_bytes", load, (rank + 1) / len(loads)) for rank, load in enumerate(loads)]
+    return csv_text(("distribution", "value", "cumulative"), rows)
 
 
 def _show(console: Console, found: dict[str, Any], files: tuple[Path | None, ...]) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
 from topoopt.core.traffic import TrafficFigures
-from topoopt.core.versions import versions
+from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import HEIGHT, Point, Series, colour, legend, xy_chart
 from topoopt.drawing.format import byte_size, percent, ratio
 from topoopt.drawing.page import Card, render_page
-from topoopt.drawing.svg import coordinate, element, picture
+from topoopt.drawing.svg import element, standalone
 
 TEMPLATE = "analyses/traffic/page.html.j2"
 MAX_STEPS = 400
@@ -78,7 +75,6 @@ def _headline(figures: TrafficFigures) -> str:
 
 def traffic_svg(figures: TrafficFigures) -> str:
     """Both distributions one below the other; styles inside, so that the file needs nothing else."""
-    style = files("topoopt.drawing").joinpath("style.css").read_text(encoding="utf-8")
     shapes = [
         element("text", figures.name, x=EDGE, y=EDGE + 6, class_="title"),
         element("text", _headline(figures), x=EDGE, y=EDGE + 26, class_="quiet"),
@@ -95,16 +91,13 @@ def traffic_svg(figures: TrafficFigures) -> str:
         box = {"x": LEFT, "y": top + 10, "width": WIDTH - LEFT - EDGE, "height": HEIGHT, "overflow": "visible"}
         shapes.append(element("svg", inner, **box))
         top += HEIGHT + 60
-    drawing = picture(
-        element("style", Markup(style + "\nsvg.chart { width: 100%; margin-left: 0; }")),
-        element("rect", width=WIDTH, height=top, class_="paper"),
+    return standalone(
         *shapes,
         label=f"Traffic of {figures.name}",
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {coordinate(WIDTH)} {coordinate(top)}",
-        class_="comparison",
+        width=WIDTH,
+        height=top,
+        css="\nsvg.chart { width: 100%; margin-left: 0; }",
     )
-    return f"{drawing}\n"
 
 
 def traffic_html(figures: TrafficFigures) -> str:
@@ -137,5 +130,5 @@ def traffic_html(figures: TrafficFigures) -> str:
             (str(h), *("–" if h >= len(upto) else percent(float(upto[h])) for upto in (upto_bytes, upto_pairs)))
             for h in range(1, hops)
         ],
-        versions=", ".join(f"{name} {version}" for name, version in versions()),
+        versions=versions_text(),
     )

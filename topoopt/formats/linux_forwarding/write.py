@@ -7,8 +7,6 @@ packet takes its planned path (host-based forwarding of TopoOpt, NSDI'23, sectio
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections import Counter
 from ipaddress import IPv4Address
@@ -17,6 +15,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import Host
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.topology import Topology
+from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.planned_paths import PlannedPath, planned_paths, with_answers
 from topoopt.formats.hosts.server_names import named_servers
@@ -133,15 +132,13 @@ def _plans(topology: Topology, hosts: tuple[Host, ...], paths: tuple[PlannedPath
 
 
 def _table(hosts: tuple[Host, ...], paths: tuple[PlannedPath, ...]) -> bytes:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(("source", "target", "path", "source_address", "target_address", "share", "used_by", "hosts"))
+    rows = []
     for p in paths:
         ends = [address_of(hosts[server], server, p.index) for server in (p.source, p.target)]
         names = [hosts[node].name for node in p.nodes]
-        row = (names[0], names[-1], p.index, *ends, repr(p.share), "; ".join(p.used_by), " ".join(names))
-        writer.writerow(row)
-    return stream.getvalue().encode()
+        rows.append((names[0], names[-1], p.index, *ends, repr(p.share), "; ".join(p.used_by), " ".join(names)))
+    header = ("source", "target", "path", "source_address", "target_address", "share", "used_by", "hosts")
+    return csv_text(header, rows).encode()
 
 
 EXPORTER = Exporter(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,6 +10,7 @@ from topoopt.core.host_rates import Host
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
+from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.graphml.graphs import topology_of
 from topoopt.formats.hosts.server_names import named_servers
@@ -65,13 +64,11 @@ def _previous(topology: Topology, previous: Topology) -> set[Circuit]:
 
 def circuits_csv(circuits: Iterable[Circuit], hosts: tuple[Host, ...]) -> bytes:
     """Table of circuits with the names of their ends."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(HEAD)
+    rows = []
     for switch, into, out in sorted(circuits):
         ends = [(hosts[port - 1].name, hosts[port - 1].links[switch - 1].interface) for port in (into, out)]
-        writer.writerow((switch, into, out, *ends[0], *ends[1]))
-    return stream.getvalue().encode()
+        rows.append((switch, into, out, *ends[0], *ends[1]))
+    return csv_text(HEAD, rows).encode()
 
 
 def _lines(title: str, circuits: set[Circuit], hosts: tuple[Host, ...]) -> Iterable[str]:
