@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Displayed, Shown
 from topoopt.core.topology import Topology
 
 GBIT_BYTES = 1.25e8
@@ -36,8 +37,8 @@ class Surplus(StrEnum):
     SUM = "sum"
 
 
-@dataclass(frozen=True, eq=False)
-class Route:
+@dataclass(frozen=True, eq=False, repr=False)
+class Route(Shown):
     """One unit of traffic from a source to a destination over the arcs of a topology.
 
     Attributes:
@@ -49,8 +50,8 @@ class Route:
     fraction: NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Transfer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Transfer(Shown):
     """Traffic from one server to another.
 
     Attributes:
@@ -73,8 +74,8 @@ class Transfer:
     size_bytes: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class AllocationProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class AllocationProblem(Displayed):
     """Kind `allocation`: rates of transfers that share links.
 
     What is shared is numbered: 0..m-1 the arcs of the topology, m..m+n-1 what each server sends of its own, and

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.columns import Columns, links_of
+from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
 
@@ -21,8 +23,8 @@ ROUNDING = 1e-12
 """Relative difference of two figures that is none."""
 
 
-@dataclass(frozen=True, eq=False)
-class PriceCertificate:
+@dataclass(frozen=True, eq=False, repr=False)
+class PriceCertificate(Shown):
     """Proof that some transfers can gain only at the cost of transfers that have no more (linear-programming duality).
 
     With p_k the price of route k (sum of price times fraction over what it uses) and p_t the least of the routes of
@@ -42,8 +44,8 @@ class PriceCertificate:
     multiplier: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class TransferRate:
+@dataclass(frozen=True, repr=False)
+class TransferRate(Shown):
     """What a transfer gets.
 
     Attributes:
@@ -63,8 +65,8 @@ class TransferRate:
     limited_by: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class DestinationRate:
+@dataclass(frozen=True, repr=False)
+class DestinationRate(Shown):
     """What one server sends towards one destination: the rate to configure there.
 
     Attributes:
@@ -86,7 +88,7 @@ class DestinationRate:
         return self.own_gbps + self.forwarded_gbps
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AllocationSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `allocation`.
 
@@ -112,6 +114,11 @@ class AllocationSolution(SolutionHead):
     certificates: tuple[PriceCertificate, ...]
 
     kind: str = field(default="allocation", init=False)
+
+    def columns(self) -> dict[str, Columns]:
+        """As of all solutions; `links` with rate, capacity and utilisation."""
+        more = {"rate_gbps": self.link_gbps, "capacity_gbps": self.capacity_gbps, "utilisation": self.utilisation}
+        return {**super().columns(), "links": {**links_of(self.topology), **more}}
 
     @property
     def rates_gbps(self) -> NDArray[np.float64]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.shown import Shown
 
-@dataclass(frozen=True)
-class AllReduceDemand:
+
+@dataclass(frozen=True, repr=False)
+class AllReduceDemand(Shown):
     """Total payload (bytes of gradients) all-reduced by one group of servers in an iteration."""
 
     members: tuple[int, ...]
@@ -22,8 +24,8 @@ class AllReduceDemand:
         return 2.0 * (k - 1) / k * self.payload_bytes if k > 1 else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Demand:
+@dataclass(frozen=True, eq=False, repr=False)
+class Demand(Shown):
     """What the network must carry.
 
     Attributes:

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from topoopt.core.hierarchy_workload import HierarchicalWorkload
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Displayed, Shown
 
 
 class Block(StrEnum):
@@ -72,8 +73,8 @@ class LinearConstraint:
     at_most: float = math.inf
 
 
-@dataclass(frozen=True)
-class HierarchicalNetwork:
+@dataclass(frozen=True, repr=False)
+class HierarchicalNetwork(Shown):
     """A shape with all that is asked of its bandwidths.
 
     Attributes:
@@ -102,8 +103,8 @@ class HierarchicalNetwork:
         return all(dimension.usd_per_gbytes_per_s is not None for dimension in self.dimensions)
 
 
-@dataclass(frozen=True)
-class Design:
+@dataclass(frozen=True, repr=False)
+class Design(Shown):
     """One network shape with one parallelization of every workload; only its bandwidths are open."""
 
     name: str
@@ -111,8 +112,8 @@ class Design:
     workloads: tuple[HierarchicalWorkload, ...]
 
 
-@dataclass(frozen=True)
-class HierarchicalProblem:
+@dataclass(frozen=True, repr=False)
+class HierarchicalProblem(Displayed):
     """Kind `hierarchical-bandwidth`: the design, and the bandwidth of its every dimension, that are best.
 
     Attributes:

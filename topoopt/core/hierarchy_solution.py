@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
 
 
@@ -34,8 +35,8 @@ class GroupShare:
     bytes_by_dimension: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class BandwidthCertificate:
+@dataclass(frozen=True, repr=False)
+class BandwidthCertificate(Shown):
     """Proof of a lower bound by weak duality: any such numbers prove one, good ones a good one.
 
     The time of a job is at least that of each of its paths, a collective takes at least any weighted mean of its times
@@ -52,8 +53,8 @@ class BandwidthCertificate:
     prices: tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True)
-class DesignProof:
+@dataclass(frozen=True, repr=False)
+class DesignProof(Shown):
     """A certificate of one design; `too_slow`: it proves that no bandwidths keep the time limit."""
 
     design: int
@@ -111,7 +112,7 @@ class JobTime:
     equal_split_ns: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HierarchicalSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `hierarchical-bandwidth`.
 

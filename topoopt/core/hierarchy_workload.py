@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from topoopt.core.shown import Shown
+
 
 class Collective(StrEnum):
     """What is communicated. Sizes: the buffer every rank holds; of an all-gather the shard a rank starts with."""
@@ -46,8 +48,8 @@ class Communicator:
     ranks: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Communication:
+@dataclass(frozen=True, repr=False)
+class Communication(Shown):
     """One collective.
 
     Attributes:
@@ -61,16 +63,16 @@ class Communication:
     communicator: int
 
 
-@dataclass(frozen=True)
-class Phase:
+@dataclass(frozen=True, repr=False)
+class Phase(Shown):
     """Compute, then collectives one after the other."""
 
     compute_ns: float = 0.0
     communications: tuple[Communication, ...] = ()
 
 
-@dataclass(frozen=True)
-class Layer:
+@dataclass(frozen=True, repr=False)
+class Layer(Shown):
     """A layer with its three phases; `repeat` stands for so many equal layers."""
 
     name: str
@@ -89,8 +91,8 @@ class Task:
     after: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class HierarchicalWorkload:
+@dataclass(frozen=True, repr=False)
+class HierarchicalWorkload(Shown):
     """One training job.
 
     Attributes:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Displayed
 from topoopt.core.workload import Workload
 
 
@@ -54,8 +55,8 @@ class BaselineSettings:
     fabrics: tuple[FabricChoice, ...] = DEFAULT_FABRICS
 
 
-@dataclass(frozen=True)
-class CoOptimisation:
+@dataclass(frozen=True, repr=False)
+class CoOptimisation(Displayed):
     """Kind `co-optimisation`: find strategy, topology and routes of least iteration time."""
 
     name: str

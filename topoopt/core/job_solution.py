@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster
+from topoopt.core.columns import Columns, links_of, listed
 from topoopt.core.demand import Demand
 from topoopt.core.plan import Plan
+from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
 from topoopt.core.strategy import StrategyCertificate
 
@@ -58,8 +60,8 @@ class Span:
     end_ms: float
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
     """Outcome of simulating one iteration of a plan.
 
     Attributes:
@@ -101,8 +103,8 @@ class ConvergencePoint:
     best_ms: float
 
 
-@dataclass(frozen=True)
-class OperatorChoice:
+@dataclass(frozen=True, repr=False)
+class OperatorChoice(Shown):
     """What the strategy does with one operator (for people; `plan.strategy` is what counts)."""
 
     name: str
@@ -114,7 +116,7 @@ class OperatorChoice:
     weight_bytes: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JobSolution(SolutionHead):
     """Result of `topoopt solve` on a co-optimisation instance.
 
@@ -151,3 +153,27 @@ class JobSolution(SolutionHead):
     convergence: tuple[ConvergencePoint, ...]
     certificate: StrategyCertificate | None = None
     prices: FabricPrices | None = None
+
+    def columns(self) -> dict[str, Columns]:
+        """As of all solutions; `links` with bytes and utilisation, `routes`, `rings`, and the `timeline`."""
+        plan, arcs = self.plan, links_of(self.plan.topology)
+        carried = {"bytes": self.evaluation.link_bytes, "utilisation": self.evaluation.link_utilisation}
+        owner = np.repeat(np.arange(len(plan.routes.source)), np.diff(plan.routes.pair_ptr))
+        routes: Columns = {
+            "source": plan.routes.source[owner],
+            "target": plan.routes.target[owner],
+            "share": plan.routes.share,
+            "path": [list(plan.routes.path(index)) for index in range(len(owner))],
+        }
+        rings = [(group, ring) for group in plan.rings for ring in group.rings]
+        return {
+            **super().columns(),
+            "links": {**arcs, **carried},
+            "routes": routes,
+            "rings": {
+                "members": [list(group.members) for group, _ in rings],
+                "order": [list(ring.order) for _, ring in rings],
+                "share": [ring.share for _, ring in rings],
+            },
+            "timeline": listed(self.evaluation.timeline),
+        }

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Displayed, Shown
 from topoopt.core.topology import Topology
 
 
-@dataclass(frozen=True, eq=False)
-class RoutingProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class RoutingProblem(Displayed):
     """Kind `routing`: splittable routing of least theta on a fixed topology.
 
     Attributes:
@@ -43,8 +44,8 @@ class RoutingProblem:
     kind = "routing"
 
 
-@dataclass(frozen=True, eq=False)
-class TopologyProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class TopologyProblem(Displayed):
     """Kind `topology`: links and routing of least theta.
 
     Attributes:
@@ -77,8 +78,8 @@ class TopologyProblem:
     kind = "topology"
 
 
-@dataclass(frozen=True, eq=False)
-class SourceFlow:
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceFlow(Shown):
     """A splittable routing, aggregated by source.
 
     Attributes:
@@ -100,8 +101,8 @@ class SourceFlow:
         return stays
 
 
-@dataclass(frozen=True, eq=False)
-class LengthCertificate:
+@dataclass(frozen=True, eq=False, repr=False)
+class LengthCertificate(Shown):
     """Proof of theta >= sum_ij D_ij dist_l(i, j) / sum_a capacity_a l_a (linear-programming duality).
 
     With a hop limit, dist is over paths within it; with a price of hops, every arc is longer by
@@ -114,8 +115,8 @@ class LengthCertificate:
     lengths: NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class TwoLayerMultipliers:
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoLayerMultipliers(Shown):
     """What the two-layer bound on theta is evaluated with; any values prove something, good ones prove more.
 
     Attributes:
@@ -127,8 +128,8 @@ class TwoLayerMultipliers:
     first_link: NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False)
-class EnumerationProof:
+@dataclass(frozen=True, eq=False, repr=False)
+class EnumerationProof(Shown):
     """Networks that a bound by enumeration rests on: all that have few hops, with lengths that bound each from below.
 
     Attributes:

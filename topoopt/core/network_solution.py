@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from topoopt.core.columns import Columns, links_of
 from topoopt.core.network import EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.solution import Bound, SolutionHead
 from topoopt.core.topology import Topology
@@ -34,7 +37,7 @@ class Robustness:
     nominal_worst_theta: float | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NetworkSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `routing` or `topology`.
 
@@ -62,6 +65,15 @@ class NetworkSolution(SolutionHead):
     enumeration: EnumerationProof | None = None
     link_gbps: float | None = None
     robustness: Robustness | None = None
+
+    def columns(self) -> dict[str, Columns]:
+        """As of all solutions; `links` with load, utilisation and dual price, and the `flow` of each source."""
+        arcs, load = links_of(self.topology), self.flow.flow.sum(axis=0)
+        sources, used = np.nonzero(self.flow.flow)
+        flow = {"source": sources, "tail": arcs["tail"][used], "head": arcs["head"][used]}
+        more = {"load": load, "utilisation": load / arcs["links"], "length": self.certificate.lengths}
+        amounts = {"amount": self.flow.flow[sources, used]}
+        return {**super().columns(), "links": {**arcs, **more}, "flow": {**flow, **amounts}}
 
     @property
     def theta(self) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Displayed, Shown
 from topoopt.core.units import bytes_per_ms
 
 
@@ -67,8 +68,8 @@ class RateAllocation(StrEnum):
     OPTIMISED = "optimised"
 
 
-@dataclass(frozen=True)
-class GraphOperator:
+@dataclass(frozen=True, repr=False)
+class GraphOperator(Shown):
     """One operator.
 
     Attributes:
@@ -87,8 +88,8 @@ class GraphOperator:
     backward: bool = False
 
 
-@dataclass(frozen=True)
-class Tensor:
+@dataclass(frozen=True, repr=False)
+class Tensor(Shown):
     """What an operator makes, by index, and all operators that read it; one operator may make several."""
 
     producer: int
@@ -104,8 +105,8 @@ class Link:
     gbps: float
 
 
-@dataclass(frozen=True)
-class Server:
+@dataclass(frozen=True, repr=False)
+class Server(Shown):
     """A host.
 
     Attributes:
@@ -178,8 +179,8 @@ class Latency:
     name = "latency"
 
 
-@dataclass(frozen=True, eq=False)
-class PlacementProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class PlacementProblem(Displayed):
     """Kind `placement`.
 
     Attributes:

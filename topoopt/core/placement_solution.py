@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.columns import Columns
 from topoopt.core.placement import Device, Latency, Server, Throughput
+from topoopt.core.shown import Shown
 from topoopt.core.solution import Bound, SolutionHead
 
 
-@dataclass(frozen=True)
-class DeviceLoad:
+@dataclass(frozen=True, repr=False)
+class DeviceLoad(Shown):
     """What one device does per micro-batch (throughput) or in the step (latency).
 
     Attributes:
@@ -65,8 +67,8 @@ class LinkShare:
     gbps: float
 
 
-@dataclass(frozen=True)
-class CompactResult:
+@dataclass(frozen=True, repr=False)
+class CompactResult(Shown):
     """What was found and proven on the compacted graph; it says nothing about the original one.
 
     Attributes:
@@ -80,7 +82,7 @@ class CompactResult:
     bound: Bound | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PlacementSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `placement`.
 
@@ -117,3 +119,10 @@ class PlacementSolution(SolutionHead):
     compact: CompactResult | None = None
 
     kind: str = field(default="placement", init=False)
+
+    def columns(self) -> dict[str, Columns]:
+        """As of all solutions; `operators` with their devices, and stages or times."""
+        names = [self.devices[d].name for d in self.device.tolist()]
+        known = {"stage": self.stage, "start_ms": self.start_ms, "end_ms": self.end_ms}
+        more = {name: values for name, values in known.items() if values is not None}
+        return {**super().columns(), "operators": {"operator": self.operators, "device": names, **more}}

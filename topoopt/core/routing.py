@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.shown import Shown
 
-@dataclass(frozen=True, eq=False)
-class PathTable:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PathTable(Shown):
     """Paths between ordered pairs of nodes, traffic of a pair split over its paths.
 
     Attributes:
@@ -34,8 +36,8 @@ class PathTable:
         return tuple(int(v) for v in self.node[self.path_ptr[index] : self.path_ptr[index + 1]])
 
 
-@dataclass(frozen=True)
-class Ring:
+@dataclass(frozen=True, repr=False)
+class Ring(Shown):
     """One ring order of a group: member order[i] sends to order[i+1] (cyclically) along paths[i].
 
     Attributes:
@@ -49,8 +51,8 @@ class Ring:
     paths: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
-class GroupRings:
+@dataclass(frozen=True, repr=False)
+class GroupRings(Shown):
     """The rings that share the AllReduce of one group; shares sum to 1.
 
     `members` lists the servers of the group; AllReduce tasks refer to it by this exact tuple.

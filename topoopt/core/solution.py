@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
+from topoopt.core.columns import Columns, figures_of, lists_of
+from topoopt.core.shown import Displayed, Shown, views
 from topoopt.core.verdict import Status, StopReason
 
 
@@ -57,8 +59,8 @@ class Bound:
     proof: Proof | None = None
 
 
-@dataclass(frozen=True)
-class CheckResult:
+@dataclass(frozen=True, repr=False)
+class CheckResult(Shown):
     """Verdict of the independent checker."""
 
     ok: bool
@@ -69,8 +71,8 @@ UNCHECKED = CheckResult(False, ("not checked yet",))
 """Before the checker has seen it."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SolutionHead:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SolutionHead(Displayed):
     """What solutions of all kinds have.
 
     Attributes:
@@ -112,3 +114,27 @@ class SolutionHead:
             rejected = CheckResult(False, messages)
             return replace(self, check=rejected, status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
         return replace(self, check=CheckResult(True, ()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the document that `topoopt.write_solution` writes."""
+        document: dict[str, Any] = views().document_of(self)
+        return document
+
+    def columns(self) -> dict[str, Columns]:
+        """Tables by name, each as its columns: `figures` (one row), `links` where there is a topology, every list."""
+        return {"figures": figures_of(self) | {"gap": [self.gap]}, **lists_of(self)}
+
+    def tables(self) -> dict[str, Any]:
+        """The same as tables of Arrow (`pyarrow.Table`).
+
+        `solution.tables()["links"].to_pandas()` is a DataFrame, where pandas is installed.
+        """
+        tables: dict[str, Any] = views().tables_of(self)
+        return tables
+
+    def __repr__(self) -> str:
+        objective, verdict = self.objective, "passed" if self.check.ok else "FAILED"
+        return (
+            f"<{type(self).__name__} {self.name!r}: {self.status}, {objective.name} {objective.value:.6g} "
+            f"{objective.unit}, bound {self.bound.value:.6g}, check {verdict}>"
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topoopt.core.shown import Shown
 from topoopt.core.workload import Workload
 
 
@@ -19,8 +20,8 @@ class Placement:
     offset: int
 
 
-@dataclass(frozen=True)
-class Strategy:
+@dataclass(frozen=True, repr=False)
+class Strategy(Shown):
     """One placement per operator, in workload order."""
 
     placements: tuple[Placement, ...]
@@ -32,8 +33,8 @@ class Strategy:
         return tuple(placement.offset + part * (n // parts) for part in range(parts))
 
 
-@dataclass(frozen=True)
-class StrategyCase:
+@dataclass(frozen=True, repr=False)
+class StrategyCase(Shown):
     """Multipliers that prove a bound for the strategies of one case.
 
     Attributes:
@@ -47,8 +48,8 @@ class StrategyCase:
     prices: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
 
 
-@dataclass(frozen=True)
-class StrategyCut:
+@dataclass(frozen=True, repr=False)
+class StrategyCut(Shown):
     """Strategies divided in two by the split of one operator: `inside` for those in `splits`, else `outside`.
 
     `inside` and `outside` are positions of nodes in the certificate, after that of the cut.
@@ -60,8 +61,8 @@ class StrategyCut:
     outside: int
 
 
-@dataclass(frozen=True)
-class StrategyCertificate:
+@dataclass(frozen=True, repr=False)
+class StrategyCertificate(Shown):
     """Proof of a bound over all strategies: a tree of cuts whose leaves are cases, the root first."""
 
     nodes: tuple[StrategyCut | StrategyCase, ...]

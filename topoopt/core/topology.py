@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.shown import Displayed
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -19,8 +20,8 @@ SHOWN = 20
 """Wrong edges, or servers with too many links, that are listed one by one."""
 
 
-@dataclass(frozen=True, eq=False)
-class Topology:
+@dataclass(frozen=True, eq=False, repr=False)
+class Topology(Displayed):
     """Directed multigraph over the servers; a bidirectional link is two opposite arcs.
 
     Attributes:

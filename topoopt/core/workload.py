@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topoopt.core.shown import Shown
+
 
 @dataclass(frozen=True)
 class Split:
@@ -62,8 +64,8 @@ class OperatorInput:
     fraction: float = 1.0
 
 
-@dataclass(frozen=True)
-class Operator:
+@dataclass(frozen=True, repr=False)
+class Operator(Shown):
     """One operator of the training graph.
 
     Attributes:
@@ -96,8 +98,8 @@ GRADIENT_BYTES = 4
 """Bytes of one gradient element in an AllReduce (fp32)."""
 
 
-@dataclass(frozen=True)
-class Workload:
+@dataclass(frozen=True, repr=False)
+class Workload(Shown):
     """A model and its global batch.
 
     Attributes:

@@ -1,0 +1,97 @@
+"""What may stand in an instance made in code, as the plain data of a file: arrays, data frames, graphs, topologies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.topology import Topology
+from topoopt.core.workload import Workload
+from topoopt.files.job_document import cluster_document, workload_document
+
+
+@dataclass
+class Plain:
+    """Makes plain data, and keeps the labels of servers that were given on the way.
+
+    Attributes:
+        labels: of the servers in their order, from a data frame or a graph; empty where they are just numbers.
+    """
+
+    labels: tuple[str, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+
+    def of(self, value: Any, path: str = "") -> Any:
+        """The plain data of a value; what it is may depend on the key that it stands at."""
+        if isinstance(value, Enum):
+            return value.value
+        if isinstance(value, Mapping):
+            return {str(key): self.of(entry, f"{path}.{key}" if path else str(key)) for key, entry in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.of(entry, f"{path}[{place}]") for place, entry in enumerate(value)]
+        if isinstance(value, Topology):
+            return _links(value)
+        if isinstance(value, Cluster):
+            return cluster_document(value)
+        if isinstance(value, Workload):
+            return workload_document(value)
+        if hasattr(value, "is_directed") and hasattr(value, "nodes"):
+            return self._graph(value, path)
+        if hasattr(value, "columns") and hasattr(value, "index") and hasattr(value, "to_numpy"):
+            return self._frame(value, path)
+        if isinstance(value, np.generic):
+            return value.item()
+        if hasattr(value, "__array__"):
+            return _matrix(np.asarray(value), path)
+        return value
+
+    def _graph(self, graph: Any, path: str) -> dict[str, Any]:
+        nodes = list(graph.nodes)
+        if set(nodes) != set(range(len(nodes))):
+            self._label([str(node) for node in nodes], path)
+        return _links(Topology.from_networkx(graph))
+
+    def _frame(self, frame: Any, path: str) -> Any:
+        """A square table whose rows and columns are the servers, columns in the order of the rows."""
+        rows, columns = list(frame.index), list(frame.columns)
+        if len(set(rows)) < len(rows) or sorted(map(str, rows)) != sorted(map(str, columns)):
+            text, allowed = "rows and columns have different labels", "the same labels, each once, in any order"
+            self.problems.append(Problem(text, path=path, value=f"{len(rows)} x {len(columns)}", allowed=allowed))
+            return None
+        if rows != list(range(len(rows))):
+            self._label([str(row) for row in rows], path)
+        place = {str(name): at for at, name in enumerate(columns)}
+        order = [place[str(row)] for row in rows]
+        return _matrix(np.asarray(frame.to_numpy())[:, order], path)
+
+    def _label(self, labels: list[str], path: str) -> None:
+        """Keep labels of servers; all that are given must be the same."""
+        if self.labels and list(self.labels) != labels:
+            text, allowed = "servers are labelled otherwise than before", ", ".join(self.labels[:8])
+            self.problems.append(Problem(text, path=path, value=", ".join(labels[:8]), allowed=allowed))
+        self.labels = tuple(labels)
+
+    def refuse(self) -> None:
+        """Raise InputError when something was wrong."""
+        if self.problems:
+            raise InputError(self.problems)
+
+
+def _links(topology: Topology) -> dict[str, Any]:
+    """A topology as a section of a file that lists its links."""
+    units = np.repeat(topology.arcs, topology.multiplicity, axis=0)
+    return {"links": units.tolist(), "servers": topology.servers, "degree": topology.degree}
+
+
+def _matrix(array: np.ndarray[Any, Any], path: str) -> Any:
+    """A list of rows; a section where a whole demand stands for it: a matrix, or a set of matrices."""
+    rows = array.tolist()
+    if path.rpartition(".")[2] != "demand" or array.ndim < 2:
+        return rows
+    return {"matrix": rows} if array.ndim == 2 else {"set": rows}
