@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from topoopt.core.shown import Shown
 
-@dataclass(frozen=True, eq=False)
-class OpticalLayer:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpticalLayer(Shown):
     """Which optical switch each interface of each server is patched to.
 
     Attributes:
@@ -41,8 +43,8 @@ class OpticalLayer:
         return int(self.switch_of.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
-class ShardShape:
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardShape(Shown):
     """The topology a job wants, by rank of its servers.
 
     Attributes:
@@ -62,8 +64,8 @@ class ShardShape:
         return int(self.arcs.shape[0])
 
 
-@dataclass(frozen=True)
-class Shard:
+@dataclass(frozen=True, repr=False)
+class Shard(Shown):
     """Servers and planes a job is given.
 
     It is realisable on a layer when for every interface j in use and rank r, the servers of r and of arcs[j][r] are

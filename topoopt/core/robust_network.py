@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Displayed
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
 
@@ -22,8 +23,8 @@ class RobustMode(StrEnum):
     ADAPTED = "adapted"
 
 
-@dataclass(frozen=True, eq=False)
-class RobustProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class RobustProblem(Displayed):
     """Least worst theta over a set of demand matrices.
 
     Attributes:
@@ -122,7 +123,7 @@ class StepTopologies:
     sequences: tuple[Sequenced, ...]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RobustSolution(SolutionHead):
     """One topology with its routing.
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from topoopt.core.job import CoOptimisation
 from topoopt.core.optical_layer import OpticalLayer
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Displayed, Shown
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 
 ROUNDING = 1e-9
@@ -91,8 +92,8 @@ class Fabric:
     placement: str = "random"
 
 
-@dataclass(frozen=True)
-class JobClass:
+@dataclass(frozen=True, repr=False)
+class JobClass(Shown):
     """Jobs of one model on one number of servers.
 
     Attributes:
@@ -197,8 +198,8 @@ class Scheduling:
     checkpoint_s: float = 30.0
 
 
-@dataclass(frozen=True, eq=False)
-class SharedCluster:
+@dataclass(frozen=True, eq=False, repr=False)
+class SharedCluster(Displayed):
     """Kind `shared-cluster`.
 
     Attributes:

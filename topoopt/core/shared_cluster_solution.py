@@ -133,7 +133,7 @@ class FabricRun:
         return float(4 * np.spacing(self.simulated_s) / mean_s * abs(value))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SharedClusterSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `shared-cluster`.
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Displayed, Shown
 
 SHARDS = "direct-connect"
 """Name of the fabric on which every job has a topology of its own."""
@@ -30,8 +31,8 @@ class RankOrder(StrEnum):
     SORTED = "sorted"
 
 
-@dataclass(frozen=True)
-class JobClass:
+@dataclass(frozen=True, repr=False)
+class JobClass(Shown):
     """A kind of job.
 
     Attributes:
@@ -49,8 +50,8 @@ class JobClass:
     times_ms: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True)
-class SharedLoadProblem:
+@dataclass(frozen=True, repr=False)
+class SharedLoadProblem(Displayed):
     """Kind `shared-load`.
 
     Attributes:

@@ -76,7 +76,7 @@ class LoadStatistics:
     p99_over_first: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SharedLoadSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `shared-load`.
 

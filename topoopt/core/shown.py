@@ -22,7 +22,7 @@ class Shown:
 
     def __repr__(self) -> str:
         known = ((field.name, getattr(self, field.name)) for field in fields(self) if field.repr)  # type: ignore[arg-type]
-        inside = ", ".join(f"{name}={_short(value)}" for name, value in known)
+        inside = ", ".join(f"{name}={short(value)}" for name, value in known)
         return f"{type(self).__name__}({inside})"
 
 
@@ -42,7 +42,8 @@ def views() -> Any:
     return importlib.import_module("topoopt.library.views")
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A value in a few words."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, Enum):

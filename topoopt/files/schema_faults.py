@@ -33,8 +33,8 @@ def _follow(node: JsonSchema, root: JsonSchema) -> JsonSchema:
             return node
 
 
-def _descend(root: JsonSchema, location: Path) -> tuple[Path, JsonSchema]:
-    """Path without the names of union members, and the schema of what stands there."""
+def _descend(root: JsonSchema, location: Path, *, inside: bool = False) -> tuple[Path, JsonSchema]:
+    """Path without the names of union members, and the schema of what stands there; `inside`: of the member named."""
     path: list[str | int] = []
     raw: JsonSchema = root
     node = _follow(root, root)
@@ -47,7 +47,7 @@ def _descend(root: JsonSchema, location: Path) -> tuple[Path, JsonSchema]:
         member = next((ref for ref in node.get("oneOf", ()) if ref.get("$ref", "").endswith(f"/{part}")), None)
         if member is not None:
             # A location that ends on the member's name means the value is of neither shape.
-            node = node if depth == len(location) - 1 else _follow(member, root)
+            node = node if depth == len(location) - 1 and not inside else _follow(member, root)
             continue
         path.append(part)
         if isinstance(part, int):
@@ -123,7 +123,7 @@ def _fault(error: Mapping[str, Any], root: JsonSchema) -> Fault:
     kind = error["type"]
     location: Path = tuple(error["loc"])
     if kind == "extra_forbidden":
-        around, node = _descend(root, location[:-1])
+        around, node = _descend(root, location[:-1], inside=True)
         name = location[-1]
         path = (*around, name)
         allowed = nearest_text(name, node.get("properties", ()))

@@ -1,0 +1,127 @@
+"""Problems made in code: the same checks and the same problems as from files, with arrays, graphs and data frames."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError
+from topoopt.core.topology import Topology
+from topoopt.kinds.schemas import KINDS
+from topoopt.library import problems
+from topoopt.library.problems import (
+    allocation_problem,
+    instance_from_dict,
+    job_problem,
+    routing_problem,
+    topology_problem,
+)
+
+RING = Topology.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
+UNIFORM = 1.0 - np.eye(4)
+
+BUILDERS: dict[str, Callable[..., Any]] = {
+    "co-optimisation": problems.job_problem,
+    "routing": problems.routing_problem,
+    "topology": problems.topology_problem,
+    "allocation": problems.allocation_problem,
+    "placement": problems.placement_problem,
+    "hierarchical-bandwidth": problems.hierarchy_problem,
+}
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_every_key_of_a_file_is_an_argument(kind: str) -> None:
+    """A key added to a kind of file must be added to its function; `device` is that of a model given by name."""
+    arguments = set(inspect.signature(BUILDERS[kind]).parameters) - {"device"}
+    assert arguments == set(KINDS[kind].model.model_fields) - {"schema_version", "kind"}
+    text = inspect.getdoc(BUILDERS[kind]) or ""
+    assert not [name for name in arguments if name not in text], "arguments without a word about them"
+
+
+def test_a_problem_from_arrays_is_that_of_the_file() -> None:
+    """The hash, which stands for the whole content, is that of the same instance in plain data."""
+    listed = {"links": [[0, 1], [0, 3], [1, 0], [1, 2], [2, 1], [2, 3], [3, 0], [3, 2]], "servers": 4, "degree": 2}
+    document = {"schema_version": 1, "kind": "routing", "name": "routing", "topology": listed}
+    matrix = {"matrix": UNIFORM.tolist()}
+    assert (
+        routing_problem(topology=RING, demand=UNIFORM).sha256
+        == instance_from_dict({**document, "demand": matrix}).sha256
+    )
+    assert np.array_equal(routing_problem(topology=RING, demand={"family": "uniform"}).demand, UNIFORM)
+
+
+def test_a_graph_of_networkx_is_a_topology() -> None:
+    """The Petersen graph: ten servers of degree three."""
+    problem = routing_problem(topology=nx.petersen_graph(), demand={"family": "uniform"})
+    assert (problem.topology.servers, problem.topology.degree) == (10, 3)
+    assert np.array_equal(problem.topology.adjacency(), nx.to_numpy_array(nx.petersen_graph(), dtype=int))
+
+
+def test_labels_of_a_data_frame_are_kept() -> None:
+    """Columns in another order than the rows: entries follow the labels, and a note names them."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        [[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.0, 0.0, 4.0]], index=["a", "b", "c"], columns=["b", "a", "c"]
+    )
+    with pytest.raises(InputError, match=r"demand of a server for itself"):
+        topology_problem(servers=3, degree=2, demand=frame)
+    frame.loc["b", "b"] = frame.loc["a", "a"] = frame.loc["c", "c"] = 0.0
+    frame.loc["a", "b"], frame.loc["b", "a"] = 5.0, 7.0
+    problem = topology_problem(servers=3, degree=2, demand=frame)
+    assert problem.demand.tolist() == [[0.0, 5.0, 2.0], [7.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert problem.notes == ("servers are numbered in the order of their labels: 0 = a, 1 = b, 2 = c",)
+    with pytest.raises(InputError, match="demand: rows and columns have different labels"):
+        topology_problem(servers=3, degree=2, demand=frame.rename(columns={"c": "d"}))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: topology_problem(servers=1, degree=2, demand=UNIFORM), r"^servers: out of range \(value: 1\)"),
+        (lambda: topology_problem(servers=8, degree=2, demand=UNIFORM), "wrong size of the demand matrix"),
+        (lambda: topology_problem(servers=4, degree=2, demand=-UNIFORM), r"demand.matrix\[0\]\[1\]: out of range"),
+        (lambda: routing_problem(topology=RING, demand=np.full((4, 4), np.nan)), "demand.matrix.*finite"),
+        (lambda: routing_problem(topology={"links": [[0, 1]], "dgree": 1}, demand=UNIFORM), "did you mean degree"),
+        (lambda: allocation_problem(topology=RING, link_gbps=100), "one of transfers and transfers_from is needed"),
+        (lambda: job_problem(cluster={"servers": 4}, workload="dlmr"), "did you mean dlrm"),
+        (lambda: instance_from_dict({"schema_version": 1, "name": "x"}), "kind: missing; allowed: one of"),
+        (lambda: instance_from_dict({"kind": "routng"}), "no such kind.*did you mean routing"),
+    ],
+)  # fmt: skip
+def test_refusals_name_the_argument(make: Callable[[], Any], message: str) -> None:
+    """The messages of files, with arguments in place of lines."""
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """Three wrong arguments, three problems."""
+    with pytest.raises(InputError) as refused:
+        topology_problem(servers=4, degree=0, demand=-UNIFORM[:2], links="both")
+    assert {problem.path.partition(".")[0] for problem in refused.value.problems} >= {"degree", "links", "demand"}
+    assert all(problem.line is None for problem in refused.value.problems)
+
+
+def test_a_job_from_a_cluster_and_the_name_of_a_model() -> None:
+    """A `Cluster` stands for its section, and a name for a model with default sizes."""
+    cluster = Cluster(servers=4, gpus_per_server=4, degree=2, link_gbps=100.0)
+    problem = job_problem(cluster=cluster, workload="dlrm")
+    assert problem.workload.name.startswith("dlrm")
+    again = job_problem(cluster=problem.cluster, workload=problem.workload)
+    assert again.workload == problem.workload
+    assert problem.cluster.link_gbps == 100.0
+
+
+def test_an_allocation_of_transfers() -> None:
+    """Two transfers between neighbours of the ring, each over one link of 100 Gbit/s."""
+    transfers = [{"source": 0, "destination": 1}, {"source": 2, "destination": 3, "max_gbps": 40}]
+    problem = allocation_problem(topology=RING, link_gbps=100, transfers=transfers)
+    assert [(t.source, t.destination, len(t.routes[0].arcs)) for t in problem.transfers] == [(0, 1, 1), (2, 3, 1)]
+    assert problem.capacity_gbps.tolist() == [100.0] * 8
