@@ -1,6 +1,6 @@
 """What compaction and bandwidth allocation gain at equal total time, as a Markdown table. Not a test: run by hand.
 
-    python tests/benchmarks/placement_gains.py --seconds 4 --seeds 3
+    python -m tests.benchmarks.placement_gains --seconds 4 --seeds 3
 
 Each figure is the median makespan over the seeds, ms, with its spread; every run has the same time limit, one thread.
 Compaction: `anneal` on the raw graph against `compact` (fuse, solve, expand, polish), both with fair sharing.
@@ -13,21 +13,17 @@ import argparse
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from tests.support.paths import INSTANCES
 from topoopt.core.placement import Device, Latency, Link, PlacementProblem, RateAllocation, Server, Sharing
-from topoopt.formats.dnn_partitioning.read import placement_document
-from topoopt.kinds.instance_file import read_instance, write_instance
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.placement.solve import solve_placement
 from topoopt.workloads.branchy import branchy_graph
 
-SHARED = Path("../shared/data/placement")
-"""From the root of the project."""
 FILES = (
-    ("gnmt inference, k=6", "latency/LayerGraphs/gnmt_inference", None),
-    ("BERT-3 inference, k=4", "latency/OperatorGraphs/bert_l-3_inference", None),
-    ("BERT-3 training, k=3", "throughput/OperatorGraphs/bert_l-3_training", 3),
+    ("gnmt inference, k=6", "latency-gnmt-inference"),
+    ("BERT-3 inference, k=4", "latency-bert-3-inference"),
+    ("BERT-3 training, k=3", "latency-bert-3-training"),
 )
 GENERATED = (
     ("MoE training, k=4", "moe", 6, 8),
@@ -37,14 +33,9 @@ GENERATED = (
 GENERATED_GBPS = 40.0
 
 
-def from_file(label: str, stem: str, devices: int | None) -> PlacementProblem:
-    """A file of the public set on accelerators only."""
-    path = next(SHARED.glob(f"{stem}*.json"))
-    document = placement_document(path, objective="latency", name="graph", devices=devices, cpu=False)
-    with TemporaryDirectory() as folder:
-        target = Path(folder) / "graph.json"
-        write_instance(document, target)
-        found = read_instance(target)
+def from_file(label: str, name: str) -> PlacementProblem:
+    """A shipped graph of the public set, on accelerators only."""
+    found = read_instance(INSTANCES / "published" / f"{name}.json")
     assert isinstance(found, PlacementProblem)
     return replace(found, name=label)
 
@@ -65,8 +56,8 @@ def generated(label: str, family: str, layers: int, branches: int) -> PlacementP
 
 def problems() -> Iterator[PlacementProblem]:
     """Three graphs of the public set, three generated ones."""
-    for label, stem, devices in FILES:
-        yield from_file(label, stem, devices)
+    for label, name in FILES:
+        yield from_file(label, name)
     for arguments in GENERATED:
         yield generated(*arguments)
 

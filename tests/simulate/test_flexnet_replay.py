@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.paths import INSTANCES
 from topoopt.analyses.replay.run import TIME_MODELS, file_rings, replay
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskKind
@@ -29,8 +30,8 @@ def shared(name: str) -> FlexnetFile:
     [
         ("dlrm", 100, 61.155),
         ("dlrm", 400, 20.779),
-        ("transformer", 100, 63.969),
-        ("transformer", 400, 61.434),
+        ("bert", 100, 63.969),
+        ("bert", 400, 61.434),
         ("vgg", 100, 210.404),
         ("vgg", 400, 100.481),
         ("candle", 100, 512.880),
@@ -39,8 +40,31 @@ def shared(name: str) -> FlexnetFile:
 )
 def test_replay_is_near_the_packet_level(model: str, gbps: int, packet_ms: float, time_model: str) -> None:
     """Each model comes within 5 % of the packet-level iteration time on the ideal switch, 10 % for CANDLE."""
-    result = replay(shared(f"{gbps}{model}_16"), fabric="ideal-switch", link_gbps=gbps, time_model=time_model)
+    file = INSTANCES / "measured" / f"{model}-16-fixed-{gbps}gbps.yaml"
+    result = replay(file, fabric="ideal-switch", time_model=time_model)
+    assert result.link_gbps == gbps
     assert result.iteration_time_ms == pytest.approx(packet_ms, rel=0.10 if model == "candle" else 0.05)
+
+
+@pytest.mark.parametrize("time_model", ["rounds", "flexnet", "fluid"])
+@pytest.mark.parametrize("gbps", [100, 400])
+@pytest.mark.parametrize(("model", "graph"), [("dlrm", "dlrm"), ("bert", "transformer"), ("vgg", "vgg")])
+def test_shipped_strategies_are_those_of_the_released_graphs(
+    model: str, graph: str, gbps: int, time_model: str
+) -> None:
+    """The instance replays as the task graph it was made from, but for the order of events at equal times."""
+    file = INSTANCES / "measured" / f"{model}-16-fixed-{gbps}gbps.yaml"
+    mine = replay(file, fabric="ideal-switch", time_model=time_model).iteration_time_ms
+    theirs = replay(shared(f"{gbps}{graph}_16"), fabric="ideal-switch", link_gbps=gbps, time_model=time_model)
+    assert mine == pytest.approx(theirs.iteration_time_ms, rel=2e-3)
+
+
+def test_refuses_to_replay_what_leaves_a_choice() -> None:
+    """An instance whose strategy is open, or of another kind, has nothing to replay."""
+    with pytest.raises(InputError, match="40 of 40 operators may be split or placed in several ways"):
+        replay(INSTANCES / "measured" / "dlrm-16-measured.yaml", fabric="ideal-switch")
+    with pytest.raises(InputError, match="no strategy to replay"):
+        replay(INSTANCES / "networks" / "uniform-5-2.yaml", fabric="ideal-switch")
 
 
 @pytest.mark.parametrize("time_model", TIME_MODELS)

@@ -1,48 +1,54 @@
 """Fit the efficiencies of a device to the measured profiles and print them as a table for `devices.py`.
 
-Run by hand: ``.venv/bin/python tests/support/calibrate.py ../shared/data/flexnet``. Not part of the test run.
+Run by hand: ``.venv/bin/python -m tests.support.calibrate``. Not part of the test run.
 """
 
 from __future__ import annotations
 
+import csv
+import itertools
 import math
-import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from topoopt.files.profile_file import read_profile
-from topoopt.formats.flexnet.sizes import infer_sizes
+from tests.support.paths import INSTANCES
 from topoopt.workloads.calibration import Comparison, compare, summarise
 from topoopt.workloads.device import ClassRates, DeviceModel, Efficiency
 from topoopt.workloads.devices import A100
+from topoopt.workloads.profile_costs import Measurement, Profile
 from topoopt.workloads.spec import Ways
 
-PROFILES = {
-    "dlrm": ["measures/dlrm*.json", "fig12/*.json"],
-    "candle": ["measures/candle*.json"],
-    "bert": ["measures/transformer*.json"],
-    "vgg": ["measures/vgg*.json"],
-    "resnet": ["measures/resnet*.json"],
-    "ncf": ["measures/ncf*.json"],
-}
 GPUS_PER_SERVER = 4
 LOWEST, HIGHEST = (0.01, 0.02, 0.5), (0.99, 3.0, 60.0)
 """Bounds of compute, bandwidth, launch_us; a launch beyond 60 us would only mend the misfit of large kernels."""
 
 
-def all_comparisons(root: Path, device: DeviceModel) -> list[Comparison]:
-    """Every measurement under the data folder beside the model."""
-    rows = []
-    for model, patterns in PROFILES.items():
-        for path in sorted(path for pattern in patterns for path in root.glob(pattern)):
-            profile = read_profile(path)
-            sizes = infer_sizes(model, profile, gpus_per_server=GPUS_PER_SERVER)
-            rows.extend(compare(device, model, sizes, profile, GPUS_PER_SERVER))
-    return rows
+def profiles() -> Iterator[tuple[str, str, dict[str, int], Profile]]:
+    """Model, name, sizes and operator times of all measured profiles."""
+    with (INSTANCES / "measured" / "operator-times.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for (model, name), group in itertools.groupby(rows, lambda row: (row["model"], row["profile"])):
+        operators: dict[str, dict[int, Measurement]] = {}
+        for row in group:
+            times = (float(row["forward_ms"]), float(row["backward_ms"]))
+            measured = Measurement(*times, int(row["gpu_memory_bytes"]))
+            operators.setdefault(row["operator"], {})[int(row["parts"])] = measured
+            servers, samples = int(row["servers"]), int(row["samples"])
+        sizes = {key: int(value) for key, value in (item.split("=") for item in row["sizes"].split())}
+        yield model, name, sizes, Profile(servers, samples, operators)
+
+
+def all_comparisons(device: DeviceModel) -> list[Comparison]:
+    """Every measurement beside the model."""
+    return [
+        row
+        for model, _, sizes, profile in profiles()
+        for row in compare(device, model, sizes, profile, GPUS_PER_SERVER)
+    ]
 
 
 def fit(rows: list[Comparison], rates: ClassRates, direction: int) -> Efficiency:
@@ -68,8 +74,7 @@ def fit(rows: list[Comparison], rates: ClassRates, direction: int) -> Efficiency
 
 def main() -> None:
     """Print the fitted constants and the errors of the constants in use."""
-    root = Path(sys.argv[1])
-    rows = all_comparisons(root, A100)
+    rows = all_comparisons(A100)
     groups = defaultdict(list)
     for row in rows:
         groups[row.operator_class].append(row)

@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from topoopt.formats.flexnet.profile import infer_sizes, read_profile
+from topoopt.files.profile_file import read_profile
+from topoopt.formats.flexnet.sizes import infer_sizes
 
 MODELS = {"dlrm": "dlrm16", "bert": "transformer16", "vgg": "vgg16", "candle": "candle16"}
 """Model and its measured profile on 16 servers."""
@@ -32,6 +33,12 @@ PROFILES = {
 """Model and where its measured profiles stand."""
 
 GPUS_PER_SERVER = 4
+
+COLUMNS = (
+    *("model", "profile", "servers", "samples", "sizes", "operator", "parts"),
+    *("forward_ms", "backward_ms", "gpu_memory_bytes"),
+)
+"""Of `operator-times.csv`; `sizes` are those of the model, `parts` over how many servers the operator is split."""
 
 PLACEMENT = {
     "bert24-inference": "throughput/LayerGraphs/bert24_inference",
@@ -70,9 +77,7 @@ def operator_times(data: Path) -> str:
     """All measured operator times as CSV: a row an operator and number of parts, sizes of the model in every row."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(
-        ("model", "profile", "servers", "samples", "sizes", "operator", "parts", "forward_ms", "backward_ms")
-    )
+    writer.writerow(COLUMNS)
     for model, patterns in PROFILES.items():
         for path in sorted(path for pattern in patterns for path in (data / "flexnet").glob(pattern)):
             profile = read_profile(path)
@@ -81,7 +86,7 @@ def operator_times(data: Path) -> str:
             for key, table in profile.operators.items():
                 for parts, measured in table.items():
                     row = (model, path.stem, profile.servers, profile.samples, stated, key, parts)
-                    writer.writerow((*row, measured.forward_ms, measured.backward_ms))
+                    writer.writerow((*row, measured.forward_ms, measured.backward_ms, measured.gpu_memory_bytes))
     return stream.getvalue()
 
 
@@ -101,7 +106,10 @@ def make(data: Path, instances: Path) -> None:
     for model, graph in GRAPHS.items():
         for gbps in (100, 400):
             file = flexnet / "taskgraphs" / f"{gbps}{graph}_16.fbuf"
-            imported(["flexnet-taskgraph", file], measured / f"{model}-16-fixed-{gbps}gbps.yaml")
+            out = measured / f"{model}-16-fixed-{gbps}gbps.yaml"
+            imported(["flexnet-taskgraph", file], out)
+            # The file states the rate of its search; the packet simulator ran it at the rate in its name.
+            out.write_text(out.read_text().replace("link_gbps: 100.0,", f"link_gbps: {gbps}.0,", 1))
     (measured / "operator-times.csv").write_text(operator_times(data))
     graphs = data / "placement"
     for name, source in PLACEMENT.items():
@@ -109,6 +117,7 @@ def make(data: Path, instances: Path) -> None:
         imported(list(words), published / f"{name}.json")
     for name, source in LATENCY.items():
         words = ("dnn-partitioning", graphs / f"{source}.json", "--objective", "latency", "--no-cpu")
+        words = (*words, "--devices", 3) if name.endswith("training") else words
         imported(list(words), published / f"{name}.json")
     libra = data / "libra"
     imported(

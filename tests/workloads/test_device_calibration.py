@@ -6,25 +6,19 @@ import re
 
 import pytest
 
-from tests.support.calibrate import PROFILES, all_comparisons, compare
+from tests.support.calibrate import all_comparisons, profiles
 from tests.support.paths import ROOT
-from topoopt.files.profile_file import read_profile
 from topoopt.formats.flexnet.import_profile import workload_from_profile
-from topoopt.formats.flexnet.sizes import infer_sizes
 from topoopt.workloads import DEVICES, Job, build_workload
-from topoopt.workloads.calibration import Comparison, summarise
+from topoopt.workloads.calibration import Comparison, compare, summarise
 from topoopt.workloads.spec import Ways, part_memory_bytes
 
-DATA = ROOT / "../shared/data/flexnet"
 README = (ROOT / "instances/README.md").read_text()
-MODEL_OF = {"dlrm": "dlrm", "candle": "candle", "transformer": "bert", "vgg": "vgg", "resnet": "resnet", "ncf": "ncf"}
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[Comparison]:
-    if not DATA.exists():
-        pytest.skip("measured profiles are not here (../shared/data/flexnet)")
-    return all_comparisons(DATA, DEVICES["a100"])
+    return all_comparisons(DEVICES["a100"])
 
 
 def test_readme_states_the_errors_of_the_model(rows: list[Comparison]) -> None:
@@ -49,39 +43,32 @@ def test_medians_stay_small(rows: list[Comparison]) -> None:
 def test_memory_estimate_equals_the_measured_figures(rows: list[Comparison]) -> None:
     """Dense, attention, concat, pool, add and table memory equal `mem_req` to the byte."""
     checked = 0
-    for model, patterns in PROFILES.items():
-        for path in sorted(path for pattern in patterns for path in DATA.glob(pattern)):
-            profile = read_profile(path)
-            job = Job(profile.samples, profile.servers, 4)
-            specs = {
-                r.spec.key: r.spec for r in compare(DEVICES["a100"], model, infer_sizes(model, profile), profile, 4)
-            }
-            for key, spec in specs.items():
-                if spec.kind in {"conv", "relu"}:
-                    continue  # the reference counts their buffers once
-                for parts, measured in profile.operators[key].items():
-                    gpus = 1 if spec.one_gpu else 4
-                    assert part_memory_bytes(spec, job, Ways(parts)) == measured.gpu_memory_bytes * gpus, (path, key)
-                    checked += 1
+    for model, name, sizes, profile in profiles():
+        job = Job(profile.samples, profile.servers, 4)
+        specs = {row.spec.key: row.spec for row in compare(DEVICES["a100"], model, sizes, profile, 4)}
+        for key, spec in specs.items():
+            if spec.kind in {"conv", "relu"}:
+                continue  # the reference counts their buffers once
+            for parts, measured in profile.operators[key].items():
+                gpus = 1 if spec.one_gpu else 4
+                assert part_memory_bytes(spec, job, Ways(parts)) == measured.gpu_memory_bytes * gpus, (name, key)
+                checked += 1
     assert checked > 700
 
 
 def test_readme_states_compute_of_data_parallelism() -> None:
     """Sums of operator times with all operators split over all servers, from profiles and from the model."""
-    if not DATA.exists():
-        pytest.skip("measured profiles are not here (../shared/data/flexnet)")
-    pattern = r"^\| (([a-z]+)\d+) \| ([\d.]+) \| ([\d.]+) \| ([+-]\d+) % \|$"
+    measured_profiles = {name: (model, sizes, profile) for model, name, sizes, profile in profiles()}
+    pattern = r"^\| ([a-z]+\d+) \| ([\d.]+) \| ([\d.]+) \| ([+-]\d+) % \|$"
     stated = list(re.finditer(pattern, README, re.MULTILINE))
     assert len(stated) == 13
     for match in stated:
-        model = MODEL_OF[match[2]]
-        profile = read_profile(DATA / f"measures/{match[1]}.json")
-        sizes = infer_sizes(model, profile)
+        model, sizes, profile = measured_profiles[match[1]]
         measured = workload_from_profile(model, profile)
         modelled = build_workload(model, sizes, servers=profile.servers, gpus_per_server=4, costs=DEVICES["a100"])
         sums = [
             sum(o.splits[0].forward_ms + o.splits[0].backward_ms for o in workload.operators if o.kind != "embedding")
             for workload in (measured, modelled)
         ]
-        assert (match[3], match[4]) == (f"{sums[0]:.2f}", f"{sums[1]:.2f}")
-        assert int(match[5]) == round(100 * (sums[1] / sums[0] - 1))
+        assert (match[2], match[3]) == (f"{sums[0]:.2f}", f"{sums[1]:.2f}")
+        assert int(match[4]) == round(100 * (sums[1] / sums[0] - 1))

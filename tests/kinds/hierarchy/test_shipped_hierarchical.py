@@ -46,3 +46,11 @@ def test_published_sizes(name: str, job: str, billions: float) -> None:
     degree = dict(own.strategy).get("tensor", 1)
     assert size * degree / 2 / 1e9 == pytest.approx(billions, rel=2e-3)
     assert design.network.npus == 4096
+
+
+def test_published_network_of_gpt3() -> None:
+    """The shipped form of the public files: time, and gain over the equal split, as by SLSQP and a zooming grid."""
+    found = solve_hierarchical(read(INSTANCES / "published" / "gpt3-libra-4d.yaml"))
+    assert found.objective.value == pytest.approx(722411780.920, rel=1e-7)
+    assert found.status is Status.OPTIMAL
+    assert found.speedup_over_equal == pytest.approx(1.072858, abs=1e-6)

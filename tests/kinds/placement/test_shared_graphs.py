@@ -1,4 +1,4 @@
-"""The published graphs: optimal loads as computed by the authors' own dynamic program (specification, section e)."""
+"""The published graphs: optimal loads as the authors' own dynamic program computes them (Tarnawski et al. 2020)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import INSTANCES, SHARED_DATA
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.verdict import Status
 from topoopt.formats.dnn_partitioning.read import placement_document, read_expert_split
@@ -13,18 +14,25 @@ from topoopt.kinds.instance_file import read_instance, write_instance
 from topoopt.kinds.placement.given import evaluate_given
 from topoopt.kinds.placement.solve import solve_placement
 
-SHARED = Path("../shared/data/placement")
-REASON = "the shared graphs are not there"
-pytestmark = pytest.mark.skipif(not SHARED.exists(), reason=REASON)
+SHARED = SHARED_DATA / "placement"
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the published files are not there")
 
 ORACLE = {
-    "LayerGraphs/bert24_inference": 17.789906,
-    "LayerGraphs/resnet50_inference": 33.774666,
-    "LayerGraphs/gnmt_inference": 32.910658,
-    "OperatorGraphs/bert_l-3_inference": 27.918568,
-    "LayerGraphs/bert24_training": 41.745812,
-    "OperatorGraphs/bert_l-3_training": 65.303149,
-    "OperatorGraphs/bert_l-6_inference": 29.579506,
+    "bert24-inference": 17.789906,
+    "resnet50-inference": 33.774666,
+    "gnmt-inference": 32.910658,
+    "bert-3-inference": 27.918568,
+    "bert24-training": 41.745812,
+    "bert-3-training": 65.303149,
+    "bert-6-inference": 29.579506,
+}
+"""Loads that the dynamic program of the authors computes, by shipped instance."""
+
+FILES = {
+    "bert24-inference": "LayerGraphs/bert24_inference",
+    "resnet50-inference": "LayerGraphs/resnet50_inference",
+    "gnmt-inference": "LayerGraphs/gnmt_inference",
+    "bert24-training": "LayerGraphs/bert24_training",
 }
 WITHOUT_CPU = {
     "LayerGraphs/resnet50_inference": 34.22285,
@@ -32,10 +40,10 @@ WITHOUT_CPU = {
     "LayerGraphs/gnmt_inference": 32.91066,
 }
 EXPERTS = {
-    "LayerGraphs/bert24_inference": 20.084,
-    "LayerGraphs/resnet50_inference": 43.9183,
-    "LayerGraphs/gnmt_inference": 46.2085,
-    "LayerGraphs/bert24_training": 49.4049,
+    "bert24-inference": 20.084,
+    "resnet50-inference": 43.9183,
+    "gnmt-inference": 46.2085,
+    "bert24-training": 49.4049,
 }
 
 
@@ -50,33 +58,38 @@ def imported(graph: str, folder: Path, **options: object) -> PlacementProblem:
 
 
 @pytest.mark.parametrize("graph", list(ORACLE))
-def test_optimum_is_that_of_the_published_program(graph: str, tmp_path: Path) -> None:
+def test_optimum_is_that_of_the_published_program(graph: str) -> None:
     """With the CPU pool: the six decimals of the oracle, proven and checked."""
-    solution = solve_placement(imported(graph, tmp_path), time_limit_s=60)
+    problem = read_instance(INSTANCES / "published" / f"{graph}.json")
+    assert isinstance(problem, PlacementProblem)
+    solution = solve_placement(problem, time_limit_s=60)
     assert solution.objective.value == pytest.approx(ORACLE[graph], abs=6e-7)
     assert solution.status is Status.OPTIMAL
     assert solution.check.ok, solution.check.violations
 
 
+@needs_shared
 @pytest.mark.parametrize("graph", list(WITHOUT_CPU))
 def test_optimum_without_the_cpu_pool(graph: str, tmp_path: Path) -> None:
-    """Accelerators alone: the optimum of the specification, to its digits."""
+    """Accelerators alone: the optimum of the paper's program, to its digits."""
     solution = solve_placement(imported(graph, tmp_path, cpu=False), time_limit_s=60)
     assert solution.objective.value == pytest.approx(WITHOUT_CPU[graph], abs=6e-6)
     assert solution.status is Status.OPTIMAL
 
 
+@needs_shared
 @pytest.mark.parametrize("graph", list(EXPERTS))
 def test_experts_are_evaluated_and_never_better(graph: str, tmp_path: Path) -> None:
-    """A split by hand has the load the specification states, which the optimum is below."""
-    problem = imported(graph, tmp_path)
-    split = read_expert_split(SHARED / "human-experts" / f"{graph.split('/')[1]}_expert.json")
+    """A split by hand has the load the paper's program states, which the optimum is below."""
+    problem = imported(FILES[graph], tmp_path)
+    split = read_expert_split(SHARED / "human-experts" / f"{graph.replace('-', '_')}_expert.json")
     solution = evaluate_given(problem, split, "expert")
     assert solution.objective.value == pytest.approx(EXPERTS[graph], rel=2e-5)
     assert solution.objective.value > ORACLE[graph]
     assert solution.check.ok, solution.check.violations
 
 
+@needs_shared
 def test_communication_scale_and_device_count(tmp_path: Path) -> None:
     """Transfers cost a thousand times more, on three devices: send times and devices are as asked."""
     graph = "LayerGraphs/bert24_inference"

@@ -1,4 +1,4 @@
-"""Co-optimisation from the measured 16-server profiles, beside the best runs of the reference (spec l; issue targets).
+"""Co-optimisation from the measured 16-server profiles, beside the best packet-level runs of the TopoOpt artifact.
 
 4 GPUs a server, 100 Gbit/s per link, element sizes and local AllReduce as the reference counts them, `rounds` model.
 """
@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
 from solvers.job.methods import default_budget, run_method
 from solvers.stop import Stop
-from topoopt.core.cluster import Cluster, LocalAllReduce
+from tests.support.paths import INSTANCES
+from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation
 from topoopt.core.workload import Workload
-from topoopt.files.profile_file import read_profile
-from topoopt.formats.flexnet.import_profile import workload_from_profile
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
@@ -24,28 +24,24 @@ from topoopt.simulate.time_models.fluid import fluid_times
 from topoopt.verify.job.plan import check_plan
 from topoopt.verify.job.plan_bounds import plan_bounds
 
-MEASURES = Path("../shared/data/flexnet/measures")
-
-# model, profile, degree, target ms, best run of the reference ms
+# model, degree, target ms, best run of the reference ms
 TARGETS = [
-    ("dlrm", "dlrm16", 8, 14.8, 15.185),
-    ("bert", "transformer16", 8, 62.7, 62.644),
-    ("vgg", "vgg16", 8, 100.6, 100.559),
-    ("candle", "candle16", 8, 124.0, 131.546),
-    ("dlrm", "dlrm16", 4, 20.3, 23.16),
-    ("bert", "transformer16", 4, 62.9, 62.82),
-    ("vgg", "vgg16", 4, 100.6, 100.56),
-    ("candle", "candle16", 4, 153.0, 225.22),
+    ("dlrm", 8, 14.8, 15.185),
+    ("bert", 8, 62.7, 62.644),
+    ("vgg", 8, 100.6, 100.559),
+    ("candle", 8, 124.0, 131.546),
+    ("dlrm", 4, 20.3, 23.16),
+    ("bert", 4, 62.9, 62.82),
+    ("vgg", 4, 100.6, 100.56),
+    ("candle", 4, 153.0, 225.22),
 ]
 
 
-def measured(model: str, profile: str, degree: int) -> tuple[Cluster, Workload]:
-    path = MEASURES / f"{profile}.json"
-    if not path.exists():
-        pytest.skip(f"{path} is not here: the shared data folder is absent")
-    workload = workload_from_profile(model, read_profile(path), element_sizes="flexnet")
-    cluster = Cluster(16, 4, degree, 100.0, intra_server_gbps=200.0, local_allreduce=LocalAllReduce.FLEXNET)
-    return cluster, workload
+def measured(model: str, degree: int) -> tuple[Cluster, Workload]:
+    """The shipped instance, with so many interfaces a server."""
+    instance = read_instance(INSTANCES / "measured" / f"{model}-16-measured.yaml")
+    assert isinstance(instance, CoOptimisation)
+    return replace(instance.cluster, degree=degree), instance.workload
 
 
 def solve(cluster: Cluster, workload: Workload, budget: int, seed: int) -> float:
@@ -64,18 +60,18 @@ def solve(cluster: Cluster, workload: Workload, budget: int, seed: int) -> float
     return result.iteration_time_ms
 
 
-@pytest.mark.parametrize(("model", "profile", "degree", "target_ms", "reference_ms"), TARGETS)
-def test_one_seed_with_a_small_budget_reaches_the_target(model, profile, degree, target_ms, reference_ms):
+@pytest.mark.parametrize(("model", "degree", "target_ms", "reference_ms"), TARGETS)
+def test_one_seed_with_a_small_budget_reaches_the_target(model, degree, target_ms, reference_ms):
     """A few seconds of search from seed 0 suffice."""
-    cluster, workload = measured(model, profile, degree)
+    cluster, workload = measured(model, degree)
     assert solve(cluster, workload, 5000, 0) <= target_ms
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("model", "profile", "degree", "target_ms", "reference_ms"), TARGETS)
-def test_five_seeds_with_the_default_budget_reach_the_target(model, profile, degree, target_ms, reference_ms):
+@pytest.mark.parametrize(("model", "degree", "target_ms", "reference_ms"), TARGETS)
+def test_five_seeds_with_the_default_budget_reach_the_target(model, degree, target_ms, reference_ms):
     """All of five seeds, each within two minutes; prints the five times."""
-    cluster, workload = measured(model, profile, degree)
+    cluster, workload = measured(model, degree)
     times, walls = [], []
     for seed in range(5):
         began = time.monotonic()

@@ -12,7 +12,10 @@ from topoopt.console.output import JsonOption, Output
 
 
 def replay(
-    taskgraph: Annotated[Path, typer.Argument(help="Task graph (.fbuf of the FlexNet search).")],
+    taskgraph: Annotated[
+        Path,
+        typer.Argument(help="Task graph (.fbuf of FlexNet), or an instance with all operators pinned."),
+    ],
     fabric: Annotated[
         str, typer.Option(help="ideal-switch, full-fat-tree, oversubscribed-fat-tree or direct-connect.")
     ],

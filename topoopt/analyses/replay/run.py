@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.job import CoOptimisation
 from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
 from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
+from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
+from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import event_times
 from topoopt.simulate.time_models.flexnet import flexnet_times
@@ -55,7 +59,7 @@ class ReplayResult:
 
 
 def replay(
-    source: str | Path | FlexnetFile | TaskGraph,
+    source: str | Path | FlexnetFile | CoOptimisation | TaskGraph,
     *,
     fabric: str,
     link_gbps: float | None = None,
@@ -64,7 +68,9 @@ def replay(
     """Iteration time of a task graph.
 
     Args:
-        source: a FlexNet task graph file or its path, or a task graph (which needs `link_gbps` and a switched fabric).
+        source: the path of a FlexNet task graph (.fbuf) or of an instance of kind `co-optimisation` that leaves no
+            choice of strategy (every operator pinned, with one split), what is read from either, or a task graph
+            (which needs `link_gbps`). Only a FlexNet file can have a direct-connect network.
         fabric: a name in `REPLAY_FABRICS`.
         link_gbps: rate of one interface, Gbit/s: the one NIC of a server on a switched fabric, one link of the
             direct-connect topology. None: the rate in the file.
@@ -82,7 +88,10 @@ def replay(
         problems.append(Problem("link rate must be positive", path="link_gbps", value=str(link_gbps)))
     if problems:
         raise InputError(problems)
-    content = read_flexnet_taskgraph(source) if isinstance(source, str | Path) else source
+    content = _read(source) if isinstance(source, str | Path) else source
+    if isinstance(content, CoOptimisation):
+        link_gbps = content.cluster.link_gbps if link_gbps is None else link_gbps
+        content = pinned_graph(content)
     if link_gbps is None:
         if isinstance(content, TaskGraph):
             raise InputError("a task graph without a file needs the link rate")
@@ -91,6 +100,34 @@ def replay(
     network = REPLAY_FABRICS[fabric](content, link_gbps)
     start, end = TIME_MODELS[time_model](graph, network)
     return ReplayResult(float(end.max(initial=0.0)), start, end, fabric, time_model, link_gbps, graph)
+
+
+def _read(path: str | Path) -> FlexnetFile | CoOptimisation:
+    if Path(path).suffix.lower() not in (".yaml", ".yml", ".json"):
+        return read_flexnet_taskgraph(path)
+    instance = read_instance(path)
+    if isinstance(instance, CoOptimisation):
+        return instance
+    text = "no strategy to replay"
+    raise InputError([Problem(text, file=str(path), path="kind", value=instance.kind, allowed="co-optimisation")])
+
+
+def pinned_graph(instance: CoOptimisation) -> TaskGraph:
+    """The task graph of a job whose operators leave no choice.
+
+    Raises:
+        InputError: operators may be split or placed in several ways.
+    """
+    operators = instance.workload.operators
+    free = [i for i, operator in enumerate(operators) if len(operator.splits) != 1 or operator.pinned_offset is None]
+    if free:
+        first = operators[free[0]]
+        text = f"{len(free)} of {len(operators)} operators may be split or placed in several ways, nothing to replay"
+        value = f"{first.name}: {len(first.splits)} splits, pinned_offset {first.pinned_offset}"
+        path, allowed = f"workload.operators[{free[0]}]", "one split and a pinned_offset for each operator"
+        raise InputError([Problem(text, file=instance.source or None, path=path, value=value, allowed=allowed)])
+    placements = tuple(Placement(0, operator.pinned_offset or 0) for operator in operators)
+    return build_task_graph(instance.cluster, instance.workload, Strategy(placements))
 
 
 def replay_network(source: FlexnetFile | TaskGraph, fabric: str, link_gbps: float) -> Network:
