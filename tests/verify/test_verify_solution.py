@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import Baseline, Breakdown, Evaluation, JobSolution
+from topoopt.core.job_solution import Baseline, Breakdown, Evaluation, JobSolution, Span
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.strategy import StrategyCertificate
 from topoopt.core.verdict import Status, StopReason
@@ -28,6 +28,13 @@ from topoopt.verify.job.strategy_certificate import strategy_bound
 from topoopt.verify.job.strategy_laws import strategy_laws
 
 GROUP_BYTES = 4.0 * (4096 + 8)
+
+
+def path_of(*steps):
+    """Steps (kind, label, ms) one after another."""
+    ends = list(accumulate(duration for _, _, duration in steps))
+    starts = [0.0, *ends]
+    return tuple(Span(1, kind, label, starts[k], ends[k]) for k, (kind, label, _) in enumerate(steps))
 
 
 def honest_solution():
@@ -58,7 +65,14 @@ def honest_solution():
         link_utilisation=link_bytes / 1e6 / total,
         bandwidth_tax=float(link_bytes.sum()) / (6 * 48 + 6 * GROUP_BYTES),
         timeline=(),
-        critical_path=(),
+        critical_path=path_of(
+            ("forward", "table", 1.0),
+            ("transfer", "layer", 96e-6),
+            ("forward", "layer", 0.25),
+            ("backward", "layer", 0.5),
+            ("transfer", "table", 96e-6),
+            ("backward", "table", 2.0),
+        ),
     )
     return instance, JobSolution(
         name="four",
@@ -111,13 +125,24 @@ def evaluated(**changes):
     return replace(SOLUTION, evaluation=replace(SOLUTION.evaluation, **changes))
 
 
+def stretched(factor):
+    """The critical path, all its times so much longer."""
+    path = SOLUTION.evaluation.critical_path
+    return tuple(replace(step, start_ms=step.start_ms * factor, end_ms=step.end_ms * factor) for step in path)
+
+
 def slower(**changes):
-    """The solution at 100 ms, gap and utilisation consistent, then changed."""
+    """The solution at 100 ms with a late AllReduce, gap and utilisation consistent, then changed."""
+    path = SOLUTION.evaluation.critical_path
+    late = Span(-1, "allreduce", "layer", path[-1].end_ms, 100.0)
     slow = replace(
         SOLUTION,
         objective=Objective("iteration_time", 100.0, "ms"),
         evaluation=replace(
-            SOLUTION.evaluation, iteration_time_ms=100.0, breakdown=Breakdown(100.0, 0.0, 0.0, 0.0, 100.0)
+            SOLUTION.evaluation,
+            iteration_time_ms=100.0,
+            breakdown=Breakdown(3.75, 192e-6, 100.0 - late.start_ms, 0.0, 3.75),
+            critical_path=(*path, late),
         ),
     )
     return replace(slow, **changes)
@@ -149,6 +174,11 @@ def at(array, index, factor):
         (evaluated(breakdown=Breakdown(3.75, 0.1, 0.0, 0.0, 3.75)), "breakdown"),
         (evaluated(breakdown=Breakdown(4.75, 192e-6, -1.0, 0.0, 3.75)), "breakdown"),
         (evaluated(iteration_time_ms=float("nan")), "evaluation"),
+        (evaluated(critical_path=()), "critical-path"),
+        (evaluated(critical_path=SOLUTION.evaluation.critical_path[:-1]), "critical-path"),
+        (evaluated(critical_path=SOLUTION.evaluation.critical_path[::-1]), "critical-path"),
+        (evaluated(critical_path=stretched(0.9)), "critical-path"),
+        (evaluated(breakdown=Breakdown(3.75 - 96e-6, 288e-6, 0.0, 0.0, 3.75)), "breakdown"),
         (
             replace(SOLUTION, demand=replace(SOLUTION.demand, model_parallel_bytes=np.zeros((4, 4)))),
             "demand",

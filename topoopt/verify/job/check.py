@@ -12,6 +12,7 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Evaluation, JobSolution
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.verify.job.critical_path import check_critical_path
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
@@ -38,6 +39,7 @@ def check_solution(
     cluster, workload = instance.cluster, instance.workload
     findings.guard("identity", "the identity of the solution", lambda: _check_identity(findings, instance, solution))
     findings.guard("evaluation", "the evaluation", lambda: _check_times(findings, solution))
+    findings.guard("critical-path", "the critical path", lambda: check_critical_path(findings, instance, solution))
     seen = Inspection()
 
     def plan() -> None:
