@@ -1,6 +1,6 @@
 r"""Hop-LP: how much concurrent flow any topology of degree d can carry, with one and two hops spelled out.
 
-Reference: spec topology_gap, section 4.2. For a guess L on lambda = 1/theta.
+For a guess L on lambda = 1/theta.
 
 Sets        PAIRS (i, j), i != j; WALKS (i, k, j), all distinct.
 Parameters  d; D_ij; L; c1 = min(1, L D), c2 = min(1, (L D - 1)^+).

@@ -2,7 +2,7 @@ r"""Joint choice of links and splittable routing: the network that carries most 
 
 Decided: how many links join every ordered pair of servers, and how the demand of every source flows over them.
 Concurrent flow, aggregated by source, over links that are variables (TopoOpt, NSDI'23, section 3; the linear form and
-what speeds it up: spec `optimisation.md`, section 4).
+what speeds it up).
 
 Sets        servers i, j, v, s = 0..n-1; ARCS: ordered pairs that may have a link; SOURCES: servers with demand.
 Parameters  D[s, v] >= 0 in units of the capacity of one link;  d interfaces per server;  m largest number of parallel

@@ -1,4 +1,4 @@
-"""Repairs of broken AllReduce rings, each a strategy of its own (TopoOpt, NSDI'23, section 5; spec j).
+"""Repairs of broken AllReduce rings, each a strategy of its own (TopoOpt, NSDI'23, section 5).
 
 `detour`     every broken step takes the least-loaded shortest surviving path; on a circulant that is the coin change
              that avoids the dead arc (13 = 1 + 13 - 1).

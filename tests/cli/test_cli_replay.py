@@ -11,7 +11,7 @@ from tests.support.cli_cases import refusals, run, shared
 
 @pytest.mark.parametrize("time_model", ["rounds", "hop", "flexnet", "fluid"])
 def test_replay_on_the_ideal_switch(time_model: str) -> None:
-    """BERT on 16 servers at 100 Gbit/s: within 5 % of the 63.969 ms of the packet simulation (spec c.4)."""
+    """BERT on 16 servers at 100 Gbit/s: within 5 % of the 63.969 ms of the packet simulation."""
     graph = shared("taskgraphs/100transformer_16.fbuf")
     words = ("--fabric", "ideal-switch", "--link-gbps", 100, "--time-model", time_model)
     result = run("replay", graph, *words, "--json")

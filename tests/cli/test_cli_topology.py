@@ -20,7 +20,7 @@ from tests.support.cli_cases import refusals, run
 def test_distances_of_the_reference(
     servers: int, degree: int, distances: set[int], diameter: int, mean_hops: float
 ) -> None:
-    """Ring distances, diameter and mean hops of the released code (spec e.2), and the bound d n^(1/d)."""
+    """Ring distances, diameter and mean hops of the released code, and the bound d n^(1/d)."""
     words = ("--servers", servers, "--degree", degree, "--selection", "flexnet", "--json")
     result = run("topology", "totient", *words)
     assert result.code == 0

@@ -15,7 +15,7 @@ HOPS = {
     4: (0.0315, 0.0945, 0.1890, 0.3150, 0.4724, 0.6378, 0.7795, 0.8898, 0.9685, 1.0),
     8: (0.0630, 0.2992, 0.7087, 0.9685, 1.0),
 }
-"""Cumulative path lengths on {1, 13} and {1, 5, 13, 39} at 128 servers (spec l, Fig 14)."""
+"""Cumulative path lengths on {1, 13} and {1, 5, 13, 39} at 128 servers."""
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_model_becomes_its_operators(tmp_path: Path, model_yaml: str) -> None:
     instance = read_instance(path)
     assert len(instance.workload.operators) == 7 + 16 + 1 + 15 + 1
     assert instance.workload.samples == 16 * 4 * 256
-    # 306 343 940 bytes of dense weights (spec b.3) and 16 tables of 10^7 x 256 of four bytes.
+    # 306 343 940 bytes of dense weights and 16 tables of 10^7 x 256 of four bytes.
     assert instance.workload.weight_bytes == 306_343_940 + 16 * 10**7 * 256 * 4
     assert instance.cluster.gpu_memory_bytes == 80 * 2**30
     assert "80 GiB" in instance.notes[0]

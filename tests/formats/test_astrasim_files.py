@@ -148,7 +148,7 @@ SPECIFIED = """\
 
 
 def test_specified_topology(tmp_path: Path) -> None:
-    """The example of the specification is read, and comes out of our writer byte for byte."""
+    """The example is read, and comes out of our writer byte for byte."""
     file = tmp_path / "topology.txt"
     file.write_text(SPECIFIED)
     topology = read_ns3_topology(file)

@@ -100,7 +100,7 @@ def test_small_profile_is_read(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_sizes_are_recovered_from_measured_profiles(file: str, model: str, expected: dict[str, int]) -> None:
-    """Sizes of the paper's jobs (spec b.3) follow from operator names, memory figures and server count."""
+    """Sizes of the paper's jobs follow from operator names, memory figures and server count."""
     assert infer_sizes(model, read_profile(measured(file))) == expected
 
 
@@ -111,7 +111,7 @@ def test_sizes_are_recovered_from_measured_profiles(file: str, model: str, expec
 def test_compute_of_measured_jobs_is_that_of_the_reference(
     file: str, model: str, operators: int, total_ms: float
 ) -> None:
-    """Compute per server of data-parallel plans as published for the released task graphs (spec m.3)."""
+    """Compute per server of data-parallel plans as published for the released task graphs."""
     workload = workload_from_profile(model, read_profile(measured(f"measures/{file}.json")))
     assert len(workload.operators) == operators
     total = sum(o.splits[0].forward_ms + o.splits[0].backward_ms for o in workload.operators)

@@ -86,7 +86,7 @@ def all_placements(problem: PlacementProblem) -> Iterator[tuple[int, ...]]:
 
 
 def pipeline_edges(problem: PlacementProblem) -> list[tuple[int, int]]:
-    """What may not run backwards along the pipeline (specification a.8)."""
+    """What may not run backwards along the pipeline ."""
     label = [operator.colocation or f"#{i}" for i, operator in enumerate(problem.operators)]
     with_forward = {label[i] for i, operator in enumerate(problem.operators) if not operator.backward}
     edges = []

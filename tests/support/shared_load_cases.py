@@ -1,4 +1,4 @@
-"""Small shared-load instances: jobs of four servers on a cluster of sixteen, and the published times of spec (i)."""
+"""Small shared-load instances: jobs of four servers on a cluster of sixteen, and the published times."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ PUBLISHED = {
     "candle": ((131.546,), 20.475),
     "vgg": ((100.559,), 2.275),
 }
-"""Times of 16-server jobs on their own shard at d = 8, and the shares the published sampling gives (spec i)."""
+"""Times of 16-server jobs on their own shard at d = 8, and the shares the published sampling gives."""
 
 
 def published(shares: Mapping[str, float] | None = None, **changes: Any) -> dict[str, Any]:

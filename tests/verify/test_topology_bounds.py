@@ -39,7 +39,7 @@ from topoopt.workloads.demand_matrices import demand_matrix
 
 Array = NDArray[np.float64]
 
-# Servers, degree, seed of balanced skew: layered bound, two-layer bound, optimum (spec topology_gap, section 3).
+# Servers, degree, seed of balanced skew: layered bound, two-layer bound, optimum.
 PUBLISHED = (
     (6, 2, 1, 3.209, 3.313, 3.437),
     (6, 2, 2, 3.280, 3.372, 3.553),

@@ -49,7 +49,7 @@ def linked(cluster, distances):
     ],
 )
 def test_hop_counts_of_published_circulants(n, distances, diameter, mean):
-    """Diameters and mean hops of spec e.2."""
+    """Diameters and mean hops."""
     found = diameter_and_mean(hop_counts(linked(make_cluster(n, 2 * len(distances)), distances)))
     assert found[0] == diameter
     assert found[1] == pytest.approx(mean, abs=5e-4)

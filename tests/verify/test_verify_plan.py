@@ -51,7 +51,7 @@ def test_one_server_needs_no_network():
 
 
 def test_circulant_of_the_testbed_is_accepted_and_measured():
-    """{1, 5} on 12 servers: diameter 3, mean 1.818 hops, 4 * 12^(1/4) promised (spec e.2)."""
+    """{1, 5} on 12 servers: diameter 3, mean 1.818 hops, 4 * 12^(1/4) promised."""
     cluster, workload, plan = twelve_servers()
     assert check_plan(cluster, workload, plan) == ()
     figures = plan_figures(cluster, workload, plan)

@@ -100,7 +100,7 @@ def test_transfers_equal_a_count_of_elements(job):
 
 
 def test_uniform_dlrm_plan_has_the_published_matrix():
-    """16 tables of 256 on 16 servers, batch 16384, 8-byte elements: 4 194 304 bytes per pair (spec m.3)."""
+    """16 tables of 256 on 16 servers, batch 16384, 8-byte elements: 4 194 304 bytes per pair."""
     tables = [Operator(f"t{i}", "embedding", 256, 8, (), (), sample_splits([1])) for i in range(16)]
     concat = Operator("concat", "concat", 4096, 4, (), tuple(OperatorInput(i) for i in range(16)), sample_splits([16]))
     workload = Workload("dlrm", 16384, (*tables, concat))
@@ -113,7 +113,7 @@ def test_uniform_dlrm_plan_has_the_published_matrix():
 
 
 def test_bandwidth_tax_is_the_published_one():
-    """DLRM with 128 tables on {1, 13} and {1, 5, 13, 39}: tax 1.111 and 1.047, share 0.790 / 32 (spec f.3)."""
+    """DLRM with 128 tables on {1, 13} and {1, 5, 13, 39}: tax 1.111 and 1.047, share 0.790 / 32."""
     demanded = 345.3e9
     parameters = demanded / (2 * 127) / 4
     tables = [Operator(f"t{i}", "embedding", 128, 8, (), (), sample_splits([1])) for i in range(128)]
@@ -147,7 +147,7 @@ def test_single_servers_reduce_nothing_over_the_network():
 
 
 def test_local_allreduce_models():
-    """4 GPUs at 200 Gbit/s: 1157.41e6 bytes take 23.148 ms as the reference counts (spec m.3), thrice as a ring."""
+    """4 GPUs at 200 Gbit/s: 1157.41e6 bytes take 23.148 ms as the reference counts, thrice as a ring."""
     flexnet = make_cluster(gpus_per_server=4, intra_server_gbps=200.0, local_allreduce=LocalAllReduce.FLEXNET)
     assert local_allreduce_ms(flexnet, 1157410000) == pytest.approx(23.148, abs=5e-4)
     ring = make_cluster(gpus_per_server=4, intra_server_gbps=200.0)

@@ -46,7 +46,7 @@ def uniform_plan_bytes(workload: Workload, servers: int) -> dict[tuple[int, int]
 
 
 def test_uniform_dlrm_plan_moves_one_gigabyte() -> None:
-    """One table a server, 8-byte elements: every cell 4 194 304 B, sum 1 006 632 960 B (spec m.3)."""
+    """One table a server, 8-byte elements: every cell 4 194 304 B, sum 1 006 632 960 B."""
     cells = uniform_plan_bytes(expand("dlrm", "flexnet"), 16)
     assert len(cells) == 240
     assert set(cells.values()) == {4_194_304}

@@ -12,7 +12,7 @@ from topoopt.core.errors import InputError, Problem
 
 @dataclass(frozen=True)
 class OpticalDevice:
-    """A kind of optical switch (device table of the TopoOpt paper, NSDI'23, quoted from memory in our specification).
+    """A kind of optical switch (device table of the TopoOpt paper, NSDI'23, quoted from memory).
 
     Attributes:
         delay_ms: reconfiguration delay.

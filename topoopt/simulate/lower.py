@@ -1,6 +1,6 @@
 """Strategy -> task graph, compiled: straight from split and offset arrays, no object per task.
 
-Builds the graph of the reference search (TopoOpt artifact; spec c.1): a forward and a backward task per part, a
+Builds the graph of the reference search (TopoOpt artifact): a forward and a backward task per part, a
 transfer in each direction for every pair of overlapping parts on different servers, an AllReduce per weight tensor and
 shard, released by the backward tasks of the parts that share it.
 """

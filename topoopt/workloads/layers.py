@@ -1,6 +1,6 @@
 """Building blocks of the model builders: a graph under construction with one method per layer type.
 
-Profile keys follow the measured profiles of the TopoOpt artifact (spec b.2).
+Profile keys follow the measured profiles of the TopoOpt artifact.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Profile:
-    """A measured profile (spec b.2).
+    """A measured profile.
 
     Attributes:
         servers: n it was measured for.

@@ -137,7 +137,7 @@ def read_elements(spec: OperatorSpec, ways: Ways) -> float:
 def part_memory_bytes(spec: OperatorSpec, job: Job, ways: Ways) -> int:
     """Memory of one part in its server: weights with their gradients on every GPU, inputs and outputs with theirs.
 
-    The accounting of the measured profiles (spec b.2): every buffer twice, value and gradient. Activations of a part
+    The accounting of the measured profiles: every buffer twice, value and gradient. Activations of a part
     are spread over the GPUs of the server, weights are kept by each.
     """
     copies = 1 if spec.one_gpu else job.gpus_per_server

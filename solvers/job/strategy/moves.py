@@ -1,7 +1,7 @@
 """Neighbourhood of the strategy search, compiled: small changes of split and offset arrays.
 
 The first two are those of FlexNet (random reconfiguration, propagation along the graph); the others let whole parts of
-the graph move at once, without which the search stays at data parallelism (spec engine.md, section 4).
+the graph move at once, without which the search stays at data parallelism.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Starting strategies: data parallelism and structured ones, which a local search does not find from there.
 
-Measured (spec engine.md, section 4): from data parallelism simulated annealing finds nothing on CANDLE; branches of the
-graph on cosets of the servers win.
+Measured: from data parallelism simulated annealing finds nothing on CANDLE; branches of the graph on cosets of the
+servers win.
 """
 
 from __future__ import annotations

@@ -75,8 +75,7 @@ def decompositions(
 def group_descriptors(n: int, distances: Sequence[int], links: LinkDirection, size: int) -> tuple[tuple[int, ...], ...]:
     """Logical rings of a group of `size` equally spaced servers: each a list of jumps from one member to the next.
 
-    Every multiplier coprime to the size gives a ring order; kept are those of fewest hops, one decomposition each
-    (spec e.5 keeps two of them).
+    Every multiplier coprime to the size gives a ring order; kept are those of fewest hops, one decomposition each.
     """
     coins = coins_of(n, distances, links)
     hops = hop_table(n, coins)

@@ -18,7 +18,7 @@ EXACT_SERVERS = 64
 
 
 def discount(weights: NDArray[np.float64], tails: NDArray[np.int64], heads: NDArray[np.int64], count: int) -> None:
-    """Scale the demand of pairs by c/(c+1), c links now between them: the worth of a parallel link falls (spec e.2)."""
+    """Scale the demand of pairs by c/(c+1), c links now between them: the worth of a parallel link falls."""
     weights[tails, heads] *= count / (count + 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Annealing on the demand-weighted hop total (spec topology_gap 5.1), in pieces between which it can be stopped.
+"""Annealing on the demand-weighted hop total, in pieces between which it can be stopped.
 
 Optimal splittable routing comes within a few per cent of sum D dist / (number of links) on such topologies for
 balanced demand, so the hop total, thousands of times cheaper, stands in for theta.

@@ -1,4 +1,4 @@
-"""Exact polish: swaps on theta itself, screened by dual cuts that hold for every topology (spec topology_gap 5.2).
+"""Exact polish: swaps on theta itself, screened by dual cuts that hold for every topology.
 
 For lengths on the links of any topology, W the shortest paths and tot = sum D W, every topology X' has
 lambda(X') <= sum_ab W_ab X'_ab / tot: with lengths W no distance falls below W. So each topology evaluated, good or

@@ -1,6 +1,6 @@
 """Topology search for a demand matrix: seeds, annealing on hops, polish on theta, link counts; theta always by routing.
 
-The order follows spec topology_gap, section 6. Work is counted in proposals and evaluations, so a seed gives the same
+Work is counted in proposals and evaluations, so a seed gives the same
 topology everywhere unless a time limit cuts it short.
 """
 

@@ -1,7 +1,6 @@
 """Where a topology search starts: one topology per idea, named, in a literal table.
 
-TotientPerms suits rings, matchings suit skewed demand, generalized Kautz and random graphs suit all-to-all
-(spec optimisation, section 5).
+TotientPerms suits rings, matchings suit skewed demand, generalized Kautz and random graphs suit all-to-all.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ COMMON = {
 }  # fmt: skip
 
 ALL_TO_ALL = [
-    # Optima of uniform all-to-all (maximum concurrent flow), from the table of independent oracles in the spec; torus
+    # Optima of uniform all-to-all (maximum concurrent flow), from the table of independent oracles; torus
     # 3x3x3: 162 links carry 27 * 54 hops, and by symmetry all alike.
     ({"family": "complete-bipartite", "sides": [4, 4]}, 0.4, 2),
     ({"family": "hypercube", "dimension": 3}, 1 / 4, 3),

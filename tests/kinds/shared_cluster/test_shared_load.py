@@ -33,12 +33,12 @@ from topoopt.verify.shared_cluster.shared_load import check_shared_load
 
 FIG16 = Path("../shared/data/flexnet/fig16")
 PUBLISHED_MEANS = {5: 64.41, 10: 70.63, 15: 63.13, 20: 61.43, 27: 60.41}
-"""ms at d = 8 (spec i)."""
+"""ms at d = 8."""
 
 
 @pytest.mark.parametrize("load", PUBLISHED_MEANS)
 def test_statistics_of_the_published_runs(load: int) -> None:
-    """Mean and 99th percentile of the published files are those the spec states: 131.546 ms everywhere."""
+    """Mean and 99th percentile of the published files are those published: 131.546 ms everywhere."""
     file = FIG16 / f"100_topo_d8_{load}jobs.csv"
     if not file.exists():
         pytest.skip(f"shared data absent: {file}")
@@ -77,7 +77,7 @@ def test_published_mix_and_times_give_the_published_means(
         assert low < row.mean_ms < high
         assert abs(row.mean_ms - expected) < 4 * deviation
         assert row.p99_ms == 131.546
-    assert shares or expected == pytest.approx(62.3, abs=0.1)  # spec (i)
+    assert shares or expected == pytest.approx(62.3, abs=0.1)
 
 
 def test_classes_come_by_their_shares() -> None:

@@ -147,7 +147,7 @@ def test_identity_counts_the_content_of_the_classes(tmp_path: Path) -> None:
 
 
 def test_the_shipped_instances_are_right() -> None:
-    """The mix of spec (i), 27 jobs of 16 servers at most, on the fabrics of the paper."""
+    """The mix, 27 jobs of 16 servers at most, on the fabrics of the paper."""
     folder = INSTANCES / "shared"
     problem: Any = read_instance(folder / "mix-432.yaml")
     shares = {one.name: round(one.share, 9) for one in problem.classes}

@@ -109,7 +109,7 @@ def _applies(constraint: ConstraintFile, shape: ShapeFile) -> bool:
 
 
 def _price(block: str, tier: TierFile) -> float:
-    """US dollars for 1 GB/s of one NPU (every block's links and ports reduce to this; spec of LIBRA's cost model)."""
+    """US dollars for 1 GB/s of one NPU (every block's links and ports reduce to this)."""
     if Block(block) is not Block.SWITCH:
         return tier.link
     return tier.link + (tier.switch or 0.0) + (tier.nic or 0.0)

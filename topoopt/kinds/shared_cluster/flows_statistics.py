@@ -1,4 +1,4 @@
-"""Mean and tail of iteration times, as the TopoOpt artifact takes them (spec i)."""
+"""Mean and tail of iteration times, as the TopoOpt artifact takes them."""
 
 from __future__ import annotations
 

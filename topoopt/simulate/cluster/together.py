@@ -1,6 +1,6 @@
 """Jobs run together on one fabric: their task graphs merged, their flows contending for links.
 
-As the multi-job runs of the TopoOpt artifact (spec c.3): all jobs start at time 0, a job that is done begins again at
+As the multi-job runs of the TopoOpt artifact: all jobs start at time 0, a job that is done begins again at
 once until every job has finished its first iteration, and what counts is the first iteration of each.
 """
 

@@ -1,6 +1,6 @@
 """Where a strategy puts the parts of every operator, and whether it may.
 
-Rebuilt from the meaning of the data (topoopt.core.workload, spec c.1), sharing no code with the simulator.
+Rebuilt from the meaning of the data (topoopt.core.workload), sharing no code with the simulator.
 """
 
 from __future__ import annotations

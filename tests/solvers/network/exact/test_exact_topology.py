@@ -28,7 +28,7 @@ from topoopt.core.verdict import Status
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
 LIMITS = ExactLimits(time_s=120.0)
-KNOWN = {  # lambda of uniform demand, directed links; published values of the specification
+KNOWN = {  # lambda of uniform demand, directed links; published values
     (5, 2): 1 / 3,
     (6, 2): 0.238095,
     (7, 2): 0.181818,

@@ -39,7 +39,7 @@ from topoopt.workloads.demand_matrices import demand_matrix
 
 ONE_WAY, BOTH_WAYS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
 
-# Servers, degree, seed of balanced skew: hop-LP bound, optimum, best of an older search (spec topology_gap, section 3).
+# Servers, degree, seed of balanced skew: hop-LP bound, optimum, best of an older search.
 PUBLISHED = (
     (6, 2, 1, 3.376, 3.437, 3.437),
     (6, 2, 2, 3.412, 3.553, 3.553),

@@ -1,4 +1,4 @@
-"""Dual cuts: the routing dual of one topology bounds lambda = 1/theta of every topology (spec topology_gap 5.2).
+"""Dual cuts: the routing dual of one topology bounds lambda = 1/theta of every topology.
 
 For lengths l on the links of a topology, W its shortest paths and tot = sum D W, any topology X' has
 

@@ -5,7 +5,7 @@ farther than k hops is |D| - C_k at least, so
 
     sum D dist >= sum_{k >= 0} (|D| - C_k),    theta >= that / (n d),
 
-as all traffic uses n d links of capacity 1 in all (spec topology_gap, sections 1 and 4.1).
+as all traffic uses n d links of capacity 1 in all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two-layer bound: what lies within two hops must be links and concatenations of links (spec topology_gap 4.1).
+"""Two-layer bound: what lies within two hops must be links and concatenations of links.
 
 With y_ij = 1 for a link and z_ij = 1 for hop distance exactly 2, all else is 3 hops away or more, so
 sum D dist >= 3 |D| - V + sum_{k >= 3} (|D| - C_k), V = max sum D (2 y + z), C_k as in the layered bound.

@@ -1,4 +1,4 @@
-"""Multipliers for the two-layer bound: primal-dual hybrid gradient, diagonally preconditioned (spec topology_gap 4.1).
+"""Multipliers for the two-layer bound: primal-dual hybrid gradient, diagonally preconditioned.
 
 The program, over y (link), z (exactly two hops) and p_ikj (both links of i -> k -> j), i, k, j distinct:
 
