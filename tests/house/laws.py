@@ -1,0 +1,136 @@
+"""The laws: each takes the tree, and gives a line for every place that breaks it."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+
+import networkx as nx
+
+from tests.house.tree import Module, Tree, imports_anywhere, imports_at_load, named_in_texts
+
+MOST_LINES_OF_MODULE = 300
+MOST_LINES_OF_FUNCTION = 80
+
+KERNELS = frozenset({"kernel", "inlined", "njit"})
+"""Decorators of compiled functions, which may be long."""
+
+ROOTS = ("topoopt", "topoopt.cli.main", "solvers.backends.guard_child")
+"""Modules that are run or imported from outside."""
+
+ARRAYS, PYOMO = "_arrays", "_pyomo"
+"""A readable model in Pyomo, held equal to the arrays of the same formulation by tests, has no other user."""
+
+RECORDS = frozenset({"Exporter", "Fabric", "TimeModel", "Kind", "Formulation", "KindCommands"})
+"""Classes whose instances, as constants of a module, are plug-ins: something else must name each."""
+
+Law = Callable[[Tree], Iterator[str]]
+
+
+def short_modules(tree: Tree) -> Iterator[str]:
+    """A module is read in one sitting."""
+    for module in tree.values():
+        lines = len(module.text.splitlines())
+        if lines > MOST_LINES_OF_MODULE:
+            yield f"{module.file}: {lines} lines, at most {MOST_LINES_OF_MODULE}"
+
+
+def _is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    names = {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for decorator in function.decorator_list
+        for node in [decorator.func if isinstance(decorator, ast.Call) else decorator]
+        if isinstance(node, ast.Attribute | ast.Name)
+    }
+    return bool(names & KERNELS)
+
+
+def short_functions(tree: Tree) -> Iterator[str]:
+    """A function is seen on one screen; compiled kernels are exempt."""
+    for module in tree.values():
+        for node in ast.walk(module.syntax):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_kernel(node):
+                continue
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MOST_LINES_OF_FUNCTION:
+                yield f"{module.file}:{node.lineno}: {node.name} has {lines} lines, at most {MOST_LINES_OF_FUNCTION}"
+
+
+def no_cycles(tree: Tree) -> Iterator[str]:
+    """No module needs itself to be loaded; imports in functions do not count."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    for module in tree.values():
+        graph.add_edges_from((module.name, other) for other in imports_at_load(module, tree))
+    for members in sorted(map(sorted, nx.strongly_connected_components(graph))):
+        if len(members) > 1:
+            yield f"import cycle: {' -> '.join(_round_trip(graph, members))}"
+
+
+def _round_trip(graph: nx.DiGraph[str], members: list[str]) -> list[str]:
+    edges = nx.find_cycle(graph.subgraph(members), members[0])
+    return [*(edge[0] for edge in edges), edges[-1][1]]
+
+
+def all_reached(tree: Tree) -> Iterator[str]:
+    """Every module is imported or named in a table on a way that starts at an entry point, or the twin of one that is."""
+    found = [name for name in ROOTS if name in tree]
+    seen = set(found)
+    while found:
+        module = tree[found.pop()]
+        parents = {module.name.rpartition(".")[0]} & set(tree)
+        twins = {f"{module.name.removesuffix(ARRAYS)}{PYOMO}"} & set(tree)
+        new = (imports_anywhere(module, tree) | named_in_texts(module, tree) | parents | twins) - seen
+        seen |= new
+        found += new
+    for name in sorted(set(tree) - seen):
+        if tree[name].text.strip():
+            yield f"{tree[name].file}: nothing imports it and no table names it"
+
+
+def all_plugins_named(tree: Tree) -> Iterator[str]:
+    """Every record of a plug-in is used: its name, or the text of its module where that has a single one."""
+    used: set[str] = set()
+    texts: set[str] = set()
+    for module in tree.values():
+        nodes = list(ast.walk(module.syntax))
+        used.update(alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names)
+        used.update(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+        texts |= named_in_texts(module, tree)
+    for module in tree.values():
+        for line, name in _records(module):
+            if name not in used and module.name not in texts:
+                yield f"{module.file}:{line}: no table names {name}"
+
+
+def _records(module: Module) -> Iterator[tuple[int, str]]:
+    """Line and name of the module's constants that are records of plug-ins."""
+    for node in module.syntax.body:
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        made = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
+        if made in RECORDS and isinstance(node, ast.Assign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name):
+                    yield node.lineno, target.id
+
+
+def one_class_a_name(tree: Tree) -> Iterator[str]:
+    """A class name stands for one thing; names with an underscore are the module's own affair."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for module in tree.values():
+        for node in ast.walk(module.syntax):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(f"{module.file}:{node.lineno}")
+    for name, where in sorted(places.items()):
+        if len(where) > 1:
+            yield f"class {name} is defined in {', '.join(where)}"
+
+
+LAWS: Mapping[str, Law] = {
+    "short modules": short_modules,
+    "short functions": short_functions,
+    "no import cycles": no_cycles,
+    "no module out of reach": all_reached,
+    "no plug-in without a line": all_plugins_named,
+    "one class a name": one_class_a_name,
+}

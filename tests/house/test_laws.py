@@ -1,0 +1,110 @@
+"""Every law of the house is seen to fail where a small tree breaks it, and to pass where none does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.laws import LAWS
+from tests.house.tree import PACKAGES, read_tree
+
+ROOT = Path(__file__).parents[2]
+
+GOOD = {
+    "topoopt/__init__.py": "from topoopt import table\n",
+    "topoopt/table.py": "KINDS = {'a': 'topoopt.kinds.a'}\n",
+    "topoopt/kinds/__init__.py": "",
+    "topoopt/kinds/a.py": "from formulations.plan_arrays import build\nKIND = Kind(build)\n",
+    "formulations/__init__.py": "",
+    "formulations/plan_arrays.py": "def build(): ...\n",
+    "formulations/plan_pyomo.py": "def build_pyomo(): ...\n",
+    "solvers/__init__.py": "",
+}
+"""A table, the plug-in it names, a formulation that uses, and the readable twin of that."""
+
+LINES = "    x = 1\n" * 90
+
+
+def breaches(root: Path, files: dict[str, str]) -> dict[str, list[str]]:
+    """What the laws say of a tree of these files, by law; those kept are left out."""
+    for name, text in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    tree = read_tree(root)
+    return {name: found for name, law in LAWS.items() if (found := list(law(tree)))}
+
+
+def test_a_good_tree(tmp_path: Path) -> None:
+    """A tree that keeps all laws has nothing said of it."""
+    assert breaches(tmp_path, GOOD) == {}
+
+
+@pytest.mark.parametrize(
+    ("law", "files", "said"),
+    [
+        ("short modules", {"topoopt/table.py": GOOD["topoopt/table.py"] + "x = 1\n" * 300}, "301 lines, at most 300"),
+        ("short functions", {"solvers/__init__.py": f"def f():\n{LINES}"}, "f has 91 lines, at most 80"),
+        ("short functions", {"solvers/__init__.py": f"class A:\n  @lru_cache\n  def f():\n{LINES}"}, "f has 91 lines"),
+        (
+            "no import cycles",
+            {"topoopt/table.py": GOOD["topoopt/table.py"] + "import topoopt.kinds.b\n", "topoopt/kinds/b.py": "from topoopt import table\n"},
+            "topoopt.kinds.b -> topoopt.table -> topoopt.kinds.b",
+        ),
+        ("no module out of reach", {"topoopt/kinds/b.py": "KIND = 1\n"}, "topoopt/kinds/b.py: nothing imports it"),
+        ("no module out of reach", {"formulations/other_pyomo.py": "x = 1\n"}, "formulations/other_pyomo.py"),
+        (
+            "no plug-in without a line",
+            {"topoopt/table.py": GOOD["topoopt/table.py"] + "from topoopt.torus import TORUS\n", "topoopt/torus.py": "TORUS = Fabric(2)\nKNOT: Fabric = Fabric(3)\n"},
+            "topoopt/torus.py:2: no table names KNOT",
+        ),
+        (
+            "one class a name",
+            {"topoopt/table.py": GOOD["topoopt/table.py"] + "class A: ...\n", "solvers/__init__.py": "class A: ...\n"},
+            "class A is defined in solvers/__init__.py:1, topoopt/table.py:2",
+        ),
+    ],
+)  # fmt: skip
+def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) -> None:
+    """Each breach is told with its place, and breaks no other law."""
+    found = breaches(tmp_path, {**GOOD, **files})
+    assert list(found) == [law]
+    assert len(found[law]) == 1
+    assert said in found[law][0]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"solvers/__init__.py": f"@kernel\ndef f():\n{LINES}"},
+        {"solvers/__init__.py": f"@numba.njit(cache=True)\ndef f():\n{LINES}"},
+        {"topoopt/table.py": GOOD["topoopt/table.py"] + "def f():\n    import topoopt.kinds.a\n"},
+        {"topoopt/kinds/a.py": GOOD["topoopt/kinds/a.py"] + "if TYPE_CHECKING:\n    import topoopt.table\n"},
+        {"topoopt/table.py": GOOD["topoopt/table.py"] + "class _A: ...\n", "solvers/__init__.py": "class _A: ...\n"},
+    ],
+)
+def test_no_breach(tmp_path: Path, files: dict[str, str]) -> None:
+    """Kernels may be long, functions may import late, types may be imported for checking, private names repeat."""
+    assert breaches(tmp_path, {**GOOD, **files}) == {}
+
+
+def test_the_program_speaks_and_fails(tmp_path: Path) -> None:
+    """It prints the breach and ends with 1; with 0 on a good tree."""
+    breaches(tmp_path, GOOD)
+    words = [sys.executable, "-m", "tests.house", str(tmp_path)]
+    assert subprocess.run(words, cwd=ROOT, check=False, capture_output=True).returncode == 0
+    (tmp_path / "topoopt/lost.py").write_text("x = 1\n")
+    told = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert told.returncode == 1
+    assert "topoopt/lost.py: nothing imports it and no table names it" in told.stdout
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_house(law: str) -> None:
+    """The product keeps every law; no exception is listed anywhere."""
+    tree = read_tree(ROOT)
+    assert {name.partition(".")[0] for name in tree} == set(PACKAGES)
+    assert list(LAWS[law](tree)) == []
