@@ -28,6 +28,7 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.house
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m tests.benchmarks

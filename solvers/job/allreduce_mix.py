@@ -4,7 +4,7 @@
 
 Nothing is taken from the solver on trust: shares are normalised, the flow is rebuilt so that it delivers demand and
 ring steps exactly, theta is its largest load, and the bound is the weak duality of `allreduce_mix`, with
-the shortest ring replaced by the assignment bound where it is not known (`topoopt.verify.job.ring_mix` does this anew).
+the shortest ring replaced by the assignment bound where it is not known (`tests.support.ring_mix` does this anew).
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 from solvers.network.search import search_topology
-from solvers.network.search.hop_lp import hop_proof
 from tests.benchmarks.figures import Figure
+from tests.support.hop_certificate import HopCertificate, evaluate_hop
+from tests.support.hop_proof import hop_proof
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
-from topoopt.verify.network.topology_bounds import HopCertificate, best_topology_bound, evaluate_hop
+from topoopt.verify.network.topology_bounds import best_topology_bound
 from topoopt.workloads.demand_matrices import demand_matrix
 
 DEGREE = 4

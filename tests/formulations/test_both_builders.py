@@ -36,7 +36,7 @@ HELPERS = {
     "hierarchical_certificate",
     "hierarchical_formula",
     "hierarchical_program",
-    "hierarchical_pyomo",
+    "hierarchical_bandwidth_pyomo",
     "hierarchical_start",
     "hierarchical_timeline",
     "placed_programs",  # from the problem to the data of programs of placed graphs

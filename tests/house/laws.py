@@ -73,7 +73,7 @@ def _round_trip(graph: nx.DiGraph[str], members: list[str]) -> list[str]:
 
 
 def all_reached(tree: Tree) -> Iterator[str]:
-    """Every module is imported or named in a table on a way that starts at an entry point, or the twin of one that is."""
+    """Every module is imported or named in a table on a way that starts at an entry point, or is the twin of one."""
     found = [name for name in ROOTS if name in tree]
     seen = set(found)
     while found:

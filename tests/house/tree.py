@@ -95,6 +95,6 @@ def imports_anywhere(module: Module, tree: Tree) -> set[str]:
 
 
 def named_in_texts(module: Module, tree: Tree) -> set[str]:
-    """Modules that stand as a text in this one, as tables name them."""
-    texts = {node.value for node in ast.walk(module.syntax) if isinstance(node, ast.Constant)}
-    return {text for text in texts if isinstance(text, str) and text in tree} - {module.name}
+    """Modules that stand as a text in this one, as tables name them: `package.module` or `package.module:name`."""
+    values = {node.value for node in ast.walk(module.syntax) if isinstance(node, ast.Constant)}
+    return {text.partition(":")[0] for text in values if isinstance(text, str)} & set(tree) - {module.name}

@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import least_squares
 
+from tests.support.calibration import Comparison, compare, summarise
 from tests.support.paths import INSTANCES
-from topoopt.workloads.calibration import Comparison, compare, summarise
 from topoopt.workloads.device import ClassRates, DeviceModel, Efficiency
 from topoopt.workloads.devices import A100
 from topoopt.workloads.profile_costs import Measurement, Profile

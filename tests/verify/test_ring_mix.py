@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from tests.support import least_ring
+from tests.support.least_ring import least_ring_bound
+from tests.support.ring_mix import certified_mix_bound, check_ring_mix
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
-from topoopt.verify.job import least_ring
-from topoopt.verify.job.least_ring import least_ring_bound
-from topoopt.verify.job.ring_mix import certified_mix_bound, check_ring_mix
 
 
 def directed(n: int, arcs: list[tuple[int, int]]) -> Topology:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from tests.support.hop_certificate import HopCertificate, evaluate_hop
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import LengthCertificate
 from topoopt.core.topology import Topology
 from topoopt.verify.network.topology_bounds import (
     CutCertificate,
-    HopCertificate,
     LayeredCertificate,
     TwoLayerCertificate,
     best_topology_bound,
@@ -26,7 +26,6 @@ from topoopt.verify.network.topology_bounds import (
     dual_cut,
     evaluate_cut,
     evaluate_cut_mixture,
-    evaluate_hop,
     evaluate_layered,
     evaluate_two_layer,
     group_cut_bound,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from formulations.hierarchy.hierarchical_bandwidth import Scale, build_arrays
+from formulations.hierarchy.hierarchical_bandwidth_pyomo import build_pyomo
 from formulations.hierarchy.hierarchical_program import plain_program, program_of
-from formulations.hierarchy.hierarchical_pyomo import build_pyomo
 from solvers.backends import SOLVERS
 from solvers.hierarchy import minimise, starting_point
 from solvers.hierarchy.cuts import paths_at

@@ -19,12 +19,12 @@ from solvers.job.ring_orders import every_order, normal
 from solvers.job.ring_pricing import EXACT_SIZE, arithmetic_orders, ring_length, short_ring
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
+from tests.support.ring_mix import certified_mix_bound, check_ring_mix
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
-from topoopt.verify.job.ring_mix import certified_mix_bound, check_ring_mix
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

@@ -28,13 +28,14 @@ from solvers.network.search import (
     topology_of,
 )
 from solvers.network.search.anneal_kernels import hop_total, reach_rows
-from solvers.network.search.hop_lp import hop_proof
 from solvers.network.search.price_kernel import price_links
+from tests.support.hop_certificate import HopCertificate, evaluate_hop
+from tests.support.hop_proof import hop_proof
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.verdict import StopReason
-from topoopt.verify.network.topology_bounds import HopCertificate, best_topology_bound, evaluate_hop
+from topoopt.verify.network.topology_bounds import best_topology_bound
 from topoopt.workloads.demand_matrices import demand_matrix
 
 ONE_WAY, BOTH_WAYS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL

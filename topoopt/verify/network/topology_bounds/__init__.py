@@ -9,7 +9,6 @@ from __future__ import annotations
 from topoopt.verify.network.topology_bounds.best import best_topology_bound, topology_bounds
 from topoopt.verify.network.topology_bounds.cuts import CutCertificate, evaluate_cut, group_cut_bound, node_cut_bound
 from topoopt.verify.network.topology_bounds.dual_cuts import DualCut, cut_value, dual_cut, evaluate_cut_mixture
-from topoopt.verify.network.topology_bounds.hop_certificate import HopCertificate, evaluate_hop
 from topoopt.verify.network.topology_bounds.layered import LayeredCertificate, evaluate_layered, layered_bound
 from topoopt.verify.network.topology_bounds.two_layer import (
     TwoLayerCertificate,
@@ -21,7 +20,6 @@ from topoopt.verify.network.topology_bounds.two_layer import (
 __all__ = [
     "CutCertificate",
     "DualCut",
-    "HopCertificate",
     "LayeredCertificate",
     "TwoLayerCertificate",
     "best_topology_bound",
@@ -29,7 +27,6 @@ __all__ = [
     "dual_cut",
     "evaluate_cut",
     "evaluate_cut_mixture",
-    "evaluate_hop",
     "evaluate_layered",
     "evaluate_two_layer",
     "group_cut_bound",

@@ -17,11 +17,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.least_ring import EXACT_SIZE, least_ring_bound
 from topoopt.core.demand import Demand
 from topoopt.core.network import SourceFlow
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
-from topoopt.verify.job.least_ring import EXACT_SIZE, least_ring_bound
 from topoopt.verify.laws.certificates import integer_distances
 from topoopt.verify.laws.flows import FlowCheck, check_flow
 
