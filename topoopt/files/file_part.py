@@ -56,6 +56,11 @@ def _arguments(core: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(core) if field.init)
 
 
+def is_none(value: object) -> bool:
+    """For `exclude_if`: a key that is left out of the file where there is nothing to say."""
+    return value is None
+
+
 def built(value: Any) -> Any:
     """The value of core that a field of a part stands for."""
     if isinstance(value, FilePart):

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, Path, parse_path
 from topoopt.files.schema_faults import schema_faults
 
+Value = TypeVar("Value")
 Result = TypeVar("Result")
 File = TypeVar("File", bound=BaseModel)
+
+
+def fitting(shape: type[Value] | TypeAdapter[Value], raw: object) -> Value | None:
+    """A section of a document that has faults elsewhere, in its shape; None if it has some itself."""
+    try:
+        adapter = shape if isinstance(shape, TypeAdapter) else TypeAdapter(shape)
+        return adapter.validate_python(raw)
+    except ValidationError:
+        return None
 
 
 class Findings:
@@ -42,11 +52,7 @@ class Findings:
         Raises:
             InputError: it does not have it; what was found so far is told as well.
         """
-        file = self.shape(model, document)
-        if file is None:
-            self.refuse(document)
-            raise AssertionError("a fault of the schema was not told")
-        return file
+        return self.shape(model, document) or self.settled(document, None)
 
     def attempt(self, step: Callable[[], Result], around: Path, source: str | None = None) -> Result | None:
         """Result of `step`, or None with its problems kept.
@@ -80,3 +86,14 @@ class Findings:
         problems = document.problems(self.faults) + self._elsewhere
         if problems:
             raise InputError(problems)
+
+    def settled(self, document: Document, built: Result | None) -> Result:
+        """What was built of the document.
+
+        Raises:
+            InputError: anything was found, or the document has faults of its own.
+        """
+        self.refuse(document)
+        if built is None:
+            raise AssertionError("a file was neither built nor refused")
+        return built

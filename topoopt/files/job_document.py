@@ -12,14 +12,8 @@ Entry = dict[str, object]
 
 def split_document(split: Split) -> Entry:
     """One entry of `splits`."""
-    return {
-        "sample_ways": split.sample_ways,
-        "channel_ways": split.channel_ways,
-        "reduce_ways": split.reduce_ways,
-        "forward_ms": split.forward_ms,
-        "backward_ms": split.backward_ms,
-        "server_memory_bytes": split.server_memory_bytes,
-    }
+    ways = ("sample_ways", "channel_ways", "reduce_ways")
+    return {name: getattr(split, name) for name in (*ways, "forward_ms", "backward_ms", "server_memory_bytes")}
 
 
 def operator_document(operator: Operator, workload: Workload) -> Entry:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from topoopt.core.search_settings import RobustGoal, SearchSettings
-from topoopt.files.fields import (
-    FileModel,
-    Seed,
-)
+from topoopt.files.fields import Seed
+from topoopt.files.file_part import FilePart, is_none
 
 
-class SearchFile(FileModel):
+class SearchFile(FilePart):
     """How hard to search."""
+
+    core = SearchSettings
 
     method: str = Field(default="auto", min_length=1, max_length=50, description="search method, or auto")
     budget: int | None = Field(
@@ -24,8 +24,10 @@ class SearchFile(FileModel):
     seed: Seed = 0
 
 
-class RobustFile(FileModel):
+class RobustGoalPart(FilePart):
     """Ask for the design whose worst single failure is best."""
+
+    core = RobustGoal
 
     failures: Literal["single-link"] = Field(default="single-link", description="what fails")
     within_percent: float | None = Field(
@@ -36,19 +38,7 @@ class RobustFile(FileModel):
 class RobustSearchFile(SearchFile):
     """How hard to search, and whether for a robust design."""
 
-    robust: RobustFile | None = Field(default=None, description="stand single failures; null: not looked at")
-
-
-def search_settings(file: SearchFile) -> SearchSettings:
-    """The settings a section states."""
-    fields = file.model_dump()
-    goal = fields.pop("robust", None)
-    return SearchSettings(**fields, robust=None if goal is None else RobustGoal(**goal))
-
-
-def without_robust(document: dict[str, Any]) -> dict[str, Any]:
-    """An instance with defaults written out, less the robust design where none is asked for: its hash stays."""
-    search = document["search"]
-    if search.get("robust") is None:
-        document["search"] = {key: value for key, value in search.items() if key != "robust"}
-    return document
+    # Not written where none is asked for, so that the hash of an instance is the same with and without null.
+    robust: RobustGoalPart | None = Field(
+        default=None, exclude_if=is_none, description="stand single failures; null: not looked at"
+    )

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from topoopt.core.errors import InputError
 from topoopt.core.study import Comparison, Figure, Run, RunLimits, Study, Table
 from topoopt.files.canonical import canonical_json, canonical_sha256
@@ -18,7 +16,6 @@ from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.faults import Path as DataPath
 from topoopt.files.findings import Findings
-from topoopt.files.schema_faults import schema_faults
 from topoopt.studies.file_options import with_found_files
 from topoopt.studies.identity import References, code_versions, identity_of
 from topoopt.studies.schema import GroupFile, LimitsFile, StudyFile
@@ -54,20 +51,12 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     """
     document = parse_document(path)
     findings = Findings()
-    file: StudyFile | None = None
-    try:
-        file = StudyFile.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(StudyFile, error))
-    runs: list[Run] = []
+    file = findings.shaped(StudyFile, document)
     versions = code_versions()
-    if file is not None:
-        faults: list[Fault] = []
-        runs = _Expansion(file, Path(document.file).parent, dict(versions), faults).runs()
-        findings.add(faults)
+    faults: list[Fault] = []
+    runs = _Expansion(file, Path(document.file).parent, dict(versions), faults).runs()
+    findings.add(faults)
     findings.refuse(document)
-    if file is None:
-        raise AssertionError("a study file was neither read nor refused")
     return Study(
         name=file.name,
         title=file.title or file.name,

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from topoopt.core.host_rates import HostSetting, LinkSetting
 from topoopt.files.checked_file import read_checked
-from topoopt.files.documents import Limits
 from topoopt.files.fields import MAX_SERVERS, FileModel, Label, SchemaVersion
 
 MAX_LINKS = 64
@@ -48,7 +47,7 @@ def read_hosts(path: str | os.PathLike[str]) -> tuple[HostSetting, ...]:
     Raises:
         InputError: everything wrong with the file.
     """
-    file = read_checked(path, HostsFile, lambda _: (), Limits())
+    file = read_checked(path, HostsFile)
     return tuple(
         HostSetting(
             host.server,

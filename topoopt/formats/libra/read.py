@@ -10,16 +10,15 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
+from topoopt.files.checked_file import read_checked
 from topoopt.files.documents import parse_document, read_text
 from topoopt.files.faults import Fault, value_text
-from topoopt.files.findings import Findings
-from topoopt.files.schema_faults import schema_faults
 
 MAX_PROBLEMS = 50
 
@@ -69,27 +68,13 @@ class CostYaml(RootModel[dict[str, TierYaml]]):
     """Prices by tier."""
 
 
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def _read(path: str | os.PathLike[str], model: type[Model]) -> Model:
-    document = parse_document(path)
-    findings = Findings()
-    try:
-        file = model.model_validate(document.data)
-    except ValidationError as error:
-        findings.add(schema_faults(model, error))
-    findings.refuse(document)
-    return file
-
-
 def read_libra_network(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Dimensions of an instance file.
 
     Raises:
         InputError: what is wrong with the file.
     """
-    file = _read(path, NetworkYaml)
+    file = read_checked(path, NetworkYaml)
     count = len(file.Topology)
     faults = [
         Fault((key,), "not one entry for each dimension", str(len(rows)), f"{count}, as Topology")
@@ -114,7 +99,7 @@ def read_libra_communicator(path: str | os.PathLike[str], sizes: Sequence[int]) 
     Raises:
         InputError: what is wrong with the file, or does not fit the dimensions.
     """
-    file = _read(path, CommunicatorYaml)
+    file = read_checked(path, CommunicatorYaml)
     faults = []
     found = {}
     for name, _ in PHASES:
@@ -140,7 +125,7 @@ def read_libra_cost(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]
     Raises:
         InputError: what is wrong with the file.
     """
-    tiers = _read(path, CostYaml).root
+    tiers = read_checked(path, CostYaml).root
     return {
         name: {key.lower(): value for key, value in tier.model_dump(exclude_none=True).items()}
         for name, tier in tiers.items()

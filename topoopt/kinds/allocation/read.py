@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus, Transfer
 from topoopt.core.allocation_rules import transfer_faults
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
@@ -55,7 +54,7 @@ def read_allocation(document: Document) -> AllocationProblem:
         surplus=Surplus(file.surplus),
         egress_gbps=egress,
         ingress_gbps=ingress,
-        search=SearchSettings(**file.search.model_dump()),
+        search=file.search.build(),
         sha256=_identity(file.model_dump(mode="json"), topology, transfers),
         notes=notes,
     )

@@ -6,18 +6,14 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from pydantic import ValidationError
-
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_workload import HierarchicalWorkload, Loop
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import GIB
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
 from topoopt.files.findings import Findings
-from topoopt.files.schema_faults import schema_faults
 from topoopt.kinds.hierarchy.network import network_faults, networks_of, shapes_of
 from topoopt.kinds.hierarchy.schema import HierarchicalFile, ModelWorkload, WorkloadFile
 from topoopt.kinds.hierarchy.workloads import workload_faults, workload_of
@@ -42,19 +38,10 @@ def read_hierarchical(document: Document) -> HierarchicalProblem:
         InputError: everything wrong with the file, so far as one fault does not hide another.
     """
     findings = Findings()
-    file: HierarchicalFile | None = None
-    try:
-        file = HierarchicalFile.model_validate(document.data)
-        findings.add(_faults(file))
-    except ValidationError as error:
-        findings.add(schema_faults(HierarchicalFile, error))
-    sound = file
-    designs = None
-    if sound is not None and not findings.faults:
-        designs = findings.attempt(lambda: _designs(sound), ("workloads",))
-    findings.refuse(document)
-    if file is None or designs is None:
-        raise AssertionError("an instance file was neither built nor refused")
+    file = findings.shaped(HierarchicalFile, document)
+    findings.add(_faults(file))
+    found = None if findings.faults else findings.attempt(lambda: _designs(file), ("workloads",))
+    designs = findings.settled(document, found)
     return HierarchicalProblem(
         name=file.name,
         designs=designs,
@@ -63,7 +50,7 @@ def read_hierarchical(document: Document) -> HierarchicalProblem:
         cost_cap_usd=file.cost_cap_usd,
         time_limit_ns=file.time_limit_ns,
         pareto_points=file.pareto_points,
-        search=SearchSettings(**file.search.model_dump()),
+        search=file.search.build(),
         sha256=canonical_sha256(file.model_dump(mode="json")),
     )
 

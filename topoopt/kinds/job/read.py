@@ -6,25 +6,19 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path as FilePath
-from typing import TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
+from topoopt.core.job import CoOptimisation
 from topoopt.core.units import GIB
 from topoopt.core.workload import Workload
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
-from topoopt.files.fabric_section import FabricFile
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
-from topoopt.files.findings import Findings
+from topoopt.files.findings import Findings, fitting
 from topoopt.files.profile_file import read_profile
-from topoopt.files.search_section import search_settings, without_robust
 from topoopt.kinds.job.operator_graph import graph_faults, to_workload
 from topoopt.kinds.job.schema import (
-    BaselinesFile,
     ClusterFile,
     CoOptimisationFile,
     GraphWorkload,
@@ -44,16 +38,6 @@ UNCHECKED_GIB = 1 << 40
 
 _TIMES: Path = ("workload", "operator_times")
 _PROFILE: Path = (*_TIMES, "profile")
-
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def _section(model: type[Model], raw: object) -> Model | None:
-    """One section of a file that has faults elsewhere, None if it has some itself."""
-    try:
-        return model.model_validate(raw)
-    except ValidationError:
-        return None
 
 
 def _known_servers(raw: object) -> int | None:
@@ -106,25 +90,6 @@ def _cluster(file: ClusterFile, device: str | None) -> tuple[Cluster, tuple[str,
     return dataclasses.replace(file.build(), gpu_memory_bytes=memory), notes
 
 
-def fabric_choice(file: FabricFile) -> FabricChoice:
-    """A fabric as a file names it."""
-    return FabricChoice(
-        fabric=file.fabric,
-        label=file.label or "",
-        nic_gbps=file.nic_gbps,
-        oversubscription=file.oversubscription,
-        layer=file.layer,
-        shape=None if file.shape is None else tuple(file.shape),
-    )
-
-
-def _baselines(file: BaselinesFile) -> BaselineSettings:
-    settings = BaselineSettings(file.fat_tree_gbps, file.fat_tree_oversubscription)
-    if file.fabrics is None:
-        return settings
-    return dataclasses.replace(settings, fabrics=tuple(map(fabric_choice, file.fabrics)))
-
-
 def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> CostModel:
     if profile is not None:
         return ProfileCosts(profile)
@@ -136,11 +101,9 @@ def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> C
 
 def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
     """Hash of the instance with defaults written out; a profile counts by its content, not by its name."""
-    document = without_robust(file.model_dump(mode="json"))
+    document = file.model_dump(mode="json")
     if "gpu_memory_gib" not in file.cluster.model_fields_set:
         del document["cluster"]["gpu_memory_gib"]
-    if file.baselines.fabrics is None:
-        del document["baselines"]["fabrics"]
     if profile is not None:
         document["workload"]["operator_times"]["profile"] = {
             "servers": profile.servers,
@@ -165,7 +128,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
     file = findings.shape(CoOptimisationFile, document)
-    cluster_file = file.cluster if file else _section(ClusterFile, raw.get("cluster"))
+    cluster_file = file.cluster if file else fitting(ClusterFile, raw.get("cluster"))
     raw_workload = raw.get("workload")
     workload_file: GraphWorkload | ModelWorkload | None = None
     profile: Profile | None = None
@@ -174,13 +137,13 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
         if isinstance(listed, list) and len(listed) <= MAX_OPERATORS:
             servers = cluster_file.servers if cluster_file else _known_servers(raw.get("cluster"))
             findings.add(graph_faults(raw_workload, servers))
-        workload_file = file.workload if file else _section(GraphWorkload, raw_workload)
+        workload_file = file.workload if file else fitting(GraphWorkload, raw_workload)
     elif isinstance(raw_workload, dict):
         _check_model(raw_workload, findings)
-        times = _section(OperatorTimes, raw_workload.get("operator_times"))
+        times = fitting(OperatorTimes, raw_workload.get("operator_times"))
         if times is not None:
             profile = _check_times(times, FilePath(document.file).parent, findings)
-        workload_file = file.workload if file else _section(ModelWorkload, raw_workload)
+        workload_file = file.workload if file else fitting(ModelWorkload, raw_workload)
     instance = None
     if cluster_file and workload_file and not document.faults and findings.clear_of("cluster", "workload"):
         device = workload_file.operator_times.device if isinstance(workload_file, ModelWorkload) else None
@@ -191,16 +154,13 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 name=file.name,
                 cluster=cluster,
                 workload=workload,
-                search=search_settings(file.search),
-                baselines=_baselines(file.baselines),
+                search=file.search.build(),
+                baselines=file.baselines.build(),
                 source=document.file,
                 sha256=_identity(file, profile),
                 notes=notes,
             )
-    findings.refuse(document)
-    if instance is None:
-        raise AssertionError("an instance file was neither built nor refused")
-    return instance
+    return findings.settled(document, instance)
 
 
 def _build(

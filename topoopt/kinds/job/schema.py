@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
-from topoopt.core.job import DEFAULT_FABRICS
+from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings
 from topoopt.files.fabric_section import FabricEntry
 from topoopt.files.fields import (
     MAX_OPERATORS,
@@ -26,7 +26,7 @@ from topoopt.files.fields import (
     TimeMs,
     Ways,
 )
-from topoopt.files.file_part import FilePart, NameOf
+from topoopt.files.file_part import FilePart, Listed, NameOf, is_none
 from topoopt.files.search_section import RobustSearchFile
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS
@@ -151,17 +151,24 @@ WorkloadFile = Annotated[
 ]
 
 
-class BaselinesFile(FileModel):
+class BaselinesFile(FilePart):
     """Fabrics to compare with."""
+
+    core = BaselineSettings
 
     fat_tree_gbps: Rate | None = Field(
         default=None, description="rate of a server on the fat-tree; null: that of equal cost"
     )
     fat_tree_oversubscription: float = Field(default=1.0, ge=1, le=1000)
-    fabrics: Annotated[list[FabricEntry], Field(max_length=100)] | None = Field(
+    fabrics: Annotated[Listed[FabricEntry], Field(max_length=100)] | None = Field(
         default=None,
+        exclude_if=is_none,
         description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
     )
+
+    def arguments(self) -> dict[str, Any]:
+        """Fabrics that are null are those by default."""
+        return {name: value for name, value in super().arguments().items() if value is not None}
 
 
 class CoOptimisationFile(FileModel):

@@ -10,19 +10,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
 from topoopt.files.fields import MAX_SERVERS
-from topoopt.files.findings import Findings
+from topoopt.files.findings import Findings, fitting
 from topoopt.files.network_sections import DemandSection, TopologySection
-from topoopt.files.search_section import search_settings, without_robust
 from topoopt.files.sections import TopologyContent, demand_of, topology_of, within
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
 
@@ -30,14 +28,6 @@ _TOPOLOGY: TypeAdapter[Any] = TypeAdapter(TopologySection)
 _DEMAND: TypeAdapter[Any] = TypeAdapter(DemandSection)
 
 Demand = NDArray[np.float64]
-
-
-def _section(adapter: TypeAdapter[Any], raw: object) -> Any | None:
-    """A section of a file that has faults elsewhere, None if it has some itself."""
-    try:
-        return adapter.validate_python(raw)
-    except ValidationError:
-        return None
 
 
 def _rate(raw: object) -> float | None:
@@ -48,7 +38,7 @@ def _rate(raw: object) -> float | None:
 
 def _demand(raw: Mapping[str, object], n: int | None, folder: FilePath, findings: Findings) -> Demand | None:
     """The demand, also when other sections are wrong, so that everything is said at once."""
-    section = _section(_DEMAND, raw.get("demand"))
+    section = fitting(_DEMAND, raw.get("demand"))
     if section is None or n is None:
         return None
     rate = _rate(raw.get("link_gbps"))
@@ -84,7 +74,7 @@ def read_routing(document: Document) -> RoutingProblem:
         message = "the objective knows no price of hops" if price is not None else "completion time needs it"
         allowed = "only beside objective completion-time" if price is not None else "a number above 0"
         findings.add([Fault(("hop_price",), message, value, allowed)])
-    section = _section(_TOPOLOGY, raw.get("topology"))
+    section = fitting(_TOPOLOGY, raw.get("topology"))
     content: TopologyContent | None = None
     if section is not None:
         content = findings.attempt(lambda: within("topology", lambda: topology_of(section, folder)), ("topology",))
@@ -98,7 +88,7 @@ def read_routing(document: Document) -> RoutingProblem:
         demand=demand,
         max_hops=file.max_hops,
         hop_price=file.hop_price or 0.0,
-        search=SearchSettings(**file.search.model_dump()),
+        search=file.search.build(),
         sha256=_identity(file.model_dump(mode="json"), content.topology, demand),
         notes=content.notes,
         link_gbps=file.link_gbps,
@@ -167,7 +157,7 @@ def read_topology(document: Document) -> TopologyProblem:
         kept=_arcs(file.kept, file.links),
         max_changed=file.max_changed,
         parallel_links=file.parallel_links,
-        search=search_settings(file.search),
-        sha256=_identity(without_robust(file.model_dump(mode="json")), None, demand),
+        search=file.search.build(),
+        sha256=_identity(file.model_dump(mode="json"), None, demand),
         link_gbps=file.link_gbps,
     )

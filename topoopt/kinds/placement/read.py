@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from topoopt.core.placement import (
     Device,
@@ -14,11 +14,10 @@ from topoopt.core.placement import (
     Server,
     Tensor,
 )
-from topoopt.core.search_settings import SearchSettings
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
-from topoopt.files.findings import Findings
+from topoopt.files.findings import Findings, fitting
 from topoopt.kinds.placement.faults import operator_faults, server_faults, tensor_faults
 from topoopt.kinds.placement.schema import (
     GeneratorFile,
@@ -39,18 +38,6 @@ _TENSORS: TypeAdapter[list[TensorFile]] = TypeAdapter(list[TensorFile])
 
 Section = TypeVar("Section")
 US_PER_MS = 1000.0
-
-
-def _section(adapter: TypeAdapter[Section], raw: object) -> Section | None:
-    """A section of a file that has faults elsewhere, None if it has some itself."""
-    try:
-        return adapter.validate_python(raw)
-    except ValidationError:
-        return None
-
-
-def _one_of(model: type[BaseModel], raw: object) -> Any | None:
-    return _section(TypeAdapter(model), raw) if raw is not None else None
 
 
 def _shape_faults(raw: Mapping[str, object]) -> list[Fault]:
@@ -157,7 +144,7 @@ def _built(file: PlacementFile, operators: list[GraphOperatorFile], tensors: lis
         else (file.latency or LatencyFile()).build(),
         transfer_latency_ms=file.transfer_latency_us / US_PER_MS,
         intra_latency_ms=file.intra_latency_us / US_PER_MS,
-        search=SearchSettings(**file.search.model_dump()),
+        search=file.search.build(),
         sha256=canonical_sha256(file.model_dump(mode="json", by_alias=True)),
     )
 
@@ -172,13 +159,15 @@ def read_placement(document: Document) -> PlacementProblem:
     findings = Findings()
     file = findings.shape(PlacementFile, document)
     findings.add(_shape_faults(raw))
-    servers = _section(_SERVERS, raw.get("servers"))
+    servers = fitting(_SERVERS, raw.get("servers"))
     if servers is not None:
         findings.add(server_faults(servers))
-    operators = _section(_OPERATORS, raw["operators"]) if raw.get("operators") is not None else None
-    tensors = _section(_TENSORS, raw.get("tensors") or [])
-    for key, model in (("workload", JobFile), ("generator", GeneratorFile)):
-        plain = _one_of(model, raw.get(key))
+    operators = fitting(_OPERATORS, raw["operators"]) if raw.get("operators") is not None else None
+    tensors = fitting(_TENSORS, raw.get("tensors") or [])
+    sources: tuple[tuple[str, type[JobFile | GeneratorFile]], ...]
+    sources = (("workload", JobFile), ("generator", GeneratorFile))
+    for key, model in sources:
+        plain = fitting(model, raw[key]) if raw.get(key) is not None else None
         graph = _plain_graph(plain, findings) if plain is not None and operators is None else None
         if plain is not None and graph is not None:
             others = _other_classes(servers or [], plain.device_class)

@@ -9,13 +9,12 @@ from typing import Any
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.job import CoOptimisation
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_load import SHARDS, JobClass, JobPlacement, RankOrder, SharedLoadProblem
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document, parse_document
 from topoopt.files.faults import Fault, Path, value_text
 from topoopt.files.findings import Findings
-from topoopt.kinds.job.read import fabric_choice, read_co_optimisation
+from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.shared_cluster.flows_schema import MAX_JOBS, JobClassFile, SharedClusterFile, SharedLoadFile
 
 OWN_KEYS = ("degree", "link_gbps", "links", "hop_latency_us", "ring_round_latency_us")
@@ -45,12 +44,12 @@ def read_shared_load(document: Document) -> SharedLoadProblem:
         classes=tuple(classes),
         loads=tuple(file.loads),
         repetitions=file.repetitions,
-        fabrics=tuple(map(fabric_choice, file.fabrics)),
+        fabrics=tuple(each.build() for each in file.fabrics),
         placement=JobPlacement(file.placement),
         rank_order=RankOrder(file.rank_order),
         rack_servers=cluster.rack_servers or fat_tree_arity(cluster.servers) // 2,
         time_model=file.time_model,
-        search=SearchSettings(**file.search.model_dump()),
+        search=file.search.build(),
         source=document.file,
         sha256=_identity(file, classes),
         notes=tuple(f"{one.name}: {note}" for one in classes if one.job for note in one.job.notes),
@@ -73,7 +72,7 @@ def _faults(file: SharedLoadFile) -> list[Fault]:
     faults = []
     for key, names in (
         ("classes", [one.name for one in file.classes]),
-        ("fabrics", [fabric_choice(each).name for each in file.fabrics]),
+        ("fabrics", [each.build().name for each in file.fabrics]),
     ):
         for place, name in enumerate(names):
             if name in names[:place]:
@@ -105,7 +104,7 @@ def _class_faults(file: SharedLoadFile, one: JobClassFile, where: Path) -> list[
     faults = []
     if one.servers is None:
         faults.append(Fault((*where, "servers"), "missing", allowed="servers of one job"))
-    shared = [fabric_choice(each).name for each in file.fabrics if each.fabric != SHARDS]
+    shared = [each.build().name for each in file.fabrics if each.fabric != SHARDS]
     if shared:
         message = f"times of a shard say nothing about {', '.join(shared)}"
         faults.append(Fault((*where, "times_ms"), message, allowed=f"file, or {SHARDS} as the only fabric"))

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.optical_layer import OpticalLayer, block_layer, staggered_layer
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     Contention,
@@ -68,7 +67,7 @@ def read_shared_cluster(document: Document) -> SharedCluster:
         ),
         contention=Contention(file.contention),
         goal=Goal(file.objective),
-        search=SearchSettings(**file.search.model_dump()),
+        search=file.search.build(),
         sha256=_identity(file.model_dump(mode="json"), classes, jobs),
     )
 
