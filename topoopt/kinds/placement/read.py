@@ -34,6 +34,10 @@ from topoopt.workloads.placement_graph import PlacementGraph, model_graph
 
 _SERVERS: TypeAdapter[list[PlacementServerFile]] = TypeAdapter(list[PlacementServerFile])
 _OPERATORS: TypeAdapter[list[GraphOperatorFile]] = TypeAdapter(list[GraphOperatorFile])
+_SOURCES: dict[str, TypeAdapter[JobFile | GeneratorFile]] = {
+    "workload": TypeAdapter(JobFile),
+    "generator": TypeAdapter(GeneratorFile),
+}
 _TENSORS: TypeAdapter[list[TensorFile]] = TypeAdapter(list[TensorFile])
 
 Section = TypeVar("Section")
@@ -164,10 +168,8 @@ def read_placement(document: Document) -> PlacementProblem:
         findings.add(server_faults(servers))
     operators = fitting(_OPERATORS, raw["operators"]) if raw.get("operators") is not None else None
     tensors = fitting(_TENSORS, raw.get("tensors") or [])
-    sources: tuple[tuple[str, type[JobFile | GeneratorFile]], ...]
-    sources = (("workload", JobFile), ("generator", GeneratorFile))
-    for key, model in sources:
-        plain = fitting(model, raw[key]) if raw.get(key) is not None else None
+    for key, source in _SOURCES.items():
+        plain = fitting(source, raw[key]) if raw.get(key) is not None else None
         graph = _plain_graph(plain, findings) if plain is not None and operators is None else None
         if plain is not None and graph is not None:
             others = _other_classes(servers or [], plain.device_class)
