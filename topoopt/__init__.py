@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from topoopt import simulate, verify
     from topoopt.analyses.replay.run import replay
-    from topoopt.analyses.topologies import run as topology
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.report import render_html as render_report
     from topoopt.kinds.job.solution_file import SOLUTION_FILE
     from topoopt.kinds.job.solve import evaluate_plan, solve
+    from topoopt.library import topologies
     from topoopt.verify.job.check import check_solution as check
 
     read_solution, write_solution = SOLUTION_FILE.read, SOLUTION_FILE.write
@@ -38,7 +38,7 @@ _LAZY = {
     "solve": ("topoopt.kinds.job.solve", "solve"),
     "write_solution": ("topoopt.kinds.job.solution_file", "SOLUTION_FILE.write"),
 }
-_MODULES = ("simulate", "topology", "verify")
+_MODULES = {"simulate": "topoopt.simulate", "topologies": "topoopt.library.topologies", "verify": "topoopt.verify"}
 
 __all__ = [
     "__version__",
@@ -50,7 +50,7 @@ __all__ = [
     "replay",
     "simulate",
     "solve",
-    "topology",
+    "topologies",
     "verify",
     "write_solution",
 ]
@@ -58,7 +58,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"topoopt.{name}")
+        return importlib.import_module(_MODULES[name])
     if name in _LAZY:
         module, attribute = _LAZY[name]
         value = attrgetter(attribute)(importlib.import_module(module))

@@ -26,7 +26,7 @@ def main(instance_path: str, out: str) -> float:
     faster = topoopt.evaluate_plan(instance, solution.plan, "hop")  # another time model
     print(f"the fast model says {faster.iteration_time_ms:.3f} ms")
 
-    rings = topoopt.analyses.topologies.run.totient(16, 4)  # TotientPerms on its own
+    rings = topoopt.topologies.totient(16, 4)  # TotientPerms on its own
     print(f"16 servers of degree 4: ring distances {rings.offsets}, diameter {rings.diameter}")
 
     folder = Path(out)

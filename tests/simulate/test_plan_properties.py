@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoopt.analyses.topologies.run import balanced_routes, circulant_topology, group_rings
+from solvers.network.constructions import balanced_routes, circulant_topology, group_rings
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.strategy import strided_groups

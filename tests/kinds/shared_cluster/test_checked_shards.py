@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from solvers.network.constructions import circulant_topology
 from solvers.shards import Verdict, search_shard
 from tests.support.shard_cases import rings
-from topoopt.analyses.topologies.run import circulant_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import ShardShape, block_layer, realisable

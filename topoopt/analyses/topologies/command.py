@@ -32,9 +32,9 @@ def totient(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.analyses.topologies import run as topology
+        from topoopt.library.topologies import totient
 
-        result = topology.totient(servers, degree, links, selection)
+        result = totient(servers, degree, links, selection)
         document = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(result).items()}
 
         def show(console: Console) -> None:

@@ -32,9 +32,9 @@ class Metrics:
 
 
 def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, selection: str) -> Metrics:
-    from topoopt.analyses.topologies import run as topology
+    from topoopt.library.topologies import totient
 
-    found = topology.totient(servers, degree, links.value, selection)
+    found = totient(servers, degree, links.value, selection)
     return Metrics(found.diameter, found.mean_hops, ", ".join(str(offset) for offset in found.offsets))
 
 

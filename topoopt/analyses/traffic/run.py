@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.job.strategy.starts import data_parallel
+from solvers.network.constructions import balanced_routes, circulant_topology, group_rings
 from solvers.network.constructions.circulant import distances_text
-from topoopt.analyses.topologies.run import balanced_routes, circulant_topology, group_rings, totient
 from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.traffic import TrafficFigures
+from topoopt.library.topologies import totient
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.traffic import traffic_figures
