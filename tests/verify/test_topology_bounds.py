@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from tests.support.hop_certificate import HopCertificate, evaluate_hop
+from tests.support.two_layer import two_layer_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import LengthCertificate
@@ -31,7 +32,6 @@ from topoopt.verify.network.topology_bounds import (
     group_cut_bound,
     layered_bound,
     node_cut_bound,
-    two_layer_bound,
 )
 from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
 from topoopt.workloads.demand_matrices import demand_matrix

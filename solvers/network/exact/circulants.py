@@ -7,8 +7,8 @@ bound on theta; each that may still be best is routed exactly.
 Shift-invariant demand (D[i, i+j] = w_j): theta = max over lengths l >= 0 of the distances, sum of l times links per
 server = 1, of sum_j w_j dist_l(j), since averaging over the shifts makes any routing and any lengths invariant. The
 maximum of a concave function given by its largest minorants (loads of shortest paths) is found by cutting planes with
-d + 1 variables; their weights are the shares of the shortest path trees in an optimal routing. (Spec
-`optimisation.md`, sections 3 and 4.) Other demand: the full linear program.
+d + 1 variables; their weights are the shares of the shortest path trees in an optimal routing. Other
+demand: the full linear program.
 """
 
 from __future__ import annotations

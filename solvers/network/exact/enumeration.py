@@ -7,7 +7,7 @@ carries all it carried. Either step uses up an interface, so a best network with
 
 How: theta >= (sum of hops) / (n d) for demand 1, so networks are visited by their sum of hops beyond the Moore bound:
 0, 1, 2, ... until that bound reaches the best theta found. Each visited is routed; its bound is proven by lengths.
-(Spec `optimisation.md`, section 4; orderly generation after Read 1978.)
+Orderly generation: R. C. Read, Every one a winner, Annals of Discrete Mathematics 2, 1978.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The lengths l that prove theta of one network X give Y with sum_ij Y_ij X'_ij >= lambda(X') for every network X': put
 Y = l / tot on links of X and W / tot elsewhere, W the shortest distances under l and tot = sum D W. With lengths
-tot Y on X' no distance falls below W, so theta(X') >= tot / sum(tot Y X'). (Spec `topology_gap.md`, section 5.2.)
+tot Y on X' no distance falls below W, so theta(X') >= tot / sum(tot Y X').
 Moves whose bound does not beat the best lambda known need no routing.
 """
 

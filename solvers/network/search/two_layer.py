@@ -1,8 +1,14 @@
 """Multipliers of the two-layer bound by a compiled search, in pieces between which it can be stopped.
 
-Primal-dual hybrid gradient (Chambolle and Pock, J. Math. Imaging Vis. 40, 2011), diagonally preconditioned, on the
-program that `topoopt.verify.network.topology_bounds.two_layer_search` states; each iteration is one pass over the n^3
-arrays. Any multipliers prove something by the formula, so nothing here needs to be trusted.
+The program, over y (link), z (exactly two hops) and p_ikj (both links of i -> k -> j), i, k, j distinct:
+
+    maximise sum D (2 y + z)
+    (1) (2) row and column sums of y <= d      (3) y_ij + z_ij <= 1       (4) z_ij <= sum_k p_ikj
+    (5) sum_j p_ikj <= d y_ik                  (6) sum_i p_ikj <= d y_kj  (7) p_ikj <= y_ik   (8) p_ikj <= y_kj
+
+by the primal-dual hybrid gradient method (Chambolle and Pock, J. Math. Imaging Vis. 40, 2011), diagonally
+preconditioned; each iteration is one pass over the n^3 arrays. Only the multipliers of (4), (5) and (7) are used, and
+any values of them prove something by the formula, so nothing here needs to be trusted.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pytest
 from solvers.network.search.two_layer import two_layer_multipliers
 from solvers.stop import Stop
 from tests.support.network_cases import instance, run, solved
+from tests.support.two_layer import two_layer_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
 from topoopt.core.solution import Argument, Proof
@@ -21,7 +22,7 @@ from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.network.solve import solve_network
 from topoopt.verify.network.bounds import two_layer_bound as two_layer
 from topoopt.verify.network.check import check_network
-from topoopt.verify.network.topology_bounds import two_layer_bound, two_layer_from
+from topoopt.verify.network.topology_bounds import two_layer_from
 from topoopt.workloads.demand_matrices import demand_matrix
 
 DETOUR: dict[str, Any] = {

@@ -6,7 +6,10 @@ from solvers.network.search.two_layer import default_iterations, two_layer_multi
 from solvers.stop import Stop
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
 from topoopt.core.solution import Argument, Bound, Proof
-from topoopt.verify.network.bounds import TWO_LAYER_SERVERS, quick_bound, two_layer_bound
+from topoopt.verify.network.bounds import quick_bound, two_layer_bound
+
+TWO_LAYER_SERVERS = 160
+"""Above this the n^3 arrays of the two-layer bound are too large."""
 
 
 def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None) -> tuple[Bound, TwoLayerMultipliers | None]:
@@ -16,7 +19,7 @@ def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None) -> tupl
     no time for it.
     """
     quick = quick_bound(problem)
-    multipliers, done = _searched(problem, default_iterations(problem.servers), stop)
+    multipliers, done = best_multipliers(problem, stop=stop)
     if multipliers is None:
         return quick, None
     proven = two_layer_bound(problem, multipliers, done)
@@ -27,10 +30,21 @@ def multipliers_of(problem: TopologyProblem, proof: Proof | None) -> TwoLayerMul
     """The multipliers behind a stated bound, found again; None for a bound that has none."""
     if proof is None or proof.argument is not Argument.TWO_LAYER or proof.iterations is None:
         return None
-    return _searched(problem, min(proof.iterations, default_iterations(problem.servers)), None)[0]
+    return best_multipliers(problem, most=proof.iterations)[0]
 
 
-def _searched(problem: TopologyProblem, iterations: int, stop: Stop | None) -> tuple[TwoLayerMultipliers | None, int]:
+def best_multipliers(
+    problem: TopologyProblem, *, most: int | None = None, stop: Stop | None = None
+) -> tuple[TwoLayerMultipliers | None, int]:
+    """Multipliers for the two-layer bound, and the iterations they took; None where it does not fit or time is up.
+
+    Args:
+        problem: its size, degree and demand are looked at.
+        most: iterations; no more than help are ever made.
+        stop: ends the search early.
+    """
+    help_up_to = default_iterations(problem.servers)
+    iterations = help_up_to if most is None else min(most, help_up_to)
     if not 3 <= problem.servers <= TWO_LAYER_SERVERS:
         return None, 0
     weight, first_link, done = two_layer_multipliers(problem.degree, problem.demand, iterations, stop=stop)

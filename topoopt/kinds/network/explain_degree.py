@@ -11,6 +11,7 @@ from topoopt.core.network import LengthCertificate, TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
+from topoopt.kinds.network.bounds import best_multipliers
 from topoopt.kinds.network.explain_gains import Effort
 from topoopt.kinds.network.solve import solve_network
 from topoopt.verify.network.topology_bounds import dual_cut, evaluate_cut_mixture, node_cut_bound, topology_bounds
@@ -49,9 +50,7 @@ class DegreeGain:
 def degree_gain(problem: TopologyProblem, topology: Topology, lengths: LengthCertificate, effort: Effort) -> DegreeGain:
     """Bounds by formulas now and with one more interface per server, and the exact answer where it is quick."""
     n, d, demand = problem.servers, problem.degree, problem.demand
-    iterations = None if n <= TWO_LAYER_SERVERS else 0
-    bounds = topology_bounds(n, d, demand, two_layer_iterations=iterations)
-    more = list(topology_bounds(n, d + 1, demand, two_layer_iterations=iterations))
+    bounds, more = _formulas(problem), _formulas(replace(problem, degree=d + 1))
     try:
         cut = dual_cut(topology, demand, lengths)
         more.append(Bound(evaluate_cut_mixture(n, d + 1, (cut,), np.ones(1)), "dual cut of this topology"))
@@ -70,6 +69,11 @@ def degree_gain(problem: TopologyProblem, topology: Topology, lengths: LengthCer
     if n > EXACT_SERVERS:
         return replace(found, note=f"more than {EXACT_SERVERS} servers: a bound only, not searched")
     return _searched(problem, found, effort)
+
+
+def _formulas(problem: TopologyProblem) -> list[Bound]:
+    multipliers = best_multipliers(problem)[0] if problem.servers <= TWO_LAYER_SERVERS else None
+    return list(topology_bounds(problem.servers, problem.degree, problem.demand, multipliers))
 
 
 def _searched(problem: TopologyProblem, known: DegreeGain, effort: Effort) -> DegreeGain:

@@ -6,13 +6,10 @@ from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
 from topoopt.core.solution import Argument, Bound, Proof
 from topoopt.verify.network.topology_bounds import best_topology_bound, two_layer_from
 
-TWO_LAYER_SERVERS = 160
-"""Above this the n^3 arrays of the two-layer bound are too large."""
-
 
 def quick_bound(problem: TopologyProblem) -> Bound:
     """Cuts and layered Moore distances, which hold for every topology of the degree."""
-    return best_topology_bound(problem.servers, problem.degree, problem.demand, two_layer_iterations=0)
+    return best_topology_bound(problem.servers, problem.degree, problem.demand)
 
 
 def two_layer_bound(problem: TopologyProblem, multipliers: TwoLayerMultipliers, iterations: int) -> Bound:

@@ -13,7 +13,6 @@ from topoopt.verify.network.topology_bounds.layered import LayeredCertificate, e
 from topoopt.verify.network.topology_bounds.two_layer import (
     TwoLayerCertificate,
     evaluate_two_layer,
-    two_layer_bound,
     two_layer_from,
 )
 
@@ -33,6 +32,5 @@ __all__ = [
     "layered_bound",
     "node_cut_bound",
     "topology_bounds",
-    "two_layer_bound",
     "two_layer_from",
 ]

@@ -25,7 +25,7 @@ def failed_link_bound(n: int, d: int, links: LinkDirection, demand: NDArray[np.f
     Raises:
         InputError: bad demand, n below 2, or d below 1.
     """
-    whole = best_topology_bound(n, d, demand, two_layer_iterations=0)
+    whole = best_topology_bound(n, d, demand)
     busiest = float(max(demand.sum(axis=0).max(), demand.sum(axis=1).max()))
     node = busiest / (d - 1) if d > 1 else math.inf
     gone = 2 if links is LinkDirection.BIDIRECTIONAL else 1

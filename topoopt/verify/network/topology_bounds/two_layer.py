@@ -22,7 +22,6 @@ from topoopt.core.network import TwoLayerMultipliers
 from topoopt.verify.network.topology_bounds.checks import checked
 from topoopt.verify.network.topology_bounds.layered import LayeredCertificate, layer_counts
 from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
-from topoopt.verify.network.topology_bounds.two_layer_search import two_layer_multipliers
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,21 +91,6 @@ def pair_worth(
         worth[:, k] += np.partition(first, top, axis=1)[:, top:].sum(axis=1) if d < n else first.sum(axis=1)
         worth[k, :] += np.partition(second, top, axis=0)[top:].sum(axis=0) if d < n else second.sum(axis=0)
     return worth
-
-
-def two_layer_bound(
-    n: int, d: int, demand: NDArray[np.float64], *, iterations: int | None = None
-) -> tuple[float, TwoLayerCertificate]:
-    """The two-layer bound; memory and time grow as n^3 (about 230 MB at n = 128).
-
-    Args:
-        iterations: of the search for multipliers; None: 800 up to n = 32, 2000 up to 64, 4000 above. Any number is
-            valid; too few may fall behind `layered_bound`.
-    """
-    demand = checked(n, d, demand)
-    if iterations is None:
-        iterations = 800 if n <= 32 else 2000 if n <= 64 else 4000
-    return two_layer_from(n, d, demand, TwoLayerMultipliers(*two_layer_multipliers(d, demand, iterations)))
 
 
 def two_layer_from(

@@ -1,18 +1,15 @@
-"""Multipliers for the two-layer bound: primal-dual hybrid gradient, diagonally preconditioned.
+"""Multipliers for the two-layer bound in plain numpy, whole arrays at a time: what the compiled search should find.
 
-The program, over y (link), z (exactly two hops) and p_ikj (both links of i -> k -> j), i, k, j distinct:
-
-    maximise sum D (2 y + z)
-    (1) (2) row and column sums of y <= d      (3) y_ij + z_ij <= 1       (4) z_ij <= sum_k p_ikj
-    (5) sum_j p_ikj <= d y_ik                  (6) sum_i p_ikj <= d y_kj  (7) p_ikj <= y_ik   (8) p_ikj <= y_kj
-
-Only the multipliers of (4), (5) and (7) are used afterwards, and any values of them are valid.
+The program and the method are those of `solvers.network.search.two_layer`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
+from topoopt.core.network import TwoLayerMultipliers
+from topoopt.verify.network.topology_bounds import TwoLayerCertificate, two_layer_from
 
 Single = NDArray[np.float32]
 
@@ -74,3 +71,13 @@ def two_layer_multipliers(
     l7 *= distinct
     l7 *= np.float32(mean)
     return weight.astype(np.float64) * mean, l7
+
+
+def two_layer_bound(
+    n: int, d: int, demand: NDArray[np.float64], *, iterations: int | None = None
+) -> tuple[float, TwoLayerCertificate]:
+    """The two-layer bound with these multipliers; `iterations` None: 800, enough up to n = 32."""
+    matrix = np.array(demand, dtype=np.float64)
+    np.fill_diagonal(matrix, 0.0)
+    found = TwoLayerMultipliers(*two_layer_multipliers(d, matrix, 800 if iterations is None else iterations))
+    return two_layer_from(n, d, matrix, found)
