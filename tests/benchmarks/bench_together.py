@@ -9,14 +9,14 @@ import numpy as np
 
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.paths import INSTANCES
-from topoopt.core.shared_load import SharedLoadProblem
+from topoopt.core.shared_cluster import SharedCluster
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.shared_cluster.flows_draw import draw_jobs
-from topoopt.kinds.shared_cluster.flows_plans import fabric_options
-from topoopt.kinds.shared_cluster.flows_solve import solve_shared_load
+from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.shared_cluster.plans import fabric_options
 from topoopt.simulate.cluster.together import PlacedJob, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
+from topoopt.workloads.jobs_at_once import draw_jobs
 
 INSTANCE = INSTANCES / "shared" / "mix-432.yaml"
 FAT_TREE = 1
@@ -26,32 +26,35 @@ FAT_TREE = 1
 def together_figures() -> list[Figure]:
     """Seconds of the whole experiment at full load, and of one simulation on the cost-equivalent fat-tree."""
     problem = read_instance(INSTANCE)
-    if not isinstance(problem, SharedLoadProblem):
+    if not isinstance(problem, SharedCluster) or problem.at_once is None:
         raise AssertionError("the instance of the benchmark is of another kind")
-    full = replace(problem, loads=(27,), repetitions=1)
-    solve_shared_load(replace(full, loads=(1,), search=replace(full.search, budget=1)))  # compiles
+    given = replace(problem.at_once, loads=(27,), repetitions=1)
+    full = replace(problem, jobs=given)
+    solve_shared_cluster(
+        replace(full, jobs=replace(given, loads=(1,)), search=replace(full.search, budget=1))
+    )  # compiles
     began = time.perf_counter()
-    solution = solve_shared_load(full)
+    solution = solve_shared_cluster(full)
     whole = time.perf_counter() - began
     if not solution.check.ok:
         raise AssertionError(solution.check.violations)
 
-    draw = draw_jobs(full, 27, 0, full.search.seed)
-    choice = full.fabrics[FAT_TREE]
+    draw = draw_jobs(given, full.classes, full.servers, 27, 0, full.search.seed)
+    fabric = full.fabrics[FAT_TREE]
     jobs = []
     for index, servers in zip(draw.classes, draw.servers, strict=True):
         plan = solution.plans[FAT_TREE * len(full.classes) + index]
-        job = full.classes[index].job
+        job = full.classes[index].plan
         if job is None or plan.strategy is None:
             raise AssertionError("a class of the benchmark has no plan")
         jobs.append(PlacedJob(build_task_graph(job.cluster, job.workload, plan.strategy), servers))
 
     def run(model: str) -> list[float]:
-        options = fabric_options(choice, draw.routes_seed)
-        times = simulate_together(jobs, full.cluster, FABRICS[choice.fabric].build, options, model)
+        options = fabric_options(fabric, draw.routes_seed)
+        times = simulate_together(jobs, full.cluster, FABRICS[fabric.kind].build, options, model)
         return [float(time_ms) for time_ms in times]
 
-    if not np.array_equal(run("fluid"), solution.runs[0].times_ms[FAT_TREE]):
+    if not np.array_equal(run("fluid"), solution.draws[0].times_ms[FAT_TREE]):
         raise AssertionError("the same draw took another time")
     return [
         Figure("27 jobs on 432 servers, four fabrics: planned, run together, checked", whole, "s", 120.0),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.shared_cases import fat_tree, step_by_step
-from topoopt.core.shared_cluster import JobClass
+from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.simulate.cluster.loads import job_loads, shared_links
 from topoopt.simulate.cluster.rates import fair_rates
 

@@ -6,26 +6,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from topoopt.core.cluster import Cluster
 from topoopt.core.optical_layer import block_layer
 from topoopt.core.shared_cluster import (
+    FAT_TREE,
+    IDEAL_SWITCH,
+    PARTITIONED,
     Fabric,
-    FabricKind,
     Goal,
-    JobClass,
     Queue,
     Scheduling,
     SharedCluster,
-    TracedJob,
 )
+from topoopt.core.shared_cluster_jobs import JobClass, TracedJob
 
-PARTITIONED = Fabric("partitioned", FabricKind.PARTITIONED, 400.0, placement="best-fit")
-IDEAL = Fabric("ideal", FabricKind.IDEAL_SWITCH, 400.0, placement="packed")
+PARTITIONED = Fabric("partitioned", PARTITIONED, 400.0, placement="best-fit")
+IDEAL = Fabric("ideal", IDEAL_SWITCH, 400.0, placement="packed")
 
 
 def fat_tree(name: str = "tree", gbps: float = 400.0, ratio: float = 1.0, **fields: str) -> Fabric:
     """A fat-tree whose jobs take the lowest servers."""
     settings = {"placement": "packed", **fields}
-    return Fabric(name, FabricKind.FAT_TREE, gbps, ratio, **settings)  # type: ignore[arg-type]
+    return Fabric(name, FAT_TREE, gbps, ratio, **settings)  # type: ignore[arg-type]
 
 
 def plain_class(name: str, servers: int, ms: float = 1000.0, **fields: float) -> JobClass:
@@ -50,8 +52,7 @@ def shared_cluster(
     """A cluster of four interfaces of 100 Gbit/s; jobs are (arrival s, class, iterations)."""
     return SharedCluster(
         name="case",
-        degree=4,
-        link_gbps=100.0,
+        cluster=Cluster(servers, gpus_per_server=1, degree=4, link_gbps=100.0),
         layer=block_layer(servers, 4, ports or servers, switching_s),
         look_ahead=look_ahead,
         fabrics=tuple(fabrics),

@@ -1,14 +1,4 @@
-"""A cluster that many jobs share (kind `shared-cluster`): servers, fabrics, job classes, arrivals, scheduling.
-
-Time model of a job with V bytes sent by each of its servers in an iteration. On a fabric where a server alone reaches
-rate R its iteration takes `iteration_ms`; at rate r it takes
-
-    T(r) = c + max(0, V / r - h),     h = c + V / R - iteration_ms,
-
-with c the compute time. h > 0 is communication hidden behind compute; h < 0 is time lost beyond compute and wire
-(latency, forwarding, waiting for transfers), which no rate changes. T(R) is `iteration_ms`. A job whose V is 0 takes
-`iteration_ms` anywhere. No iteration is shorter than V / R, so that V / r bounds T(r) from below too.
-"""
+"""A cluster that many jobs share (kind `shared-cluster`): servers, fabrics, jobs, scheduling, contention."""
 
 from __future__ import annotations
 
@@ -19,15 +9,27 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.job import CoOptimisation
+from topoopt.core.cluster import Cluster
 from topoopt.core.optical_layer import OpticalLayer
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Displayed, Shown
+from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobsAtOnce, TracedJob
+from topoopt.core.shown import Displayed
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 
 ROUNDING = 1e-9
 """Part of a time that is none."""
 
+PARTITIONED = "partitioned"
+"""Kind of a fabric of direct connections, where every job has its shard to itself."""
+
+IDEAL_SWITCH = "ideal-switch"
+"""Kind of a fabric that is one non-blocking switch."""
+
+FAT_TREE = "fat-tree"
+"""Kind of a fabric of three tiers of switches, shared by all jobs."""
+
+WITH_FORMULA = (PARTITIONED, IDEAL_SWITCH, FAT_TREE)
+"""Kinds of fabrics on which contention has a formula; flows run on any of the table of fabrics."""
 
 ACROSS_GROUPS = ("spread", "exact")
 """Placements of partitions that know no groups; running jobs are not moved there."""
@@ -36,17 +38,10 @@ MOST_EXACT_SERVERS = 64
 """Of a cluster whose placement is exact."""
 
 
-class FabricKind(StrEnum):
-    """What joins the servers."""
-
-    PARTITIONED = "partitioned"  # direct connect: every job has its shard to itself
-    IDEAL_SWITCH = "ideal-switch"  # one non-blocking switch
-    FAT_TREE = "fat-tree"  # three tiers, shared by all jobs
-
-
 class Contention(StrEnum):
-    """When jobs that share a link are taken to send."""
+    """What jobs that share links do to each other: flows simulated in full, or a formula of when they send."""
 
+    FLOWS = "flows"  # every transfer of every job, as the time model says
     COINCIDING = "coinciding"  # all at once, all the time: an upper bound on what they do to each other
     INTERLEAVED = "interleaved"  # never needlessly at once: only average demands above a capacity slow jobs down
 
@@ -72,112 +67,37 @@ class Fabric:
 
     Attributes:
         name: unique in the instance.
-        kind: what it is.
-        server_gbps: rate of a server; None (fat-tree): the rate at which it costs as much as the direct connections.
-        oversubscription: downlink over uplink bandwidth, at least 1 (fat-tree).
-        oversubscribed_at: `rack` or `aggregation`, the layer whose uplinks are thinned.
+        kind: `PARTITIONED`, or a name in the table of fabrics.
+        server_gbps: rate of a server; None: what the fabric has by itself, of a fat-tree the rate at which it costs as
+            much as the direct connections.
+        oversubscription: downlink over uplink bandwidth, at least 1; None: what the fabric has by itself.
+        oversubscribed_at: `rack` or `aggregation`, the layer whose uplinks are thinned; None: of the fabric, or racks.
         paths: `even`: flows spread over all equal-cost paths; `hashed`: a flow takes one of them (ECMP).
+        shape: servers along each axis of a torus.
         placement: of partitions `best-fit` or `first-fit` over the groups of servers that share a switch in every
             plane, or `spread` over all servers that share one in as many planes as the job has interfaces, or `exact`:
             the same for all jobs that may start, together; of shared fabrics `random` or `packed` (lowest numbers
-            first).
+            first). Of jobs at once that of the jobs.
     """
 
     name: str
-    kind: FabricKind
+    kind: str
     server_gbps: float | None = None
-    oversubscription: float = 1.0
-    oversubscribed_at: str = "rack"
+    oversubscription: float | None = None
+    oversubscribed_at: str | None = None
     paths: str = "even"
+    shape: tuple[int, ...] | None = None
     placement: str = "random"
 
-
-@dataclass(frozen=True, repr=False)
-class JobClass(Shown):
-    """Jobs of one model on one number of servers.
-
-    Attributes:
-        name: unique in the instance.
-        servers: k.
-        iteration_ms: time of an iteration on a shard of its own; several: each job takes one of them at random.
-        compute_ms: part of it a server computes.
-        allreduce_bytes: sent by each server in an iteration around rings of all servers of the job.
-        all_to_all_bytes: sent by each server in an iteration, evenly to all other servers of the job.
-        fabric_ms: (name of a fabric, iteration time) of a job alone there, where it is not what the model makes of
-            `iteration_ms`.
-        iterations: of a job.
-        duration_s: time of a job on a shard of its own, instead of iterations.
-        interfaces: of a server that the job uses on a shard; None: all.
-        plan: co-optimisation to solve for the times and bytes; they are 0 until then.
-    """
-
-    name: str
-    servers: int
-    iteration_ms: tuple[float, ...]
-    compute_ms: float = 0.0
-    allreduce_bytes: float = 0.0
-    all_to_all_bytes: float = 0.0
-    fabric_ms: tuple[tuple[str, float], ...] = ()
-    iterations: int | None = None
-    duration_s: float | None = None
-    interfaces: int | None = None
-    plan: CoOptimisation | None = field(default=None, compare=False)
+    @property
+    def rack_ratio(self) -> float:
+        """Downlink over uplink bandwidth of the racks of a fat-tree."""
+        return 1.0 if self.oversubscribed_at == "aggregation" else self.oversubscription or 1.0
 
     @property
-    def sent_bytes(self) -> float:
-        """V."""
-        return self.allreduce_bytes + self.all_to_all_bytes
-
-
-@dataclass(frozen=True, eq=False)
-class JobTable:
-    """Jobs in order of arrival.
-
-    Attributes:
-        names: of each job, distinct.
-        arrival_s: float64[J], not falling.
-        class_index: int32[J].
-        iterations: int64[J], at least 1.
-        iteration_ms: float64[J], on a shard of its own.
-    """
-
-    names: tuple[str, ...]
-    arrival_s: NDArray[np.float64]
-    class_index: NDArray[np.int32]
-    iterations: NDArray[np.int64]
-    iteration_ms: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-@dataclass(frozen=True)
-class TracedJob:
-    """A line of a trace; `iterations` None: as the class says."""
-
-    name: str
-    arrival_s: float
-    class_index: int
-    iterations: int | None = None
-
-
-@dataclass(frozen=True)
-class DrawnJobs:
-    """Jobs drawn from a mix.
-
-    Attributes:
-        count: J.
-        mix: (class index, weight).
-        rate_per_s: of a Poisson process; None with `load` None: all arrive at time 0.
-        load: offered server-seconds over those of the cluster, instead of a rate.
-        spread: `fixed` lengths, or `exponential` ones with the same mean.
-    """
-
-    count: int
-    mix: tuple[tuple[int, float], ...]
-    rate_per_s: float | None = None
-    load: float | None = None
-    spread: str = "fixed"
+    def pod_ratio(self) -> float:
+        """The same of its pods."""
+        return self.oversubscription or 1.0 if self.oversubscribed_at == "aggregation" else 1.0
 
 
 @dataclass(frozen=True)
@@ -204,30 +124,31 @@ class SharedCluster(Displayed):
 
     Attributes:
         name: of the instance.
-        degree, link_gbps: d and B of a server; a server of a shard sends at d B at most.
+        cluster: all servers; a server of a shard sends at d B at most. GPUs and their memory are those of the classes.
         layer: optical switches of the partitioned fabric.
         look_ahead: circuits of a waiting job are set on a second plane while it waits.
         fabrics: compared; the objective is that of the first.
         classes: of the jobs.
-        jobs: listed or drawn.
-        scheduling: of all fabrics.
-        contention: on shared fabrics.
+        jobs: that arrive, listed or drawn, or at once.
+        scheduling: of jobs that arrive, on all fabrics.
+        contention: on shared fabrics; of jobs at once FLOWS, of jobs that arrive another.
+        time_model: of the flows, `fluid` (max-min fair) or `rounds`.
         goal: objective.
-        search: method (a way of scheduling), seed, time limit.
+        search: method, seed, time limit; the method is a way of scheduling, or of jobs at once that of their plans.
         sha256: of the canonical instance.
         notes: for people.
     """
 
     name: str
-    degree: int
-    link_gbps: float
+    cluster: Cluster
     layer: OpticalLayer
     look_ahead: bool
     fabrics: tuple[Fabric, ...]
     classes: tuple[JobClass, ...]
-    jobs: tuple[TracedJob, ...] | DrawnJobs
+    jobs: tuple[TracedJob, ...] | DrawnJobs | JobsAtOnce
     scheduling: Scheduling = field(default_factory=Scheduling)
     contention: Contention = Contention.COINCIDING
+    time_model: str = "fluid"
     goal: Goal = Goal.ITERATION_TIME
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
@@ -238,11 +159,17 @@ class SharedCluster(Displayed):
     @property
     def servers(self) -> int:
         """n."""
-        return self.layer.servers
+        return self.cluster.servers
+
+    @property
+    def at_once(self) -> JobsAtOnce | None:
+        """The jobs, if they are at once."""
+        return self.jobs if isinstance(self.jobs, JobsAtOnce) else None
 
     def direct_gbps(self, job_class: JobClass) -> float:
         """R of the direct connections: all interfaces together that a server of the job uses."""
-        return (self.degree if job_class.interfaces is None else job_class.interfaces) * self.link_gbps
+        used = self.cluster.degree if job_class.interfaces is None else job_class.interfaces
+        return used * self.cluster.link_gbps
 
 
 def too_short(job_class: JobClass, direct_gbps: float, fabrics: Sequence[Fabric]) -> list[tuple[str, float, float]]:

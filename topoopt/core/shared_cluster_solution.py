@@ -1,4 +1,4 @@
-"""What became of the jobs of a shared cluster on each fabric.
+"""What became of the jobs of a shared cluster on each fabric. Times of iterations are ms, all others seconds.
 
 Wall-clock times are kept out, so that the same seed gives the same bytes.
 """
@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Fabric, JobClass, JobTable
+from topoopt.core.shared_cluster import Contention, Fabric
+from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.solution import SolutionHead
+from topoopt.core.strategy import Strategy
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,31 +135,118 @@ class FabricRun:
         return float(4 * np.spacing(self.simulated_s) / mean_s * abs(value))
 
 
+@dataclass(frozen=True)
+class ClassPlan:
+    """How jobs at once of a class run on a fabric.
+
+    Attributes:
+        fabric, job_class: names.
+        alone_ms: iteration time of one job that has the fabric to itself; on shared fabrics on the first placement
+            drawn. The mean of the given times of a class without a plan.
+        bound_ms: proven lower bound on any iteration time of the class on the fabric.
+        bound_by: by which argument.
+        strategy: None for a class without a plan.
+        topology: of a shard, for people; empty on shared fabrics.
+    """
+
+    fabric: str
+    job_class: str
+    alone_ms: float
+    bound_ms: float
+    bound_by: str
+    strategy: Strategy | None
+    topology: str = ""
+
+
+@dataclass(frozen=True)
+class DrawnRun:
+    """One draw of jobs at once, run together on every fabric.
+
+    Attributes:
+        load: number of jobs.
+        repetition: from 0.
+        classes: of each job, index in the problem.
+        servers: of each job, in rank order; all different.
+        times_ms: for each fabric the first iteration of each job.
+    """
+
+    load: int
+    repetition: int
+    classes: tuple[int, ...]
+    servers: tuple[tuple[int, ...], ...]
+    times_ms: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class LoadStatistics:
+    """Iteration times of all jobs of all repetitions on one fabric at one load.
+
+    Attributes:
+        fabric, load, jobs: which, and how many times there are.
+        iteration_ms: of them.
+        over_alone: mean over jobs of the time over the time of its class alone on this fabric.
+        over_first: mean time over the mean time of the same jobs on the first fabric.
+        p99_over_first: the same of the 99th percentiles.
+    """
+
+    fabric: str
+    load: int
+    jobs: int
+    iteration_ms: Tail
+    over_alone: float
+    over_first: float
+    p99_over_first: float
+
+
+NO_JOBS = JobTable((), np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedClusterSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `shared-cluster`.
 
     Attributes, besides those of `SolutionHead`:
-        objective: mean over the finished jobs, on the first fabric.
-        bound: smallest value any schedule of these jobs can have.
-        servers, degree, link_gbps, look_ahead, switching_time_s, checkpoint_s: of the instance.
-        contention: of the instance.
-        classes: with times and bytes filled in.
+        objective: mean on the first fabric, over the finished jobs, or over the jobs of the largest load.
+        bound: smallest value any schedule of these jobs can have, or the mean of the bounds of the classes.
+        servers, degree, link_gbps, contention: of the instance.
+        classes: with times and bytes filled in where the formula needs them.
+
+    Of jobs that arrive:
+        look_ahead, switching_time_s, checkpoint_s: of the instance.
         jobs: as they arrived.
         groups: int64[n], group of each server; a shard within a group is always realisable.
         runs: one a fabric, in the order of the instance; fabrics not reached are left out.
+
+    Of jobs at once:
+        time_model, placement, rank_order: of the instance.
+        fabrics: (name, what it is) in the order of the instance.
+        plans: for every fabric every class.
+        draws: by repetition, then load; fewer than asked for when interrupted.
+        statistics: for every load every fabric.
     """
 
     servers: int
     degree: int
     link_gbps: float
-    look_ahead: bool
-    switching_time_s: float
-    checkpoint_s: float
     contention: str
     classes: tuple[JobClass, ...]
-    jobs: JobTable
-    groups: NDArray[np.int64]
-    runs: tuple[FabricRun, ...]
+    look_ahead: bool = False
+    switching_time_s: float = 0.0
+    checkpoint_s: float = 0.0
+    jobs: JobTable = NO_JOBS
+    groups: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    runs: tuple[FabricRun, ...] = ()
+    time_model: str = ""
+    placement: str = ""
+    rank_order: str = ""
+    fabrics: tuple[tuple[str, str], ...] = ()
+    plans: tuple[ClassPlan, ...] = ()
+    draws: tuple[DrawnRun, ...] = ()
+    statistics: tuple[LoadStatistics, ...] = ()
 
     kind: str = field(default="shared-cluster", init=False)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the jobs were at once."""
+        return self.contention == Contention.FLOWS

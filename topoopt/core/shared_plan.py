@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from topoopt.core.job_solution import JobSolution
-from topoopt.core.shared_cluster import JobClass
+from topoopt.core.shared_cluster_jobs import JobClass
 
 
 def class_of_plan(job_class: JobClass, solution: JobSolution) -> JobClass:

@@ -29,6 +29,13 @@ __all__ = [
 ]
 
 
+FORMER_KINDS: Mapping[str, str] = {
+    "shared-load": "kind: shared-cluster with jobs: {at_once: [...], repetitions, mix, placement, rank_order}; classes "
+    "have plan or iteration_ms, fabrics kind, name and server_gbps",
+}
+"""How what was once a kind is written now."""
+
+
 def build_instance(document: Document) -> Instance:
     """Hand the document to its kind.
 
@@ -42,6 +49,8 @@ def build_instance(document: Document) -> Instance:
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind].read(document)
+    if isinstance(kind, str) and kind in FORMER_KINDS:
+        document.refuse([Fault(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
     message = "no such kind of instance" if "kind" in data else "missing"
     fault = Fault(("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, KINDS))
     document.refuse([fault])

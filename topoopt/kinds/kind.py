@@ -110,7 +110,6 @@ KINDS: dict[str, str] = {
     "topology": "topoopt.kinds.network.commands",
     "allocation": "topoopt.kinds.allocation.commands",
     "placement": "topoopt.kinds.placement.commands",
-    "shared-load": "topoopt.kinds.shared_cluster.flows_commands",
     "shared-cluster": "topoopt.kinds.shared_cluster.commands",
     "robust-network": "topoopt.kinds.network.several_demands.commands",
 }

@@ -17,7 +17,6 @@ from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.robust_network import RobustProblem
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_load import SharedLoadProblem
 from topoopt.files.documents import Document
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.price_book_schema import PriceBookFile
@@ -33,8 +32,6 @@ from topoopt.kinds.network.several_demands.read import read_robust_network
 from topoopt.kinds.network.several_demands.schema import RobustFile
 from topoopt.kinds.placement.read import read_placement
 from topoopt.kinds.placement.schema import PlacementFile
-from topoopt.kinds.shared_cluster.flows_read import read_shared_load
-from topoopt.kinds.shared_cluster.flows_schema import SharedLoadFile
 from topoopt.kinds.shared_cluster.read import read_shared_cluster
 from topoopt.kinds.shared_cluster.schema import SharedClusterFile
 
@@ -45,7 +42,6 @@ Instance = (
     | TopologyProblem
     | AllocationProblem
     | PlacementProblem
-    | SharedLoadProblem
     | SharedCluster
     | RobustProblem
 )
@@ -69,7 +65,6 @@ KINDS: dict[str, Kind] = {
     "topology": Kind(TopologyFile, read_topology),
     "allocation": Kind(AllocationFile, read_allocation),
     "placement": Kind(PlacementFile, read_placement),
-    "shared-load": Kind(SharedLoadFile, read_shared_load),
     "shared-cluster": Kind(SharedClusterFile, read_shared_cluster),
     "robust-network": Kind(RobustFile, read_robust_network),
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobTable, TracedJob
+from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobTable, TracedJob
 
 MS = 1e-3
 

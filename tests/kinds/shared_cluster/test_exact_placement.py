@@ -16,9 +16,9 @@ from topoopt.core.shared_cluster import Queue, SharedCluster
 from topoopt.core.shared_cluster_solution import Decisions, FabricRun
 from topoopt.kinds.shared_cluster import solve_shared_cluster
 from topoopt.kinds.shared_cluster.exact import ExactPlacer
-from topoopt.kinds.shared_cluster.solution_file import read_shared_solution, write_shared_solution
+from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
 from topoopt.kinds.shared_cluster.solve import search_problems
-from topoopt.verify.shared_cluster.cluster import check_shared_cluster
+from topoopt.verify.shared_cluster.check import check_shared_cluster
 
 CLASSES = tuple(replace(plain_class(f"c{k}", k), interfaces=1) for k in (1, 2, 3, 4))
 
@@ -29,7 +29,8 @@ def staggered(
     """Two planes of switches of four: 0-3 | 4-7 and 6-1 | 2-5; jobs use one interface, so one plane."""
     fabrics = (replace(PARTITIONED, placement=placement),)
     problem = shared_cluster(jobs, CLASSES, servers=servers, fabrics=fabrics, queue=queue)
-    return replace(problem, degree=2, layer=staggered_layer(servers, 2, 4, 0.0))
+    cluster = replace(problem.cluster, degree=2)
+    return replace(problem, cluster=cluster, layer=staggered_layer(servers, 2, 4, 0.0))
 
 
 def run_of(problem: SharedCluster) -> FabricRun:
@@ -116,9 +117,9 @@ def test_same_bytes_and_the_counts_are_kept(tmp_path: Path) -> None:
     """Twice the same file, read back with its counts; a file that leaves them out is not accepted."""
     problem = staggered(THREE)
     for name in ("a.json", "b.json"):
-        write_shared_solution(solve_shared_cluster(problem), tmp_path / name)
+        SOLUTION_FILE.write(solve_shared_cluster(problem), tmp_path / name)
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    solution = read_shared_solution(tmp_path / "a.json")
+    solution = SOLUTION_FILE.read(tmp_path / "a.json")
     assert isinstance(solution.runs[0].decisions, Decisions)
     assert any("proven to be the best" in note for note in solution.notes)
     bare = replace(solution, runs=(replace(solution.runs[0], decisions=None),))

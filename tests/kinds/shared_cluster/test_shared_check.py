@@ -10,16 +10,23 @@ import numpy as np
 import pytest
 
 from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
-from topoopt.core.shared_cluster import Fabric, FabricKind, Goal, JobClass, Queue, SharedCluster
+from topoopt.core.shared_cluster import (
+    FAT_TREE,
+    Fabric,
+    Goal,
+    Queue,
+    SharedCluster,
+)
+from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.shared_cluster_solution import Metrics, SharedClusterSolution
 from topoopt.core.solution import Bound, Objective
 from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster import solve_shared_cluster
 from topoopt.simulate.cluster import objective_of
 from topoopt.verify.shared_cluster.bounds import least_total_s
-from topoopt.verify.shared_cluster.cluster import check_shared_cluster
+from topoopt.verify.shared_cluster.check import check_shared_cluster
 
-RANDOM = Fabric("thin", FabricKind.FAT_TREE, 400.0, 4.0)
+RANDOM = Fabric("thin", FAT_TREE, 400.0, 4.0)
 CLASSES = (
     JobClass("two", 2, (100.0,), 60.0, allreduce_bytes=2e9),
     JobClass("four", 4, (150.0,), 100.0, 1e9, 1.5e9),
@@ -157,7 +164,7 @@ def test_the_objective_is_found_twice(problem: SharedCluster, monkeypatch: pytes
         found = objective_of(goal, metrics)
         return replace(found, value=1.01 * found.value)
 
-    monkeypatch.setattr("topoopt.kinds.shared_cluster.solve.objective_of", altered)
+    monkeypatch.setattr("topoopt.kinds.shared_cluster.arrivals.objective_of", altered)
     assert any(text.startswith("objective") for text in solve_shared_cluster(problem).check.violations)
 
 

@@ -9,8 +9,17 @@ import pytest
 
 from tests.support.paths import INSTANCES
 from topoopt.core.errors import InputError
-from topoopt.core.shared_cluster import DrawnJobs, FabricKind, SharedCluster
+from topoopt.core.job import CoOptimisation
+from topoopt.core.shared_cluster import (
+    FAT_TREE,
+    IDEAL_SWITCH,
+    PARTITIONED,
+    SharedCluster,
+)
+from topoopt.core.shared_cluster_jobs import DrawnJobs
 from topoopt.kinds.instance_file import instance_text, read_instance
+from topoopt.kinds.job.solution_file import SOLUTION_FILE as JOB_SOLUTIONS
+from topoopt.kinds.job.solve import solve
 
 SHIPPED = INSTANCES / "shared"
 
@@ -46,10 +55,10 @@ def test_defaults(tmp_path: Path) -> None:
     """One switch a plane, four fabrics, sending after compute, equal weights."""
     problem = read(tmp_path, document())
     assert [fabric.kind for fabric in problem.fabrics] == [
-        FabricKind.PARTITIONED,
-        FabricKind.FAT_TREE,
-        FabricKind.FAT_TREE,
-        FabricKind.IDEAL_SWITCH,
+        PARTITIONED,
+        FAT_TREE,
+        FAT_TREE,
+        IDEAL_SWITCH,
     ]
     assert [fabric.server_gbps for fabric in problem.fabrics] == [400.0, None, 400.0, 400.0]
     assert problem.layer.switch_ports == 16
@@ -164,7 +173,7 @@ A = {"name": "a", "servers": 4, "iteration_ms": 10.0, "iterations": 5}
         ({"jobs": {"count": 5, "load": 0.5, "arrival": "together"}}, "plays no part"),
         ({"jobs": {"count": 5, "load": 0.5, "mix": {"c": 1.0}}}, "unknown class"),
         ({"jobs": {"count": 5, "load": 0.5, "mix": {}}}, "no classes"),
-        ({"jobs": {}}, "one of trace and count"),
+        ({"jobs": {}}, "one of trace, count and at_once"),
         ({"jobs": {"trace": "none.csv"}}, "no such file"),
         ({"jobs": {"trace": "none.csv", "load": 0.5}}, "plays no part with a trace"),
         ({"cluster": {"servers": 4097, "degree": 4, "link_gbps": 100.0}}, "out of range"),
@@ -227,7 +236,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
 
 
 def test_a_class_from_a_plan(tmp_path: Path) -> None:
-    """An instance is kept to be solved; one of other interfaces is refused."""
+    """An instance is kept to be solved, with the interfaces of this cluster."""
     plan = INSTANCES / "tiny-4.yaml"
     (tmp_path / "plan.yaml").write_text(plan.read_text())
     tiny = read_instance(plan)
@@ -238,5 +247,21 @@ def test_a_class_from_a_plan(tmp_path: Path) -> None:
     assert problem.classes[0].servers == cluster.servers
     assert problem.classes[0].plan is not None
     assert problem.classes[0].plan.sha256 == tiny.sha256
+    more = read(tmp_path, document(classes=[entry], cluster={**section, "degree": cluster.degree + 1}))
+    assert more.classes[0].plan is not None
+    assert more.classes[0].plan.cluster.degree == cluster.degree + 1
+
+
+def test_a_class_from_a_solution(tmp_path: Path) -> None:
+    """Its times and bytes are those of the plan; one for servers with other interfaces is refused."""
+    tiny = read_instance(INSTANCES / "tiny-4.yaml")
+    assert isinstance(tiny, CoOptimisation)
+    solution = solve(tiny, budget=5, baselines=False)
+    JOB_SOLUTIONS.write(solution, tmp_path / "plan.json")
+    entry = {"name": "a", "plan": "plan.json", "iterations": 5}
+    section = {"servers": 16, "degree": tiny.cluster.degree, "link_gbps": tiny.cluster.link_gbps}
+    problem = read(tmp_path, document(classes=[entry], cluster=section))
+    assert problem.classes[0].iteration_ms == (solution.objective.value,)
+    assert problem.classes[0].plan is None
     with pytest.raises(InputError, match="other interfaces"):
-        read(tmp_path, document(classes=[entry], cluster={**section, "degree": cluster.degree + 1}))
+        read(tmp_path, document(classes=[entry], cluster={**section, "degree": tiny.cluster.degree + 1}))

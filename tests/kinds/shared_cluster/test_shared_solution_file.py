@@ -15,14 +15,10 @@ from tests.support.shared_cases import PARTITIONED, fat_tree, plain_class, share
 from topoopt.core.errors import InputError
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.shared_cluster.ranges import ranges_text, servers_of_text
 from topoopt.kinds.shared_cluster.report import render_shared
-from topoopt.kinds.shared_cluster.solution_file import (
-    ranges_text,
-    read_shared_solution,
-    servers_of_text,
-    write_shared_solution,
-)
-from topoopt.verify.shared_cluster.cluster import check_shared_cluster
+from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
+from topoopt.verify.shared_cluster.check import check_shared_cluster
 
 PROBLEM = shared_cluster(
     [(0.0, 0, 5), (0.5, 1, 7), (1.0, 0, 2)],
@@ -47,9 +43,9 @@ def test_ranges_of_servers(servers: set[int]) -> None:
 
 def test_round_trip(solution: SharedClusterSolution, tmp_path: Path) -> None:
     """What is read back writes the same bytes, passes the check and gives the same report."""
-    write_shared_solution(solution, tmp_path / "a.json")
-    again = read_shared_solution(tmp_path / "a.json")
-    write_shared_solution(again, tmp_path / "b.json")
+    SOLUTION_FILE.write(solution, tmp_path / "a.json")
+    again = SOLUTION_FILE.read(tmp_path / "a.json")
+    SOLUTION_FILE.write(again, tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     assert check_shared_cluster(PROBLEM, again) == ()
     assert render_shared(again) == render_shared(solution)
@@ -81,7 +77,7 @@ def test_broken_files_are_refused(
 ) -> None:
     """Indices out of range and texts of other shapes, never a crash."""
     file = tmp_path / "broken.json"
-    write_shared_solution(solution, file)
+    SOLUTION_FILE.write(solution, file)
     document = json.loads(file.read_text())
     inner = document
     for key in path[:-1]:
@@ -89,4 +85,4 @@ def test_broken_files_are_refused(
     inner[path[-1]] = value
     file.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message):
-        read_shared_solution(file)
+        SOLUTION_FILE.read(file)

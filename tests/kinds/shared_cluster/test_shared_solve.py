@@ -15,7 +15,13 @@ from tests.support.shared_cases import IDEAL, PARTITIONED, fat_tree, plain_class
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.optical_layer import staggered_layer
-from topoopt.core.shared_cluster import Contention, DrawnJobs, Goal, JobClass, Queue, SharedCluster
+from topoopt.core.shared_cluster import (
+    Contention,
+    Goal,
+    Queue,
+    SharedCluster,
+)
+from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
@@ -23,6 +29,7 @@ from topoopt.kinds.job.solve import solve
 from topoopt.kinds.shared_cluster import SCHEDULING_METHODS, solve_shared_cluster
 
 SHIPPED = INSTANCES / "shared"
+FORMULAS = (Contention.COINCIDING, Contention.INTERLEAVED)
 
 ONE, TWO, FOUR, SIX, EIGHT = (plain_class(f"c{k}", k) for k in (1, 2, 4, 6, 8))
 SIZES = (ONE, TWO, FOUR, SIX, EIGHT)
@@ -224,14 +231,18 @@ def test_random_clusters_pass_the_check(seed: int, queue: Queue, defragment: boo
         queue=queue,
         defragment=defragment,
     )
-    problem = replace(problem, contention=list(Contention)[int(rng.integers(2))])
+    problem = replace(problem, contention=FORMULAS[int(rng.integers(2))])
     solution = solved(problem)
     assert solution.objective.value >= solution.bound.value * (1 - 1e-9)
     assert all(run.whole for run in solution.runs)
 
 
 @settings(derandomize=True, deadline=None, max_examples=25)
-@given(st.integers(0, 2**31), st.sampled_from(list(Contention)), st.sampled_from(["even", "hashed"]))
+@given(
+    st.integers(0, 2**31),
+    st.sampled_from(FORMULAS),
+    st.sampled_from(["even", "hashed"]),
+)
 def test_an_ideal_switch_is_never_slower(seed: int, contention: Contention, paths: str) -> None:
     """Jobs that all run at once end no later on it than on a fat-tree of the same rate."""
     rng = np.random.default_rng(seed)
@@ -250,9 +261,9 @@ def test_a_class_is_planned_first() -> None:
     plan = read_instance(SHIPPED.parent / "tiny-4.yaml")
     assert isinstance(plan, CoOptimisation)
     blank = JobClass("tiny", 4, (1.0,), iterations=10, plan=plan)
-    problem = replace(
-        shared_cluster([(0.0, 0, 10)], [blank]), degree=plan.cluster.degree, link_gbps=plan.cluster.link_gbps
-    )
+    problem = shared_cluster([(0.0, 0, 10)], [blank])
+    cluster = replace(problem.cluster, degree=plan.cluster.degree, link_gbps=plan.cluster.link_gbps)
+    problem = replace(problem, cluster=cluster)
     problem = replace(problem, layer=staggered_layer(8, plan.cluster.degree, 8, 0.0), goal=Goal.ITERATION_TIME)
     solution = solved(problem)
     assert solution.objective.value == pytest.approx(solve(plan, baselines=False).objective.value)

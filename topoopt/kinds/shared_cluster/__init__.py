@@ -1,7 +1,7 @@
 """Shared clusters without files or command line, from a problem to a checked solution.
 
 A problem is a `topoopt.core.shared_cluster.SharedCluster`; `solve_shared_cluster` simulates its jobs on every fabric,
-and `topoopt.verify.shared_cluster.cluster.check_shared_cluster` judges a solution. `methods` holds the literal table.
+and `topoopt.verify.shared_cluster.check.check_shared_cluster` judges a solution. `methods` holds the literal table.
 """
 
 from topoopt.kinds.shared_cluster.methods import SCHEDULING_METHODS

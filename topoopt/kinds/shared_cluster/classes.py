@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
+from typing import Any
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.shared_cluster import Fabric, JobClass, too_short
+from topoopt.core.shared_cluster import PARTITIONED, Fabric, too_short
+from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.shared_plan import class_of_plan
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.files.documents import parse_document
@@ -20,6 +22,64 @@ from topoopt.kinds.job.solution_schema import KIND as SOLUTION_KIND
 from topoopt.kinds.shared_cluster.schema import JobClassFile, SharedClusterSection
 
 ROUNDING = 1e-9
+
+
+OWN_KEYS = ("degree", "link_gbps", "links", "hop_latency_us", "ring_round_latency_us")
+"""What the cluster says instead of the plans of the classes."""
+
+OF_THE_FORMULA = (
+    "compute_ms", "allreduce_gbytes", "all_to_all_gbytes", "interfaces", "iterations", "duration_s",
+)  # fmt: skip
+"""Keys that play no part where flows are simulated, nor does `fabric_ms`."""
+
+
+def class_at_once(
+    file: JobClassFile,
+    cluster: SharedClusterSection,
+    fabrics: Sequence[Fabric],
+    folder: FilePath,
+    where: Path,
+    findings: Findings,
+) -> JobClass:
+    """A class of jobs at once: a plan, or times measured on shards of their own."""
+    for key in OF_THE_FORMULA:
+        if getattr(file, key) is not None:
+            findings.add([Fault((*where, key), "plays no part for jobs at once, whose flows are simulated")])
+    if file.fabric_ms:
+        findings.add([Fault((*where, "fabric_ms"), "plays no part for jobs at once, whose flows are simulated")])
+    blank = JobClass(file.name, file.servers or 1, tuple(file.iteration_ms or ()))
+    if (file.plan is None) == (file.iteration_ms is None):
+        findings.add([Fault(where, "one of iteration_ms and plan is needed", allowed="one of them, not both")])
+        return blank
+    if file.plan is not None:
+        return _with_plan(file, blank, cluster, folder / file.plan, where, findings, solved=False)
+    if file.servers is None:
+        findings.add([Fault((*where, "servers"), "missing", allowed=f"1 to {cluster.servers}")])
+    shared = [fabric.name for fabric in fabrics if fabric.kind != PARTITIONED]
+    if shared:
+        message = f"times of a shard say nothing about {', '.join(shared)}"
+        allowed = f"plan, or {PARTITIONED} as the only fabric"
+        findings.add([Fault((*where, "iteration_ms"), message, allowed=allowed)])
+    return blank
+
+
+def _with_plan(
+    file: JobClassFile,
+    blank: JobClass,
+    cluster: SharedClusterSection,
+    path: FilePath,
+    where: Path,
+    findings: Findings,
+    *,
+    solved: bool,
+) -> JobClass:
+    """The class with its plan; `solved`: the plan may be a solution."""
+    made = findings.attempt(lambda: _planned(blank, path, cluster, solved=solved), (*where, "plan"))
+    if made is None:
+        return replace(blank, servers=max(1, blank.servers), iteration_ms=blank.iteration_ms or (1.0,))
+    if file.servers is not None and file.servers != made.servers:
+        findings.add([Fault((*where, "servers"), "not those of the plan", str(file.servers), str(made.servers))])
+    return made
 
 
 def job_class(
@@ -54,13 +114,7 @@ def job_class(
         for key in ("compute_ms", "allreduce_gbytes", "all_to_all_gbytes"):
             if getattr(file, key) is not None:
                 findings.add([Fault((*where, key), "the plan says this", allowed="without plan")])
-        path = folder / file.plan
-        made = findings.attempt(lambda: _planned(blank, path, cluster), (*where, "plan"))
-        if made is None:
-            return replace(blank, servers=max(1, blank.servers), iteration_ms=(1.0,))
-        if file.servers is not None and file.servers != made.servers:
-            findings.add([Fault((*where, "servers"), "not those of the plan", str(file.servers), str(made.servers))])
-        return made
+        return _with_plan(file, blank, cluster, folder / file.plan, where, findings, solved=True)
     if file.servers is None:
         findings.add([Fault((*where, "servers"), "missing", allowed=f"1 to {cluster.servers}")])
     return _given(file, replace(blank, servers=file.servers or 1), cluster, fabrics, where, findings)
@@ -95,19 +149,23 @@ def _given(
     return made
 
 
-def _planned(blank: JobClass, path: FilePath, cluster: SharedClusterSection) -> JobClass:
-    """A class whose times are those of a plan, or come from solving an instance."""
+def _planned(blank: JobClass, path: FilePath, cluster: SharedClusterSection, *, solved: bool) -> JobClass:
+    """A class whose times are those of a plan, or come from solving an instance with the interfaces of this cluster."""
     document = parse_document(path)
-    kind = document.data.get("kind") if isinstance(document.data, dict) else None
-    if kind == SOLUTION_KIND:
+    given: dict[str, Any] = document.data if isinstance(document.data, dict) else {}
+    kind = given.get("kind")
+    if kind == SOLUTION_KIND and solved:
         solution = SOLUTION_FILE.read(path)
         _same_interfaces(solution.cluster, blank, cluster, path)
         return class_of_plan(blank, solution)
     if kind == "co-optimisation":
-        instance = read_co_optimisation(document)
-        _same_interfaces(instance.cluster, blank, cluster, path)
+        if isinstance(given.get("cluster"), dict):
+            own = {key: getattr(cluster, key) for key in OWN_KEYS}
+            own["degree"] = blank.interfaces or cluster.degree
+            given = {**given, "cluster": {**given["cluster"], **own}}
+        instance = read_co_optimisation(replace(document, data=given))
         return replace(blank, servers=instance.cluster.servers, plan=instance)
-    allowed = f"co-optimisation or {SOLUTION_KIND}"
+    allowed = f"co-optimisation or {SOLUTION_KIND}" if solved else "co-optimisation"
     raise InputError(
         [Problem("no plan of a job", file=str(path), path="kind", value=value_text(kind), allowed=allowed)]
     )

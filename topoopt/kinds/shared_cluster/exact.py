@@ -17,7 +17,7 @@ from solvers.shards.exact_shards import AssignmentResult, ShardLimits, assign_sh
 from solvers.stop import Stop
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import OpticalLayer, ShardShape
-from topoopt.core.shared_cluster import JobClass
+from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster.spread import any_shape
 from topoopt.verify.shards.bounds import placing_bound

@@ -10,14 +10,13 @@ import numpy as np
 from solvers.stop import Stop
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
+    PARTITIONED,
     Fabric,
-    FabricKind,
-    JobClass,
-    JobTable,
     Scheduling,
     SharedCluster,
     server_groups,
 )
+from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.shared_cluster_solution import Decisions, FabricRun
 from topoopt.core.verdict import StopReason
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
@@ -29,14 +28,15 @@ from topoopt.simulate.cluster.placers import PLACERS, Placer
 from topoopt.simulate.cluster.state import Cluster, Switching
 from topoopt.simulate.cluster.work import Work, WorkAlone, WorkShared
 
-Progress = Callable[[str], None]
+Progress = Callable[[str, int, int], None]
+"""Called with (what is begun, steps done, steps in all)."""
 
 
 def rated(problem: SharedCluster, fabric: Fabric) -> Fabric:
     """The fabric with its server rate."""
     if fabric.server_gbps is not None:
         return fabric
-    return replace(fabric, server_gbps=cost_equivalent_fat_tree_gbps(problem.degree, problem.link_gbps))
+    return replace(fabric, server_gbps=cost_equivalent_fat_tree_gbps(problem.cluster.degree, problem.cluster.link_gbps))
 
 
 def run_fabric(
@@ -52,7 +52,7 @@ def run_fabric(
     """Simulate the jobs on one fabric of the problem; the seed draws servers and paths."""
     fabric = rated(problem, problem.fabrics[place])
     assert fabric.server_gbps is not None
-    partitioned = fabric.kind is FabricKind.PARTITIONED
+    partitioned = fabric.kind == PARTITIONED
     group = server_groups(problem.layer) if partitioned else np.zeros(problem.servers, dtype=np.int64)
     switching = Switching(problem.layer.switching_time_s, problem.look_ahead) if partitioned else Switching()
     work: Work
@@ -75,7 +75,7 @@ def run_fabric(
     cluster = Cluster(jobs, classes, free, placer, work, switching, scheduling)
 
     def ask() -> StopReason | None:
-        progress(f"{fabric.name}: {len(cluster.record.job):,} of {len(jobs):,} jobs started")
+        progress(f"{fabric.name}: jobs started", len(cluster.record.job), len(jobs))
         return stop.reason()
 
     outcome = simulate(cluster, ask)

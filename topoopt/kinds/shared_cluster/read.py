@@ -9,28 +9,27 @@ from typing import Any
 
 import numpy as np
 
+from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.optical_layer import OpticalLayer, block_layer, staggered_layer
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
+    PARTITIONED,
     Contention,
-    DrawnJobs,
     Fabric,
-    FabricKind,
     Goal,
-    JobClass,
     Queue,
     Scheduling,
     SharedCluster,
-    TracedJob,
 )
+from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobsAtOnce, TracedJob
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, nearest_text
 from topoopt.files.findings import Findings
-from topoopt.kinds.shared_cluster.classes import job_class
+from topoopt.kinds.shared_cluster.classes import class_at_once, job_class
 from topoopt.kinds.shared_cluster.fabrics import fabrics_of
-from topoopt.kinds.shared_cluster.schema import JobsFile, SharedClusterFile
-from topoopt.kinds.shared_cluster.trace import read_trace
+from topoopt.kinds.shared_cluster.jobs import jobs_of
+from topoopt.kinds.shared_cluster.schema import SharedClusterFile, SharedClusterSection
 
 
 def read_shared_cluster(document: Document) -> SharedCluster:
@@ -41,21 +40,20 @@ def read_shared_cluster(document: Document) -> SharedCluster:
     """
     findings = Findings()
     file = findings.shaped(SharedClusterFile, document)
+    findings.add(_contention_faults(file))
     folder = FilePath(document.file).parent
-    cluster, optical = file.cluster, file.optical
-    ports = cluster.servers if optical.switch_ports is None else optical.switch_ports
-    wired = staggered_layer if optical.wiring == "staggered" else block_layer
-    layer = wired(cluster.servers, cluster.degree, ports, optical.switching_time_s)
+    at_once = file.jobs.at_once is not None
+    contention = Contention(file.contention or ("flows" if at_once else "coinciding"))
+    layer = _layer(file)
     fabrics = fabrics_of(file, findings)
     classes = _classes(file, folder, fabrics, layer, findings)
-    jobs = _jobs(file.jobs, folder, classes, findings)
+    jobs = jobs_of(file, folder, classes, findings)
     findings.refuse(document)
     return SharedCluster(
         name=file.name,
-        degree=cluster.degree,
-        link_gbps=cluster.link_gbps,
+        cluster=_cluster(file.cluster),
         layer=layer,
-        look_ahead=optical.look_ahead,
+        look_ahead=file.optical.look_ahead,
         fabrics=fabrics,
         classes=classes,
         jobs=jobs,
@@ -65,10 +63,56 @@ def read_shared_cluster(document: Document) -> SharedCluster:
             file.scheduling.defragment,
             file.scheduling.checkpoint_s,
         ),
-        contention=Contention(file.contention),
+        contention=contention,
+        time_model=file.time_model or "fluid",
         goal=Goal(file.objective),
         search=file.search.build(),
-        sha256=_identity(file.model_dump(mode="json"), classes, jobs),
+        sha256=_identity(file, contention, classes, jobs),
+        notes=tuple(f"{one.name}: {note}" for one in classes if at_once and one.plan for note in one.plan.notes),
+    )
+
+
+def _contention_faults(file: SharedClusterFile) -> list[Fault]:
+    """Jobs at once are simulated flow by flow, jobs that arrive contend by a formula; what plays no part in either."""
+    if file.jobs.at_once is None:
+        faults = []
+        if file.contention == "flows":
+            text = "flows are simulated for jobs at once; jobs that arrive contend by a formula"
+            faults = [Fault(("contention",), text, "flows", "coinciding or interleaved, or jobs.at_once")]
+        if file.time_model is not None:
+            faults.append(Fault(("time_model",), "plays no part without flows", allowed="with jobs.at_once"))
+        if file.cluster.rack_servers is not None:
+            text = "plays no part for jobs that arrive"
+            faults.append(Fault(("cluster", "rack_servers"), text, allowed="with jobs.at_once"))
+        return faults
+    faults = [
+        Fault((key,), "plays no part for jobs at once, which neither wait nor end", allowed="with jobs.count or trace")
+        for key in ("optical", "scheduling", "objective")
+        if key in file.model_fields_set
+    ]
+    if file.contention not in (None, "flows"):
+        text = "jobs at once are simulated flow by flow"
+        allowed = "flows, or jobs.count with arrival: together"
+        faults.append(Fault(("contention",), text, file.contention, allowed))
+    return faults
+
+
+def _layer(file: SharedClusterFile) -> OpticalLayer:
+    cluster, optical = file.cluster, file.optical
+    ports = cluster.servers if optical.switch_ports is None else optical.switch_ports
+    wired = staggered_layer if optical.wiring == "staggered" else block_layer
+    return wired(cluster.servers, cluster.degree, ports, optical.switching_time_s)
+
+
+def _cluster(file: SharedClusterSection) -> Cluster:
+    return Cluster(
+        servers=file.servers,
+        gpus_per_server=1,
+        degree=file.degree,
+        link_gbps=file.link_gbps,
+        links=LinkDirection(file.links),
+        hop_latency_us=file.hop_latency_us,
+        ring_round_latency_us=file.ring_round_latency_us,
     )
 
 
@@ -78,7 +122,9 @@ def _classes(
     """All classes, none larger than any shard that can be cut."""
     names = Counter(one.name for one in file.classes)
     classes = []
-    placements = {fabric.placement for fabric in fabrics if fabric.kind is FabricKind.PARTITIONED}
+    at_once = file.jobs.at_once is not None
+    made_of = class_at_once if at_once else job_class
+    placements = {fabric.placement for fabric in fabrics if fabric.kind == PARTITIONED and not at_once}
     for index, one in enumerate(file.classes):
         where = ("classes", index)
         if names[one.name] > 1:
@@ -87,7 +133,7 @@ def _classes(
             if name not in {fabric.name for fabric in fabrics}:
                 allowed = nearest_text(name, [fabric.name for fabric in fabrics])
                 findings.add([Fault((*where, "fabric_ms", name), "no such fabric", name, allowed)])
-        made = job_class(one, file.cluster, fabrics, folder, where, findings)
+        made = made_of(one, file.cluster, fabrics, folder, where, findings)
         n = file.cluster.servers
         if made.servers > n:
             findings.add([Fault((*where, "servers"), "a job larger than the cluster", str(made.servers), f"1 to {n}")])
@@ -112,49 +158,19 @@ def _largest_shard(layer: OpticalLayer, job_class: JobClass, spread: bool) -> in
     return max(int(np.unique(rows, axis=1, return_counts=True)[1].max()) for rows in windows)
 
 
-def _jobs(
-    file: JobsFile, folder: FilePath, classes: tuple[JobClass, ...], findings: Findings
-) -> tuple[TracedJob, ...] | DrawnJobs:
-    """The trace, or how to draw jobs."""
-    if (file.trace is None) == (file.count is None):
-        findings.add([Fault(("jobs",), "one of trace and count is needed", allowed="one of them, not both")])
-        return ()
-    if file.trace is not None:
-        for key in ("mix", "arrival", "rate_per_s", "load", "spread"):
-            if getattr(file, key) is not None:
-                findings.add([Fault(("jobs", key), "plays no part with a trace", allowed="with count")])
-        path = str(folder / file.trace)
-        return findings.attempt(lambda: read_trace(path, classes), ("jobs", "trace")) or ()
-    index = {one.name: place for place, one in enumerate(classes)}
-    mix = {one.name: 1.0 for one in classes} if file.mix is None else file.mix
-    if not mix:
-        findings.add([Fault(("jobs", "mix"), "no classes", allowed="at least one class with its weight")])
-    drawn = []
-    for name, weight in mix.items():
-        if name not in index:
-            findings.add([Fault(("jobs", "mix", name), "unknown class", name, nearest_text(name, index))])
-            continue
-        drawn.append((index[name], weight))
-        one = classes[index[name]]
-        if one.iterations is None and one.duration_s is None:
-            where = ("classes", index[name])
-            findings.add([Fault(where, "how long its jobs are is missing", allowed="iterations or duration_s")])
-    together = file.arrival == "together"
-    given = [key for key in ("rate_per_s", "load") if getattr(file, key) is not None]
-    if together and given:
-        findings.add([Fault(("jobs", given[0]), "plays no part for jobs that arrive together")])
-    elif not together and len(given) != 1:
-        findings.add([Fault(("jobs",), "one of rate_per_s and load is needed", allowed="one of them, not both")])
-    return DrawnJobs(file.count or 0, tuple(drawn), file.rate_per_s, file.load, file.spread or "fixed")
-
-
-def _identity(document: dict[str, Any], classes: tuple[JobClass, ...], jobs: tuple[TracedJob, ...] | DrawnJobs) -> str:
+def _identity(
+    file: SharedClusterFile,
+    contention: Contention,
+    classes: tuple[JobClass, ...],
+    jobs: tuple[TracedJob, ...] | DrawnJobs | JobsAtOnce,
+) -> str:
     """Hash of the instance with defaults written out; files count by their content, not by their names."""
+    document: dict[str, Any] = {**file.model_dump(mode="json"), "contention": contention.value}
     for entry, one in zip(document["classes"], classes, strict=True):
         if one.plan is not None:
             entry["plan"] = one.plan.sha256
         elif entry["plan"] is not None:
             entry["plan"] = [one.iteration_ms, one.compute_ms, one.allreduce_bytes, one.all_to_all_bytes]
-    if not isinstance(jobs, DrawnJobs):
+    if isinstance(jobs, tuple):
         document["jobs"]["trace"] = [(job.name, job.arrival_s, job.class_index, job.iterations) for job in jobs]
     return canonical_sha256(document)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from topoopt.files.fields import MAX_SERVERS, FileModel, FileName, Label, Rate, SchemaVersion
+from topoopt.files.fields import MAX_SERVERS, FileModel, FileName, Label, LatencyUs, Rate, SchemaVersion
 from topoopt.files.search_section import SearchFile
 
 MAX_JOBS = 100_000
@@ -14,6 +14,10 @@ MAX_CLASSES = 1000
 MAX_FABRICS = 16
 MAX_SECONDS = 1e10
 MAX_ITERATIONS = 10**12
+MAX_LOADS = 100
+MAX_REPETITIONS = 10_000
+MAX_DRAWN_JOBS = 1_000_000
+"""Of jobs at once, in all draws."""
 
 Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
@@ -35,11 +39,17 @@ Samples = Annotated[
 
 
 class SharedClusterSection(FileModel):
-    """The servers."""
+    """The servers and their interfaces; the same for the plans of all classes, whatever their own files say."""
 
     servers: int = Field(ge=1, le=MAX_SERVERS, description="n")
     degree: int = Field(ge=1, le=64, description="d, optical interfaces of a server")
     link_gbps: Rate = Field(description="rate of one interface in each direction, Gbit/s")
+    links: Literal["bidirectional", "unidirectional"] = "bidirectional"
+    hop_latency_us: LatencyUs = Field(default=1.0, description="latency of one hop, microseconds")
+    ring_round_latency_us: LatencyUs = Field(default=2.1, description="of one ring round on direct links, microseconds")
+    rack_servers: Annotated[int, Field(ge=1, le=MAX_SERVERS)] | None = Field(
+        default=None, description="servers of a rack, for rack-local placement; null: those of a fat-tree of this size"
+    )
 
 
 class OpticalSection(FileModel):
@@ -61,21 +71,27 @@ class OpticalSection(FileModel):
 class FabricFile(FileModel):
     """One way to join the servers."""
 
-    kind: Literal["partitioned", "ideal-switch", "fat-tree"]
+    kind: Label = Field(
+        description="partitioned (each job on a shard of its own), ideal-switch or fat-tree; with flows also "
+        "oversubscribed-fat-tree, torus-2d, hypercube, ..."
+    )
     name: FileName | None = Field(default=None, description="default: the kind")
     server_gbps: Rate | None = Field(
         default=None,
-        description="rate of a server; default: all interfaces together, for a fat-tree without oversubscription the "
-        "rate at which it costs as much as the direct connections",
+        description="rate of a server; default: what the fabric has by itself (all interfaces together; of a fat-tree "
+        "without oversubscription the rate at which it costs as much as the direct connections)",
     )
     oversubscription: float | None = Field(
-        default=None, ge=1, le=1000, description="downlink over uplink bandwidth of a fat-tree; default: 1"
+        default=None, ge=1, le=1000, description="downlink over uplink bandwidth; default: 1 of a fat-tree"
     )
     oversubscribed_at: Literal["rack", "aggregation"] | None = Field(
         default=None, description="the layer whose uplinks are thinned; default: rack"
     )
     paths: Literal["even", "hashed"] | None = Field(
         default=None, description="flows spread over all equal-cost paths, or take one each; default: even"
+    )
+    shape: Annotated[list[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
+        Field(default=None, description="servers along each axis of a torus")
     )
     placement: Literal["best-fit", "first-fit", "spread", "exact", "random", "packed"] | None = Field(
         default=None,
@@ -110,8 +126,8 @@ class JobClassFile(FileModel):
     )
     plan: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
         default=None,
-        description="co-optimisation instance, solved for times and bytes, or a solution file of one; relative to the "
-        "folder of this file",
+        description="co-optimisation instance, solved for times and bytes (with flows: for each fabric), or, without "
+        "flows, a solution file of one; relative to the folder of this file",
     )
     interfaces: int | None = Field(
         default=None, ge=1, le=64, description="of a server that the job uses on a shard; default: all"
@@ -122,15 +138,21 @@ class JobClassFile(FileModel):
     )
 
 
+Counts = Annotated[list[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=MAX_LOADS)]
+
+
 class JobsFile(FileModel):
-    """The jobs: from a trace, or drawn from a mix."""
+    """The jobs: they arrive, from a trace or drawn from a mix, or are drawn from a mix and begin at once."""
 
     trace: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
         default=None,
         description="CSV file with the columns job, arrival_s, class and, if need be, servers and iterations; sorted "
         "by arrival; relative to the folder of this file",
     )
-    count: int | None = Field(default=None, ge=1, le=MAX_JOBS, description="jobs drawn")
+    count: int | None = Field(default=None, ge=1, le=MAX_JOBS, description="jobs drawn, which arrive")
+    at_once: Annotated[Counts, BeforeValidator(_listed)] | None = Field(
+        default=None, description="numbers of jobs that begin at once and run together, each by itself"
+    )
     mix: dict[str, Annotated[float, Field(gt=0, le=1e9)]] | None = Field(
         default=None, description="weight of each class; default: equal weights"
     )
@@ -143,6 +165,18 @@ class JobsFile(FileModel):
     )
     spread: Literal["fixed", "exponential"] | None = Field(
         default=None, description="lengths of the jobs of a class: all the same (default), or exponential"
+    )
+    repetitions: int | None = Field(
+        default=None, ge=1, le=MAX_REPETITIONS, description="draws of jobs and servers for each number; default: 5"
+    )
+    placement: Literal["random", "rack-local"] | None = Field(
+        default=None,
+        description="servers of a job at once, the same on all fabrics: any (default), or consecutive ones of racks in "
+        "random order",
+    )
+    rank_order: Literal["random", "sorted"] | None = Field(
+        default=None,
+        description="order of the servers of a job at once, and so of its rings: as drawn (default), or ascending",
     )
 
 
@@ -159,7 +193,7 @@ class SchedulingFile(FileModel):
 
 
 class SharedClusterFile(FileModel):
-    """Jobs that arrive at a cluster and share it."""
+    """Jobs that share a cluster: they arrive, wait and contend by a formula, or run at once, flow by flow."""
 
     schema_version: SchemaVersion
     kind: Literal["shared-cluster"]
@@ -174,8 +208,13 @@ class SharedClusterFile(FileModel):
     classes: Annotated[list[JobClassFile], Field(min_length=1, max_length=MAX_CLASSES)]
     jobs: JobsFile
     scheduling: SchedulingFile = SchedulingFile()
-    contention: Literal["coinciding", "interleaved"] = Field(
-        default="coinciding", description="jobs that share links send all at once, or never needlessly at once"
+    contention: Literal["flows", "coinciding", "interleaved"] | None = Field(
+        default=None,
+        description="of jobs that share links: every flow is simulated (jobs at once), or by formula they send all at "
+        "once (default of jobs that arrive), or never needlessly at once",
+    )
+    time_model: Annotated[str, Field(min_length=1, max_length=50)] | None = Field(
+        default=None, description="of flows: fluid (max-min fair, default) or rounds (first come)"
     )
     objective: Literal["mean-iteration-time", "mean-completion-time"] = "mean-iteration-time"
     search: SearchFile = SearchFile()

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, Strict
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, SerializerFunctionWrapHandler, Strict, model_serializer
 
-from topoopt.files.fields import MAX_SERVERS, FileModel
-from topoopt.files.solution_head import Amount, SolutionHeadFile, Text
-from topoopt.kinds.shared_cluster.schema import MAX_CLASSES, MAX_FABRICS, MAX_ITERATIONS, MAX_JOBS
+from topoopt.core.shared_cluster import Fabric
+from topoopt.core.shared_cluster_jobs import JobClass, JobTable
+from topoopt.core.shared_cluster_solution import (
+    NO_JOBS,
+    ClassPlan,
+    Decisions,
+    DrawnRun,
+    FabricRun,
+    LoadStatistics,
+    Metrics,
+    SharedClusterSolution,
+    Stays,
+    Tail,
+)
+from topoopt.core.strategy import Strategy
+from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf
+from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, Versions
+from topoopt.kinds.job.plan_parts import PlacementRow
+from topoopt.kinds.shared_cluster.ranges import ranges_text, servers_of_text
+from topoopt.kinds.shared_cluster.schema import (
+    MAX_CLASSES,
+    MAX_DRAWN_JOBS,
+    MAX_FABRICS,
+    MAX_ITERATIONS,
+    MAX_JOBS,
+    MAX_LOADS,
+)
 
 JobIndex = Annotated[int, Field(ge=0, lt=MAX_JOBS)]
 ClassIndex = Annotated[int, Field(ge=0, lt=MAX_CLASSES)]
+Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
 Positive = Annotated[float, Field(gt=0, le=1e30)]
 ServerRanges = Annotated[str, Field(min_length=1, max_length=40_000, pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 JobRow = Annotated[
@@ -21,37 +49,44 @@ StayRow = Annotated[
     tuple[Annotated[int, Field(ge=0, lt=MAX_FABRICS)], JobIndex, Amount, Amount, Amount, Amount, ServerRanges],
     Strict(False),
 ]  # run, job, held from s, work from s, work to s, held to s, servers as 0-15,32
+FabricRow = Annotated[tuple[Text, Text], Strict(False)]  # name, what it is
 
 
-class ClassSolutionFile(FileModel):
+class ClassPart(FilePart):
     """A class with its times and bytes."""
+
+    core = JobClass
 
     name: Text
     servers: int = Field(ge=1, le=MAX_SERVERS)
-    iteration_ms: Annotated[list[Positive], Field(min_length=1, max_length=10_000)]
+    iteration_ms: Annotated[Listed[Positive], Field(max_length=10_000)]
     compute_ms: Amount
     allreduce_bytes: Amount
     all_to_all_bytes: Amount
-    fabric_ms: dict[str, Positive]
+    fabric_ms: Annotated[tuple[tuple[str, float], ...], PairsOf(Positive, most=MAX_FABRICS)]
     iterations: int | None = Field(ge=1)
     duration_s: Positive | None
     interfaces: int | None = Field(ge=1, le=64)
 
 
-class FabricSolutionFile(FileModel):
+class FabricPart(FilePart):
     """A fabric with its server rate."""
+
+    core = Fabric
 
     name: Text
     kind: Literal["partitioned", "ideal-switch", "fat-tree"]
     server_gbps: Positive
-    oversubscription: float = Field(ge=1, le=1e6)
-    oversubscribed_at: Literal["rack", "aggregation"]
+    oversubscription: float | None = Field(ge=1, le=1e6)
+    oversubscribed_at: Literal["rack", "aggregation"] | None
     paths: Literal["even", "hashed"]
     placement: Literal["best-fit", "first-fit", "spread", "exact", "random", "packed"]
 
 
-class TailFile(FileModel):
+class TailPart(FilePart):
     """See Tail."""
+
+    core = Tail
 
     mean: Amount
     p50: Amount
@@ -61,14 +96,16 @@ class TailFile(FileModel):
     largest: Amount
 
 
-class MetricsFile(FileModel):
+class MetricsPart(FilePart):
     """See Metrics."""
 
+    core = Metrics
+
     finished: int = Field(ge=1)
-    iteration_ms: TailFile
-    waiting_s: TailFile
-    completion_s: TailFile
-    slowdown: TailFile
+    iteration_ms: TailPart
+    waiting_s: TailPart
+    completion_s: TailPart
+    slowdown: TailPart
     makespan_s: Amount
     utilisation: Amount
     goodput: Amount
@@ -81,44 +118,184 @@ class MetricsFile(FileModel):
     dark_s: Amount
 
 
-class DecisionsFile(FileModel):
+class DecisionsPart(FilePart):
     """See Decisions."""
+
+    core = Decisions
 
     proven: int = Field(ge=0)
     unproven: int = Field(ge=0)
 
 
-class RunFile(FileModel):
+class RunPart(FilePart):
     """The jobs on one fabric."""
 
-    fabric: FabricSolutionFile
+    core = FabricRun
+
+    fabric: FabricPart
     queue: Literal["fifo", "backfill", "reserve"]
     defragment: bool
     simulated_s: Amount
     whole: bool
-    unfinished: Annotated[list[JobIndex], Field(max_length=MAX_JOBS)]
-    metrics: MetricsFile | None
-    decisions: DecisionsFile | None = Field(default=None, description="only of runs whose placement is exact")
+    unfinished: Annotated[NDArray[np.int64], ArrayOf(JobIndex, np.int64, most=MAX_JOBS)]
+    metrics: MetricsPart | None
+    decisions: DecisionsPart | None = Field(default=None, description="only of runs whose placement is exact")
+
+    @classmethod
+    def attributes(cls, value: FabricRun) -> dict[str, Any]:
+        """Jobs that have not ended are listed; the stays of all runs are one table."""
+        return {**super().attributes(value), "unfinished": np.flatnonzero(~value.finished)}
+
+    def build(self) -> RunPart:
+        """Itself: the jobs and stays stand in tables of their own, see `of_jobs`."""
+        return self
+
+    def of_jobs(self, jobs: int, stays: Stays) -> FabricRun:
+        """The run of so many jobs."""
+        finished = np.ones(jobs, dtype=bool)
+        finished[self.unfinished] = False
+        return FabricRun(**self.arguments(), finished=finished, stays=stays)
+
+
+class ClassPlanPart(FilePart):
+    """How a class runs on a fabric."""
+
+    core = ClassPlan
+
+    fabric: Text
+    job_class: Text
+    alone_ms: Amount
+    bound_ms: Amount
+    bound_by: Text
+    topology: Text
+    strategy: Annotated[Listed[PlacementRow], Field(max_length=MAX_OPERATORS)] | None
+
+    @classmethod
+    def attributes(cls, value: ClassPlan) -> dict[str, Any]:
+        """A strategy is its rows."""
+        return {**super().attributes(value), "strategy": value.strategy and value.strategy.placements}
+
+    def arguments(self) -> dict[str, Any]:
+        """Rows are a strategy."""
+        return {**super().arguments(), "strategy": None if self.strategy is None else Strategy(self.strategy)}
+
+
+class StatisticsPart(FilePart):
+    """One fabric at one load."""
+
+    core = LoadStatistics
+
+    fabric: Text
+    load: int = Field(ge=1)
+    jobs: int = Field(ge=1)
+    iteration_ms: TailPart
+    over_alone: Amount
+    over_first: Amount
+    p99_over_first: Amount
+
+
+class DrawPart(FilePart):
+    """One draw."""
+
+    core = DrawnRun
+
+    load: int = Field(ge=1, le=MAX_SERVERS)
+    repetition: int = Field(ge=0)
+    classes: Annotated[Listed[ClassIndex], Field(max_length=MAX_SERVERS)]
+    servers: Annotated[Listed[Listed[Server]], Field(max_length=MAX_SERVERS)]
+    times_ms: Annotated[Listed[Listed[Amount]], Field(max_length=MAX_FABRICS)]
+
+
+OF_ARRIVALS = ("look_ahead", "switching_time_s", "checkpoint_s", "groups", "runs", "jobs", "stays")
+OF_JOBS_AT_ONCE = ("time_model", "placement", "rank_order", "fabrics", "plans", "statistics", "draws")
 
 
 class SharedClusterSolutionFile(SolutionHeadFile):
-    """Result of `topoopt solve` on an instance of kind `shared-cluster`."""
+    """Result of `topoopt solve` on an instance of kind `shared-cluster`.
+
+    The keys from `look_ahead` to `stays` are those of jobs that arrive, from `time_model` to `draws` of jobs at once.
+    """
+
+    core = SharedClusterSolution
 
     kind: Literal["shared-cluster-solution"]
-    instance_sha256: Text
-    versions: dict[str, Text]
-    notes: list[Text]
+    instance_sha256: Sha256
+    versions: Versions
+    notes: Notes
     servers: int = Field(ge=1, le=MAX_SERVERS)
     degree: int = Field(ge=1, le=64)
     link_gbps: Positive
-    look_ahead: bool
-    switching_time_s: Amount
-    checkpoint_s: Amount
-    contention: Literal["coinciding", "interleaved"]
-    classes: Annotated[list[ClassSolutionFile], Field(min_length=1, max_length=MAX_CLASSES)]
-    groups: Annotated[list[Annotated[int, Field(ge=0, lt=MAX_SERVERS)]], Field(max_length=MAX_SERVERS)] = Field(
-        description="group of each server; a shard within a group can always be cut"
+    contention: Literal["flows", "coinciding", "interleaved"]
+    classes: Annotated[Listed[ClassPart], Field(min_length=1, max_length=MAX_CLASSES)]
+    look_ahead: bool = False
+    switching_time_s: Amount = 0.0
+    checkpoint_s: Amount = 0.0
+    groups: Annotated[NDArray[np.int64], ArrayOf(Server, np.int64, most=MAX_SERVERS)] = Field(
+        default_factory=lambda: np.zeros(0, dtype=np.int64),
+        description="group of each server; a shard within a group can always be cut",
     )
-    runs: Annotated[list[RunFile], Field(min_length=1, max_length=MAX_FABRICS)]
-    jobs: Annotated[list[JobRow], Field(min_length=1, max_length=MAX_JOBS)]
-    stays: Annotated[list[StayRow], Field(max_length=10_000_000)]
+    runs: Annotated[Listed[RunPart], Field(max_length=MAX_FABRICS)] = ()
+    jobs: Annotated[Listed[JobRow], Field(max_length=MAX_JOBS)] = ()
+    stays: Annotated[Listed[StayRow], Field(max_length=10_000_000)] = ()
+    time_model: Text = ""
+    placement: Text = ""
+    rank_order: Text = ""
+    fabrics: Annotated[Listed[FabricRow], Field(max_length=MAX_FABRICS)] = ()
+    plans: Annotated[Listed[ClassPlanPart], Field(max_length=MAX_CLASSES * MAX_FABRICS)] = ()
+    statistics: Annotated[Listed[StatisticsPart], Field(max_length=MAX_LOADS * MAX_FABRICS)] = ()
+    draws: Annotated[Listed[DrawPart], Field(max_length=MAX_DRAWN_JOBS)] = ()
+
+    @classmethod
+    def attributes(cls, value: SharedClusterSolution) -> dict[str, Any]:
+        """Jobs are rows, and so are the stays of all runs."""
+        jobs = value.jobs
+        columns = (jobs.arrival_s, jobs.class_index, jobs.iterations, jobs.iteration_ms)
+        rows = tuple(zip(jobs.names, *(each.tolist() for each in columns), strict=True))
+        stays = tuple(row for place, run in enumerate(value.runs) for row in _stay_rows(place, run.stays))
+        return {**super().attributes(value), "jobs": rows, "stays": stays}
+
+    def arguments(self) -> dict[str, Any]:
+        """Rows are the jobs, and the stays of each run."""
+        by_run: list[list[Any]] = [[] for _ in self.runs]
+        for row in self.stays:
+            by_run[row[0]].append(row)
+        runs = tuple(run.of_jobs(len(self.jobs), _stays(rows)) for run, rows in zip(self.runs, by_run, strict=True))
+        return {**super().arguments(), "runs": runs, "jobs": _job_table(self.jobs)}
+
+    @model_serializer(mode="wrap")
+    def _of_one_form(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        absent = OF_ARRIVALS if self.contention == "flows" else OF_JOBS_AT_ONCE
+        return {key: value for key, value in written(self).items() if key not in absent}
+
+
+def _stay_rows(place: int, stays: Stays) -> list[tuple[Any, ...]]:
+    columns = (stays.job, stays.held_from_s, stays.work_from_s, stays.work_to_s, stays.held_to_s)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [(place, *row, ranges_text(stays.servers_of(stay))) for stay, row in enumerate(rows)]
+
+
+def _stays(rows: list[Any]) -> Stays:
+    lists = [servers_of_text(row[6]) for row in rows]
+    times = np.array([row[2:6] for row in rows], dtype=np.float64).reshape(-1, 4)
+    return Stays(
+        job=np.array([row[1] for row in rows], dtype=np.int64),
+        held_from_s=times[:, 0],
+        work_from_s=times[:, 1],
+        work_to_s=times[:, 2],
+        held_to_s=times[:, 3],
+        low=np.cumsum([0, *map(len, lists)], dtype=np.int64),
+        servers=np.array([server for one in lists for server in one], dtype=np.int64),
+    )
+
+
+def _job_table(rows: tuple[Any, ...]) -> JobTable:
+    if not rows:
+        return NO_JOBS
+    names, arrival, index, iterations, times = zip(*rows, strict=True)
+    return JobTable(
+        tuple(names),
+        np.array(arrival, dtype=np.float64),
+        np.array(index, dtype=np.int32),
+        np.array(iterations, dtype=np.int64),
+        np.array(times, dtype=np.float64),
+    )

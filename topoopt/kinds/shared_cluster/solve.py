@@ -4,66 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from solvers.stop import Stop, stop_on_signals
-from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.shared_cluster import (
-    ACROSS_GROUPS,
-    MOST_EXACT_SERVERS,
-    FabricKind,
-    JobClass,
-    JobTable,
-    Queue,
-    Scheduling,
-    SharedCluster,
-    server_groups,
-    too_short,
-)
-from topoopt.core.shared_cluster_solution import Decisions, FabricRun, SharedClusterSolution
-from topoopt.core.shared_plan import class_of_plan
-from topoopt.core.solution import UNCHECKED
-from topoopt.core.verdict import StopReason, Tolerance, settle
-from topoopt.core.versions import versions
-from topoopt.kinds.shared_cluster.fabric_run import Progress, rated, run_fabric
-from topoopt.kinds.shared_cluster.methods import BEST, SCHEDULING_METHODS
-from topoopt.simulate.cluster import objective_of
-from topoopt.verify.shared_cluster.bounds import shared_bound
-from topoopt.verify.shared_cluster.cluster import check_shared_cluster
-from topoopt.workloads.job_arrivals import job_table
-
-TOO_SHORT = "shorter than sending the bytes of an iteration takes"
+from solvers.job.methods import METHODS
+from solvers.stop import stop_on_signals
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.shared_cluster import SharedCluster
+from topoopt.core.shared_cluster_jobs import JobsAtOnce
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.kinds.shared_cluster.arrivals import scheduling_problems, solve_arrivals
+from topoopt.kinds.shared_cluster.at_once import problems_at_once, solve_at_once
+from topoopt.kinds.shared_cluster.fabric_run import Progress
+from topoopt.kinds.shared_cluster.methods import SCHEDULING_METHODS
+from topoopt.verify.shared_cluster.check import check_shared_cluster
 
 
-MOST_BACKFILLED_SERVERS = 16
-"""Of a cluster whose placement is exact and whose queue is not fifo: larger bursts took the solver minutes."""
-
-
-def _quiet(text: str) -> None:
+def _quiet(text: str, done: int, total: int) -> None:
     """No progress is shown."""
 
 
 def search_problems(problem: SharedCluster, method: str) -> list[Problem]:
-    """What is wrong with the name of a method."""
-    if method in SCHEDULING_METHODS:
-        exact = [fabric.name for fabric in problem.fabrics if fabric.placement == "exact"]
-        if exact and problem.servers > MOST_EXACT_SERVERS:
-            text = f"too many servers for the exact placement of {exact[0]}"
-            allowed = f"up to {MOST_EXACT_SERVERS} servers, or placement spread"
-            return [Problem(text, path="cluster.servers", value=str(problem.servers), allowed=allowed)]
-        queue = SCHEDULING_METHODS[method].applied(problem.scheduling).queue
-        if exact and queue is not Queue.FIFO and problem.servers > MOST_BACKFILLED_SERVERS:
-            text = f"too many servers to place out of turn on {exact[0]}, whose placement is exact"
-            allowed = f"queue fifo, up to {MOST_BACKFILLED_SERVERS} servers, or placement spread"
-            return [Problem(text, path="scheduling.queue", value=queue.value, allowed=allowed)]
-        moved = SCHEDULING_METHODS[method].applied(problem.scheduling).defragment
-        fixed = [fabric for fabric in problem.fabrics if fabric.placement in ACROSS_GROUPS]
-        if moved and fixed:
-            text = f"running jobs are not moved on {fixed[0].name}, whose placement is {fixed[0].placement}"
-            allowed = "no defragmentation, or placement best-fit or first-fit"
-            return [Problem(text, path="search.method", value=repr(method), allowed=allowed)]
-        return []
-    return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(SCHEDULING_METHODS))]
+    """What is wrong with the method and with what only the simulator knows: fabrics, time model."""
+    return (problems_at_once if problem.at_once else scheduling_problems)(problem, method)
+
+
+def methods_of(problem: SharedCluster) -> tuple[str, ...]:
+    """Methods for an instance: ways of scheduling, or of jobs at once ways to plan a class."""
+    if problem.at_once:
+        return ("auto", *METHODS)
+    return tuple(method for method in SCHEDULING_METHODS if not search_problems(problem, method))
 
 
 def solve_shared_cluster(
@@ -72,163 +39,28 @@ def solve_shared_cluster(
     seed: int | None = None,
     time_limit_s: float | None = None,
     method: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = _quiet,
 ) -> SharedClusterSolution:
     """Simulate the jobs on every fabric, sum up, bound and check; arguments left out are taken from the instance.
 
-    The time limit and Ctrl-C end the simulation; what was simulated until then is kept. `progress` is told in words.
+    The time limit and Ctrl-C end the simulation; what was simulated until then is kept. `progress` is told what is
+    begun, and how many steps of how many are done.
 
     Raises:
-        InputError: unknown method, or iteration times in which the bytes cannot be sent.
-        LimitError: the limit came before any job had ended on the first fabric.
+        InputError: unknown method, fabric or time model, or iteration times in which the bytes cannot be sent.
+        InfeasibleError: a class has no plan.
+        LimitError: the limit came before any job had ended on the first fabric, or the first draw was simulated.
+        KeyboardInterrupt: so did Ctrl-C.
     """
     search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
     problems = search_problems(problem, search.method)
     if problems:
         raise InputError(problems)
+    problem = replace(problem, search=search)
     with stop_on_signals(search.time_limit_s) as stop:
-        classes, notes = planned_classes(problem, stop)
-        problems = _rate_problems(problem, classes)
-        if problems:
-            raise InputError(problems)
-        jobs = job_table(problem.jobs, classes, problem.servers, search.seed)
-        name, runs = _runs(problem, classes, jobs, search.method, search.seed, stop, progress or _quiet)
-        stopped_by = stop.reason() if not all(run.whole for run in runs) or len(runs) < len(problem.fabrics) else None
-        if not runs or runs[0].metrics is None:
-            raise LimitError("the limit came before any job had ended on the first fabric")
-        if len(runs) < len(problem.fabrics):
-            left = ", ".join(fabric.name for fabric in problem.fabrics[len(runs) :])
-            notes = (*notes, f"not simulated, as the run was stopped: {left}")
-        notes += tuple(_cut_short(run) for run in runs if not run.whole)
-        notes += tuple(_decided(run.fabric.name, run.decisions) for run in runs if run.decisions is not None)
-        chosen = replace(problem, search=replace(search, method=name), classes=classes)
-        solution = _assemble(chosen, jobs, runs, stopped_by or StopReason.CONVERGED, (*problem.notes, *notes))
-        (progress or _quiet)("checking")
-        return solution.judged(check_shared_cluster(problem, solution))
-
-
-def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass, ...], tuple[str, ...]]:
-    """The classes with times and bytes, their plans solved; and notes on that."""
-    classes: list[JobClass] = []
-    notes: list[str] = []
-    for one in problem.classes:
-        if one.plan is None:
-            classes.append(one)
-            continue
-        from topoopt.kinds.job.solve import solve
-
-        solution = solve(one.plan, time_limit_s=stop.remaining_s(), baselines=False)
-        if solution.stopped_by is StopReason.INTERRUPTED:
-            stop.interrupted.set()
-        made = class_of_plan(one, solution)
-        classes.append(made)
-        notes.append(f"class {one.name}: {made.iteration_ms[0]:.6g} ms an iteration, planned from {one.plan.name}")
-    return tuple(classes), tuple(notes)
-
-
-def _rate_problems(problem: SharedCluster, classes: tuple[JobClass, ...]) -> list[Problem]:
-    """Times in which the bytes cannot be sent at the rates of the fabrics, now that all are known."""
-    fabrics = [rated(problem, fabric) for fabric in problem.fabrics]
-    return [
-        Problem(TOO_SHORT, path=f"classes[{index}].{key}", value=f"{time:g}", allowed=f"at least {least:g}")
-        for index, one in enumerate(classes)
-        for key, time, least in too_short(one, problem.direct_gbps(one), fabrics)
-    ]
-
-
-def _cut_short(run: FabricRun) -> str:
-    return (
-        f"{run.fabric.name}: simulated until {run.simulated_s:.6g} s, {int(run.finished.sum())} of "
-        f"{len(run.finished)} jobs have ended; the figures are of these"
-    )
-
-
-def _decided(name: str, decisions: Decisions) -> str:
-    text = f"{name}: {decisions.proven} placements of waiting jobs are proven to be the best"
-    if decisions.unproven:
-        return f"{text}, {decisions.unproven} are not: the search was cut short, or its answer was not trusted"
-    return f"{text}, all that were made"
-
-
-def _runs(
-    problem: SharedCluster,
-    classes: tuple[JobClass, ...],
-    jobs: JobTable,
-    method: str,
-    seed: int,
-    stop: Stop,
-    progress: Progress,
-) -> tuple[str, list[FabricRun]]:
-    """The runs of all fabrics that were reached, under one way of scheduling; and its name."""
-    settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
-    first: dict[str, FabricRun] = {}
-    if method == BEST:
-        names = [one for one in SCHEDULING_METHODS if one != BEST and not search_problems(problem, one)]
-        settings = {one: SCHEDULING_METHODS[one].applied(problem.scheduling) for one in names}
-        for name, one in settings.items():
-            first[name] = run_fabric(problem, 0, classes, jobs, one, seed, stop, progress)
-            if stop.reason() is not None:
-                break
-        method = _best(problem, jobs, first)
-    scheduling: Scheduling = settings[method]
-    runs = [first[method]] if first else []
-    for place in range(len(runs), len(problem.fabrics)):
-        if stop.reason() is not None and runs:
-            break
-        runs.append(run_fabric(problem, place, classes, jobs, scheduling, seed, stop, progress))
-    return method, runs
-
-
-def _best(problem: SharedCluster, jobs: JobTable, runs: dict[str, FabricRun]) -> str:
-    """Least objective among the whole ones, ties by completion time, then by order; else the first."""
-    whole = {name: run for name, run in runs.items() if run.whole and run.metrics is not None}
-
-    def rank(name: str) -> tuple[float, float]:
-        metrics = whole[name].metrics
-        assert metrics is not None
-        return objective_of(problem.goal, metrics).value, metrics.completion_s.mean
-
-    return min(whole, key=rank) if whole else next(iter(runs))
-
-
-def _assemble(
-    problem: SharedCluster, jobs: JobTable, runs: list[FabricRun], stopped_by: StopReason, notes: tuple[str, ...]
-) -> SharedClusterSolution:
-    """The solution, unchecked; `problem` has the classes and the method used."""
-    first = runs[0]
-    assert first.metrics is not None
-    objective = objective_of(problem.goal, first.metrics)
-    proven = shared_bound(problem, first.fabric, jobs, first.finished)
-    rounding = first.rounding(objective.value)
-    bound, status = settle(objective.value, proven.value, Tolerance.ROUNDING, absolute=rounding, conclusive=first.whole)
-    return SharedClusterSolution(
-        name=problem.name,
-        status=status,
-        stopped_by=stopped_by,
-        objective=objective,
-        bound=replace(proven, value=bound),
-        check=UNCHECKED,
-        seed=problem.search.seed,
-        method=problem.search.method,
-        servers=problem.servers,
-        degree=problem.degree,
-        link_gbps=problem.link_gbps,
-        look_ahead=problem.look_ahead,
-        switching_time_s=problem.layer.switching_time_s,
-        checkpoint_s=problem.scheduling.checkpoint_s,
-        contention=problem.contention.value,
-        classes=tuple(replace(one, plan=None) for one in problem.classes),
-        jobs=jobs,
-        groups=partition_groups(problem),
-        runs=tuple(runs),
-        instance_sha256=problem.sha256,
-        versions=versions(),
-        notes=notes,
-    )
-
-
-def partition_groups(problem: SharedCluster) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Group of each server as far as shards are concerned; one group when no fabric is partitioned."""
-    if any(fabric.kind is FabricKind.PARTITIONED for fabric in problem.fabrics):
-        return server_groups(problem.layer)
-    return np.zeros(problem.servers, dtype=np.int64)
+        if isinstance(problem.jobs, JobsAtOnce):
+            solution, rejected = solve_at_once(problem, problem.jobs, stop, progress)
+        else:
+            solution, rejected = solve_arrivals(problem, problem.jobs, stop, progress), []
+        progress("checking", 1, 1)
+        return solution.judged((*rejected, *check_shared_cluster(problem, solution)))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.shards import find_shard
 from topoopt.core.optical_layer import OpticalLayer, ShardShape
-from topoopt.core.shared_cluster import JobClass
+from topoopt.core.shared_cluster_jobs import JobClass
 
 
 def any_shape(servers: int, interfaces: int) -> ShardShape:

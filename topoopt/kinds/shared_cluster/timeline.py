@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import JobTable
+from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import Point, Series, colour, xy_chart

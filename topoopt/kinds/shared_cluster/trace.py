@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.shared_cluster import JobClass, TracedJob
+from topoopt.core.shared_cluster_jobs import JobClass, TracedJob
 from topoopt.core.units import MIB
 from topoopt.files.documents import read_text
 from topoopt.files.faults import MAX_LISTED, nearest_text, value_text

@@ -5,6 +5,6 @@ else may start, `work` says how fast running jobs advance, `loads` and `rates` s
 """
 
 from topoopt.simulate.cluster.engine import Outcome, simulate
-from topoopt.simulate.cluster.metrics import metrics_of, objective_of
+from topoopt.simulate.cluster.metrics import load_objective, load_statistics, metrics_of, objective_of
 
-__all__ = ["Outcome", "metrics_of", "objective_of", "simulate"]
+__all__ = ["Outcome", "load_objective", "load_statistics", "metrics_of", "objective_of", "simulate"]

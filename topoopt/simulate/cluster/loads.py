@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.fat_tree import fat_tree_arity
-from topoopt.core.shared_cluster import Fabric, FabricKind, JobClass
+from topoopt.core.shared_cluster import FAT_TREE, Fabric
+from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.simulate.jit import kernel
 
 
@@ -40,13 +41,11 @@ class SharedLinks:
 
 def shared_links(servers: int, fabric: Fabric, server_gbps: float, seed: int) -> SharedLinks:
     """The links of a shared fabric with servers of that rate."""
-    if fabric.kind is not FabricKind.FAT_TREE:
+    if fabric.kind != FAT_TREE:
         return SharedLinks(0, 0, 0, False, 0, np.zeros(0))
     half = fat_tree_arity(servers) // 2
     racks, pods = -(-servers // half), -(-servers // half**2)
-    at_rack = fabric.oversubscribed_at == "rack"
-    rack_gbps = server_gbps / (fabric.oversubscription if at_rack else 1.0)
-    pod_gbps = server_gbps / (1.0 if at_rack else fabric.oversubscription)
+    rack_gbps, pod_gbps = server_gbps / fabric.rack_ratio, server_gbps / fabric.pod_ratio
     if fabric.paths == "hashed":
         capacity = np.concatenate((np.full(2 * racks * half, rack_gbps), np.full(2 * pods * half**2, pod_gbps)))
         return SharedLinks(half, racks, pods, True, seed, capacity)

@@ -1,12 +1,15 @@
-"""Figures of what happened, from the stays of the jobs."""
+"""Figures of what happened, from the stays of jobs that arrive, or from the times of jobs at once."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Goal, JobClass, JobTable
-from topoopt.core.shared_cluster_solution import Metrics, Stays, Tail
+from topoopt.core.shared_cluster import Goal
+from topoopt.core.shared_cluster_jobs import JobClass, JobTable
+from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, LoadStatistics, Metrics, Stays, Tail
 from topoopt.core.solution import Objective
 
 MS = 1e-3
@@ -28,6 +31,32 @@ def objective_of(goal: Goal, metrics: Metrics) -> Objective:
     if goal is Goal.ITERATION_TIME:
         return Objective("mean_iteration_time", metrics.iteration_ms.mean, "ms")
     return Objective("mean_completion_time", metrics.completion_s.mean, "s")
+
+
+def load_statistics(
+    fabrics: Sequence[str], class_names: Sequence[str], plans: Sequence[ClassPlan], draws: Sequence[DrawnRun]
+) -> tuple[LoadStatistics, ...]:
+    """Of jobs at once, for every load, ascending, and every fabric."""
+    alone = {(plan.fabric, plan.job_class): plan.alone_ms for plan in plans}
+    rows = []
+    for load in sorted({run.load for run in draws}):
+        own = [run for run in draws if run.load == load]
+        first: Tail | None = None
+        for place, fabric in enumerate(fabrics):
+            times = np.array([time for run in own for time in run.times_ms[place]])
+            without = np.array([alone[fabric, class_names[index]] for run in own for index in run.classes])
+            tail = tail_of(times)
+            first = first or tail
+            over_first, p99_over_first = tail.mean / first.mean, tail.p99 / first.p99
+            over_alone = float(np.mean(times / without))
+            rows.append(LoadStatistics(fabric, load, len(times), tail, over_alone, over_first, p99_over_first))
+    return tuple(rows)
+
+
+def load_objective(statistics: Sequence[LoadStatistics]) -> Objective:
+    """The objective of jobs at once: on the first fabric at the largest load."""
+    largest = max(row.load for row in statistics)
+    return Objective("mean_iteration_time", next(r.iteration_ms.mean for r in statistics if r.load == largest), "ms")
 
 
 def metrics_of(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import JobClass, JobTable, Scheduling
+from topoopt.core.shared_cluster import Scheduling
+from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.simulate.cluster.placers import Placer
 from topoopt.simulate.cluster.record import Record
 from topoopt.simulate.cluster.work import Work

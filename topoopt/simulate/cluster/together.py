@@ -1,7 +1,7 @@
 """Jobs run together on one fabric: their task graphs merged, their flows contending for links.
 
-As the multi-job runs of the TopoOpt artifact: all jobs start at time 0, a job that is done begins again at
-once until every job has finished its first iteration, and what counts is the first iteration of each.
+As the multi-job runs of the TopoOpt artifact (NSDI'23, section 5.6): all jobs start at time 0, a job that is done
+begins again at once until every job has finished its first iteration, and what counts is the first iteration of each.
 """
 
 from __future__ import annotations

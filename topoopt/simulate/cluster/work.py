@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Contention, Fabric, JobClass, JobTable
+from topoopt.core.shared_cluster import Contention, Fabric
+from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.simulate.cluster.loads import SharedLinks, job_loads
 from topoopt.simulate.cluster.rates import advance, fair_rates, first_end

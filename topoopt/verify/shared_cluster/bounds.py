@@ -13,7 +13,13 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Fabric, FabricKind, Goal, JobTable, SharedCluster
+from topoopt.core.shared_cluster import (
+    PARTITIONED,
+    Fabric,
+    Goal,
+    SharedCluster,
+)
+from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.solution import Bound
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 
@@ -25,7 +31,7 @@ MS = 1e-3
 
 def alone_ms(problem: SharedCluster, fabric: Fabric, jobs: JobTable) -> NDArray[np.float64]:
     """float64[J], iteration time of each job alone on a fabric (time model of `topoopt.core.shared_cluster`)."""
-    if fabric.kind is FabricKind.PARTITIONED:
+    if fabric.kind == PARTITIONED:
         return jobs.iteration_ms
     times = np.zeros(len(jobs))
     for j, c in enumerate(jobs.class_index):
@@ -69,7 +75,7 @@ def shared_bound(problem: SharedCluster, fabric: Fabric, jobs: JobTable, counted
     if problem.goal is Goal.ITERATION_TIME:
         return Bound(float(np.mean(alone)), BY_ALONE)
     seconds = jobs.iterations[counted] * alone * MS
-    partitioned = fabric.kind is FabricKind.PARTITIONED
+    partitioned = fabric.kind == PARTITIONED
     switching = problem.layer.switching_time_s if partitioned else 0.0
     shortest = float(np.mean(seconds)) + switching  # circuits are set after the arrival, with look-ahead too
     held = seconds + (0.0 if problem.look_ahead else switching)

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Contention, Fabric, FabricKind, JobTable, SharedCluster
+from topoopt.core.shared_cluster import (
+    FAT_TREE,
+    Contention,
+    Fabric,
+    SharedCluster,
+)
+from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.core.verdict import Tolerance
@@ -39,15 +45,13 @@ class _Tree:
 
 
 def _tree(servers: int, fabric: Fabric, seed: int) -> _Tree | None:
-    if fabric.kind is not FabricKind.FAT_TREE or fabric.server_gbps is None:
+    if fabric.kind != FAT_TREE or fabric.server_gbps is None:
         return None
     half = 1
     while half * half * half * 2 < servers:  # k^3 / 4 servers, k = 2 half
         half += 1
-    at_rack = fabric.oversubscribed_at == "rack"
-    ratio = fabric.oversubscription
     hashed = fabric.paths == "hashed"
-    return _Tree(half, fabric.server_gbps, ratio if at_rack else 1.0, 1.0 if at_rack else ratio, hashed, seed)
+    return _Tree(half, fabric.server_gbps, fabric.rack_ratio, fabric.pod_ratio, hashed, seed)
 
 
 def _hash(seed: int, source: int, target: int) -> int:

@@ -9,7 +9,8 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import JobTable, SharedCluster
+from topoopt.core.shared_cluster import SharedCluster
+from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, Metrics, Tail
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings, differs

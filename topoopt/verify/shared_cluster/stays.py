@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 
-from topoopt.core.shared_cluster import FabricKind, JobTable, Queue, SharedCluster
+from topoopt.core.shared_cluster import PARTITIONED, Queue, SharedCluster
+from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings
@@ -25,7 +26,7 @@ def check_stays(findings: Findings, problem: SharedCluster, jobs: JobTable, run:
     _check_times(findings, problem, jobs, run)
     _check_servers(findings, jobs, run)
     _check_progress(findings, jobs, run)
-    if run.fabric.kind is FabricKind.PARTITIONED:
+    if run.fabric.kind == PARTITIONED:
         _check_shards(findings, problem, jobs, run)
         _check_partition(findings, problem, jobs, run)
     return sum(findings.counts.values()) == before
@@ -105,7 +106,7 @@ def _check_shards(findings: Findings, problem: SharedCluster, jobs: JobTable, ru
     for switch in problem.layer.switch_of:
         apart = switch[stays.servers] != switch[stays.servers[stays.low[:-1]]][owner]
         planes += np.bincount(owner, apart, minlength=len(stays)) == 0
-    used = [problem.degree if one.interfaces is None else one.interfaces for one in problem.classes]
+    used = [problem.cluster.degree if one.interfaces is None else one.interfaces for one in problem.classes]
     needed = np.array(used)[jobs.class_index[stays.job]]
     findings.add_each(
         "shard",

@@ -1,4 +1,4 @@
-"""Kind `shared-load` at the command line: solve, check, report, validate, studies; everything wrong said at once."""
+"""Jobs at once at the command line: solve, check, report, validate, studies; everything wrong said at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.support import shared_load_cases as cases
+from tests.support import at_once_cases as cases
 from tests.support.paths import INSTANCES
 from topoopt.cli.app import app
 from topoopt.core.errors import InputError
@@ -33,15 +33,15 @@ def problems(folder: Path, document: dict[str, Any]) -> dict[str | None, str]:
 
 def test_solve_check_and_report(tmp_path: Path) -> None:
     """All files are written, the JSON object holds the figures by fabric, and the checker accepts them."""
-    instance = cases.write(tmp_path, cases.instance(loads=[3], repetitions=1))
+    instance = cases.write(tmp_path, cases.instance({"at_once": [3], "repetitions": 1}))
     code, text = run("solve", instance, "--out", tmp_path / "out", "--json")
     document = json.loads(text)
     assert code == 0
-    assert document["kind"] == "shared-load"
+    assert document["kind"] == "shared-cluster"
     assert document["check"]["ok"] is True
     assert set(document["fabrics"]) == {"direct-connect", "fat-tree", "slow-tree", "ideal-switch"}
     assert document["fabrics"]["slow-tree"]["over_first"] >= 1.0
-    assert document["objective"]["value"] == document["fabrics"]["direct-connect"]["mean_ms"]
+    assert document["objective"]["value"] == document["fabrics"]["direct-connect"]["iteration_ms"]["mean"]
     lines = (tmp_path / "out" / "statistics.csv").read_text().splitlines()
     assert lines[0].startswith("fabric,load,jobs,mean_ms,")
     assert len(lines) == 5
@@ -53,18 +53,18 @@ def test_solve_check_and_report(tmp_path: Path) -> None:
 
 def test_check_rejects_another_result(tmp_path: Path) -> None:
     """A figure changed by hand ends with code 6."""
-    instance = cases.write(tmp_path, cases.instance(loads=[1], repetitions=1))
+    instance = cases.write(tmp_path, cases.instance({"at_once": [1], "repetitions": 1}))
     assert run("solve", instance, "--out", tmp_path / "out")[0] == 0
     file = tmp_path / "out" / "solution.json"
     document = json.loads(file.read_text())
-    document["statistics"][1]["mean_ms"] += 0.5
+    document["statistics"][1]["iteration_ms"]["mean"] += 0.5
     file.write_text(json.dumps(document))
     assert run("check", instance, file)[0] == 6
 
 
 def test_names_in_the_report_are_escaped(tmp_path: Path) -> None:
     """A solution of unknown origin cannot put markup into the page."""
-    instance = cases.write(tmp_path, cases.instance(loads=[1], repetitions=1))
+    instance = cases.write(tmp_path, cases.instance({"at_once": [1], "repetitions": 1}))
     assert run("solve", instance, "--out", tmp_path / "out")[0] == 0
     file = tmp_path / "out" / "solution.json"
     file.write_text(file.read_text().replace('"short"', '"<b>short</b>"'))
@@ -83,31 +83,75 @@ def test_budget_and_time_limit_at_the_command_line(tmp_path: Path) -> None:
 def test_validate_says_everything_at_once(tmp_path: Path) -> None:
     """Names used twice, loads that do not fit or come twice, settings a shard has not."""
     document = cases.instance(
-        loads=[2, 2, 5],
-        fabrics=[{"fabric": "direct-connect", "oversubscription": 2}, {"fabric": "direct-connect"}],
+        {"at_once": [2, 2, 5]},
+        fabrics=[{"kind": "partitioned", "oversubscription": 2}, {"kind": "partitioned"}],
     )
     document["classes"][1]["name"] = "short"
     found = problems(tmp_path, document)
-    assert found["classes[1].name"] == found["fabrics[1].name"] == "name used twice"
-    assert found["loads[1]"] == "load given twice"
-    assert found["loads[2]"] == "more jobs than fit"
-    assert found["fabrics[0].oversubscription"] == "a shard has no such setting"
+    assert found["classes[1].name"] == found["fabrics[1]"] == "a name more than once"
+    assert found["jobs.at_once[1]"] == "load given twice"
+    assert found["jobs.at_once[2]"] == "more jobs than fit"
+    assert found["fabrics[0].oversubscription"] == "plays no part for partitioned"
+    assert found["jobs.mix.long"] == "unknown class"
+
+
+def test_what_belongs_to_jobs_that_arrive_is_refused(tmp_path: Path) -> None:
+    """Queues, circuits, formulas and lengths play no part for jobs at once, each key by its name."""
+    document = cases.instance(
+        {"rate_per_s": 1.0, "spread": "fixed"},
+        contention="coinciding",
+        scheduling={"queue": "fifo"},
+        optical={"switch_ports": 16},
+        objective="mean-completion-time",
+        fabrics=[{"kind": "fat-tree", "paths": "even", "placement": "packed"}],
+    )
+    document["classes"][0] |= {"iterations": 5, "compute_ms": 1.0, "fabric_ms": {"fat-tree": 2.0}}
+    found = problems(tmp_path, document)
+    assert set(found) == {
+        "jobs.rate_per_s", "jobs.spread", "contention", "scheduling", "optical", "objective",
+        "fabrics[0].paths", "fabrics[0].placement",
+        "classes[0].iterations", "classes[0].compute_ms", "classes[0].fabric_ms",
+    }  # fmt: skip
+    assert found["contention"] == "jobs at once are simulated flow by flow"
+
+
+def test_flows_need_jobs_at_once(tmp_path: Path) -> None:
+    """Jobs that arrive contend by a formula; what is of flows alone is refused beside them."""
+    jobs = {"count": 3, "load": 0.5, "repetitions": 2, "rank_order": "sorted"}
+    fabrics = [{"kind": "hypercube"}]
+    changes = {"contention": "flows", "time_model": "fluid", "jobs": jobs, "fabrics": fabrics}
+    document = {**cases.instance(), **changes}
+    document["cluster"]["rack_servers"] = 4
+    found = problems(tmp_path, document)
+    assert {
+        "contention", "time_model", "cluster.rack_servers", "jobs.repetitions", "jobs.rank_order", "fabrics[0].kind",
+    } <= set(found)  # fmt: skip
+    assert found["contention"].startswith("flows are simulated for jobs at once")
+
+
+def test_the_former_kind_is_named_as_it_is_written_now(tmp_path: Path) -> None:
+    """`shared-load` is no kind; the message says what to write."""
+    with pytest.raises(InputError) as refusal:
+        read_instance(cases.write(tmp_path, {**cases.instance(), "kind": "shared-load"}))
+    (problem,) = refusal.value.problems
+    assert problem.path == "kind"
+    assert "kind: shared-cluster with jobs: {at_once" in str(problem.allowed)
 
 
 def test_classes_have_one_source_of_times(tmp_path: Path) -> None:
-    """Neither or both, servers missing or beside a file, and times where jobs share a fabric."""
-    document = cases.instance()
+    """Neither or both, servers missing or not those of the plan, and times where jobs share a fabric."""
+    document = cases.instance({"mix": None})
     document["classes"] = [
-        {"name": "none", "share": 1},
-        {"name": "both", "share": 1, "file": "short.json", "times_ms": [1.0]},
-        {"name": "size", "share": 1, "times_ms": [1.0]},
-        {"name": "file", "share": 1, "file": "short.json", "servers": 4},
+        {"name": "none"},
+        {"name": "both", "plan": "short.json", "iteration_ms": [1.0]},
+        {"name": "size", "iteration_ms": [1.0]},
+        {"name": "file", "plan": "short.json", "servers": 5},
     ]
     found = problems(tmp_path, document)
-    assert found["classes[0]"] == found["classes[1]"] == "exactly one source of iteration times"
+    assert found["classes[0]"] == found["classes[1]"] == "one of iteration_ms and plan is needed"
     assert found["classes[2].servers"] == "missing"
-    assert "say nothing about fat-tree" in found["classes[2].times_ms"]
-    assert "classes[3].servers" in found
+    assert "say nothing about fat-tree" in found["classes[2].iteration_ms"]
+    assert found["classes[3].servers"] == "not those of the plan"
 
 
 def test_files_of_classes_are_read_with_their_problems(tmp_path: Path) -> None:
@@ -118,22 +162,22 @@ def test_files_of_classes_are_read_with_their_problems(tmp_path: Path) -> None:
     broken["workload"]["samples"] = -1
     (tmp_path / "broken.json").write_text(json.dumps(broken))
     document["classes"] = [
-        {"name": "a", "share": 1, "file": "missing.json"},
-        {"name": "b", "share": 1, "file": "shared.json"},
-        {"name": "c", "share": 1, "file": "broken.json"},
+        {"name": "a", "plan": "missing.json"},
+        {"name": "b", "plan": "shared.json"},
+        {"name": "c", "plan": "broken.json"},
     ]
     path.write_text(json.dumps(document))
     with pytest.raises(InputError) as refusal:
         read_instance(path)
     files = {Path(each.file or "").name: each.message for each in refusal.value.problems}
     assert files["missing.json"] == "no such file"
-    assert files["shared.json"] == "not a job"
+    assert files["shared.json"] == "no plan of a job"
     assert "broken.json" in files
 
 
 def test_an_unknown_fabric_is_found_by_validate(tmp_path: Path) -> None:
     """Names in tables of the solvers are checked by `validate`, too (2)."""
-    instance = cases.write(tmp_path, cases.instance(fabrics=[{"fabric": "fat-trees"}]))
+    instance = cases.write(tmp_path, cases.instance(fabrics=[{"kind": "fat-trees"}]))
     assert run("validate", instance)[0] == 2
     assert run("validate", cases.write(tmp_path, cases.instance()))[0] == 0
 
@@ -147,17 +191,17 @@ def test_identity_counts_the_content_of_the_classes(tmp_path: Path) -> None:
 
 
 def test_the_shipped_instances_are_right() -> None:
-    """The mix, 27 jobs of 16 servers at most, on the fabrics of the paper."""
+    """The mix of the published sampling, 27 jobs of 16 servers at most, on the fabrics of the paper."""
     folder = INSTANCES / "shared"
     problem: Any = read_instance(folder / "mix-432.yaml")
-    shares = {one.name: round(one.share, 9) for one in problem.classes}
-    assert shares == {"dlrm": 0.35, "bert": 0.4225, "candle": 0.20475, "vgg": 0.02275}
-    assert problem.loads == (5, 10, 15, 20, 27)
+    shares = {problem.classes[index].name: weight for index, weight in problem.jobs.mix}
+    assert shares == {"dlrm": 35, "bert": 42.25, "candle": 20.475, "vgg": 2.275}
+    assert problem.jobs.loads == (5, 10, 15, 20, 27)
     assert {one.servers for one in problem.classes} == {16}
-    assert [each.fabric for each in problem.fabrics] == [
-        "direct-connect",
+    assert [each.kind for each in problem.fabrics] == [
+        "partitioned",
         "fat-tree",
         "oversubscribed-fat-tree",
         "ideal-switch",
     ]
-    assert all(one.job.cluster.degree == 8 for one in problem.classes)
+    assert all(one.plan.cluster.degree == 8 for one in problem.classes)

@@ -1,4 +1,4 @@
-"""Small shared-load instances: jobs of four servers on a cluster of sixteen, and the published times."""
+"""Small instances of jobs at once: four servers each on a cluster of sixteen, and the published times."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from topoopt.core.shared_load import SharedLoadProblem
-from topoopt.core.shared_load_solution import SharedLoadSolution
+from topoopt.core.shared_cluster import SharedCluster
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.shared_cluster.flows_solve import solve_shared_load
+from topoopt.kinds.shared_cluster import solve_shared_cluster
 
 SIX_MB = 1_500_000
 """Weights of an operator."""
@@ -43,24 +43,20 @@ def job(name: str, servers: int, forward_ms: float, weights: int) -> dict[str, A
     }
 
 
-def instance(**changes: Any) -> dict[str, Any]:
-    """Two classes on four fabrics."""
+def instance(jobs: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """Two classes on four fabrics; `jobs` changes the section of the jobs."""
     return {
         "schema_version": 1,
-        "kind": "shared-load",
+        "kind": "shared-cluster",
         "name": "small",
         "cluster": {"servers": 16, "degree": 2, "link_gbps": 100},
-        "classes": [
-            {"name": "short", "share": 3, "file": "short.json"},
-            {"name": "long", "share": 1, "file": "long.json"},
-        ],
-        "loads": [1, 4],
-        "repetitions": 2,
+        "classes": [{"name": "short", "plan": "short.json"}, {"name": "long", "plan": "long.json"}],
+        "jobs": {"at_once": [1, 4], "repetitions": 2, "mix": {"short": 3, "long": 1}, **(jobs or {})},
         "fabrics": [
-            "direct-connect",
-            {"fabric": "fat-tree"},
-            {"label": "slow-tree", "fabric": "fat-tree", "nic_gbps": 100, "oversubscription": 2},
-            {"fabric": "ideal-switch"},
+            {"name": "direct-connect", "kind": "partitioned"},
+            {"kind": "fat-tree"},
+            {"name": "slow-tree", "kind": "fat-tree", "server_gbps": 100, "oversubscription": 2},
+            {"kind": "ideal-switch"},
         ],
         "search": {"budget": 40, "seed": 1},
         **changes,
@@ -73,23 +69,23 @@ PUBLISHED = {
     "candle": ((131.546,), 20.475),
     "vgg": ((100.559,), 2.275),
 }
-"""Times of 16-server jobs on their own shard at d = 8, and the shares the published sampling gives."""
+"""Times of 16-server jobs on their own shard at d = 8, and the shares the published sampling gives
+(TopoOpt, NSDI'23, Fig 16, and its public artifact)."""
 
 
-def published(shares: Mapping[str, float] | None = None, **changes: Any) -> dict[str, Any]:
-    """The published experiment from its dedicated times."""
-    classes = [
-        {"name": name, "share": (shares or {}).get(name, share), "times_ms": list(times), "servers": 16}
-        for name, (times, share) in PUBLISHED.items()
-    ]
+def published(
+    weights: Mapping[str, float] | None = None, jobs: Mapping[str, Any] | None = None, **changes: Any
+) -> dict[str, Any]:
+    """The published experiment from its dedicated times; `jobs` changes the section of the jobs."""
+    classes = [{"name": name, "iteration_ms": list(times), "servers": 16} for name, (times, _) in PUBLISHED.items()]
+    mix = {name: (weights or {}).get(name, weight) for name, (_, weight) in PUBLISHED.items()}
     return {
         **instance(),
         "name": "published",
         "cluster": {"servers": 432, "degree": 8, "link_gbps": 100},
         "classes": classes,
-        "loads": [5, 10, 15, 20, 27],
-        "repetitions": 400,
-        "fabrics": [{"fabric": "direct-connect"}],
+        "jobs": {"at_once": [5, 10, 15, 20, 27], "repetitions": 400, "mix": mix, **(jobs or {})},
+        "fabrics": [{"kind": "partitioned"}],
         **changes,
     }
 
@@ -103,16 +99,16 @@ def write(folder: Path, document: Mapping[str, Any]) -> Path:
     return path
 
 
-def read(document: Mapping[str, Any]) -> SharedLoadProblem:
+def read(document: Mapping[str, Any]) -> SharedCluster:
     """The domain object of an instance."""
     with TemporaryDirectory() as folder:
         problem = read_instance(write(Path(folder), document))
-    assert isinstance(problem, SharedLoadProblem)
+    assert isinstance(problem, SharedCluster)
     return problem
 
 
 @lru_cache
-def solved() -> tuple[SharedLoadProblem, SharedLoadSolution]:
+def solved() -> tuple[SharedCluster, SharedClusterSolution]:
     """The small instance and its solution."""
     problem = read(instance())
-    return problem, solve_shared_load(problem)
+    return problem, solve_shared_cluster(problem)

@@ -1,4 +1,4 @@
-"""How the jobs of each class run on each fabric: planned once, by the search the fabric calls for."""
+"""How jobs at once of each class run on each fabric: planned once, by the search the fabric calls for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from solvers.stop import Stop
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.plan import Plan
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shared_load import SHARDS, JobClass, SharedLoadProblem
-from topoopt.core.shared_load_solution import ClassPlan
+from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
+from topoopt.core.shared_cluster_jobs import JobClass
+from topoopt.core.shared_cluster_solution import ClassPlan
 from topoopt.core.solution import Bound
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
-from topoopt.kinds.shared_cluster.flows_draw import place_jobs
-from topoopt.kinds.shared_cluster.flows_statistics import mean
 from topoopt.simulate.cluster.together import TOGETHER_MODELS, job_view
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
 from topoopt.simulate.fabrics.chosen import options_of
@@ -27,6 +26,7 @@ from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import check_plan
+from topoopt.workloads.jobs_at_once import place_jobs
 
 Tell = Callable[[str], None]
 """Called with what is begun."""
@@ -43,13 +43,20 @@ class Planned:
     graph: TaskGraph | None
 
 
-def fabric_options(choice: FabricChoice, seed: int) -> FabricOptions:
+def fabric_options(fabric: Fabric, seed: int) -> FabricOptions:
     """Options of a fabric the jobs share."""
+    choice = FabricChoice(
+        fabric=fabric.kind,
+        nic_gbps=fabric.server_gbps,
+        oversubscription=fabric.oversubscription,
+        layer=fabric.oversubscribed_at,
+        shape=fabric.shape,
+    )
     return options_of(choice, BaselineSettings(), seed)
 
 
 def plan_class(
-    problem: SharedLoadProblem, index: int, search: SearchSettings, stop: Stop, tell: Tell
+    problem: SharedCluster, index: int, search: SearchSettings, stop: Stop, tell: Tell
 ) -> tuple[list[Planned], list[str]]:
     """The plans of a class on every fabric, and what the checker rejects of its plan on a shard.
 
@@ -61,61 +68,65 @@ def plan_class(
         InputError: a fabric does not exist for the cluster.
     """
     one = problem.classes[index]
-    if one.job is None:
-        alone = mean(one.times_ms)
-        plans = [ClassPlan(each.name, one.name, alone, min(one.times_ms), "given", None) for each in problem.fabrics]
+    if one.plan is None:
+        alone = float(np.mean(one.iteration_ms))
+        plans = [
+            ClassPlan(each.name, one.name, alone, min(one.iteration_ms), "given", None) for each in problem.fabrics
+        ]
         return [Planned(plan, None) for plan in plans], []
-    cluster, workload = one.job.cluster, one.job.workload
+    cluster, workload = one.plan.cluster, one.plan.workload
     budget = default_budget(cluster, workload) if search.budget is None else search.budget
     tell(f"{one.name}: plan of a shard")
     result = run_method(search.method, cluster, workload, budget=budget, seed=search.seed, stop=stop)
     rejected = [f"{one.name}: {each}" for each in check_plan(cluster, workload, result.plan)]
     tried = fabric_job(cluster, workload, [result.plan.strategy])
     found = []
-    for place, choice in enumerate(problem.fabrics):
-        if choice.fabric == SHARDS:
-            found.append(_shard(problem, one, one.job, choice, result.plan))
+    for place, fabric in enumerate(problem.fabrics):
+        if fabric.kind == PARTITIONED:
+            found.append(_shard(problem, one, one.plan, fabric, result.plan))
             continue
-        tell(f"{one.name}: strategy on {choice.name}")
+        tell(f"{one.name}: strategy on {fabric.name}")
         seed = search.seed * 1_000_003 + 900 + place
-        found.append(_shared(problem, index, one.job, choice, tried, replace(search, seed=seed, budget=budget), stop))
+        found.append(_shared(problem, index, one.plan, fabric, tried, replace(search, seed=seed, budget=budget), stop))
     return found, rejected
 
 
-def _alone(problem: SharedLoadProblem, graph: TaskGraph, network: Network) -> float:
+def _alone(problem: SharedCluster, graph: TaskGraph, network: Network) -> float:
     return float(TOGETHER_MODELS[problem.time_model](graph, network, np.array([0, graph.tasks], dtype=np.int64))[0])
 
 
 def _planned(
-    choice: FabricChoice, name: str, alone_ms: float, bounds: Sequence[Bound], strategy: Strategy, graph: TaskGraph
+    fabric: Fabric, name: str, alone_ms: float, bounds: Sequence[Bound], strategy: Strategy, graph: TaskGraph
 ) -> Planned:
     bound = max(bounds, key=lambda each: each.value)
-    return Planned(ClassPlan(choice.name, name, alone_ms, bound.value, bound.proved_by, strategy), graph)
+    return Planned(ClassPlan(fabric.name, name, alone_ms, bound.value, bound.proved_by, strategy), graph)
 
 
-def _shard(problem: SharedLoadProblem, one: JobClass, job: CoOptimisation, choice: FabricChoice, plan: Plan) -> Planned:
+def _shard(problem: SharedCluster, one: JobClass, job: CoOptimisation, fabric: Fabric, plan: Plan) -> Planned:
     graph = build_task_graph(job.cluster, job.workload, plan.strategy)
     network = direct_connect_network(job.cluster, plan.topology, plan.routes, plan.rings)
     bounds = instance_bounds(job.cluster, job.workload)
-    made = _planned(choice, one.name, _alone(problem, graph, network), bounds, plan.strategy, graph)
+    made = _planned(fabric, one.name, _alone(problem, graph, network), bounds, plan.strategy, graph)
     return replace(made, plan=replace(made.plan, topology=plan.topology.origin))
 
 
 def _shared(
-    problem: SharedLoadProblem,
+    problem: SharedCluster,
     index: int,
     job: CoOptimisation,
-    choice: FabricChoice,
+    fabric: Fabric,
     tried: FabricJob,
     search: SearchSettings,
     stop: Stop,
 ) -> Planned:
+    jobs = problem.at_once
+    assert jobs is not None
     draw = np.random.default_rng([problem.search.seed, ALONE, index])
-    servers = place_jobs(problem, (index,), draw)[0]
-    options = fabric_options(choice, int(draw.integers(2**31)))
-    network = job_view(servers, problem.cluster, FABRICS[choice.fabric].build, options)
+    servers = place_jobs(jobs, [problem.classes[index].servers], problem.servers, draw)[0]
+    options = fabric_options(fabric, int(draw.integers(2**31)))
+    network = job_view(servers, problem.cluster, FABRICS[fabric.kind].build, options)
     found = search_strategy(tried, network, proposals=search.budget or 0, seed=search.seed, stop=stop)
     strategy = found.strategy
     graph = build_task_graph(job.cluster, job.workload, strategy)
     bounds = compute_bounds(job.cluster, job.workload)
-    return _planned(choice, problem.classes[index].name, _alone(problem, graph, network), bounds, strategy, graph)
+    return _planned(fabric, problem.classes[index].name, _alone(problem, graph, network), bounds, strategy, graph)

@@ -1,8 +1,4 @@
-"""The checker of shared clusters: recomputes everything from the recorded stays and the instance.
-
-The draws of random jobs (arrivals, classes, lengths) and the times of planned classes are taken as they stand; that
-they are possible ones is checked.
-"""
+"""Jobs that arrive, as the checker sees them: everything is recomputed from the recorded stays and the instance."""
 
 from __future__ import annotations
 
@@ -13,66 +9,37 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import DrawnJobs, FabricKind, Goal, JobTable, SharedCluster
+from topoopt.core.shared_cluster import PARTITIONED, Goal, SharedCluster
+from topoopt.core.shared_cluster_jobs import DrawnJobs, JobsAtOnce, JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.core.verdict import Status, Tolerance, beats, meets
-from topoopt.verify.laws.findings import Findings, Violation, differs
+from topoopt.verify.laws.findings import Findings, differs
 from topoopt.verify.shared_cluster.bounds import shared_bound
 from topoopt.verify.shared_cluster.contention import check_contention
 from topoopt.verify.shared_cluster.metrics import check_metrics
 from topoopt.verify.shared_cluster.stays import check_stays
 
 
-def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution) -> tuple[Violation, ...]:
-    """Violations, none for a right solution. No solver and no simulator is used."""
-    findings = Findings()
-    findings.guard("identity", "the solution", lambda: _check_identity(findings, problem, solution))
+def check_arrivals(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    """Jobs that arrive: who held which servers when, what follows from it, objective and bound."""
     findings.guard("jobs", "the jobs", lambda: _check_jobs(findings, problem, solution))
     if not findings.clean:
-        return findings.violations()
+        return
     known = replace(problem, classes=solution.classes)
     if not 1 <= len(solution.runs) <= len(problem.fabrics):
         findings.add("runs", f"{len(solution.runs)} fabrics, not 1 to {len(problem.fabrics)}")
-        return findings.violations()
+        return
     for place, run in enumerate(solution.runs):
         step = partial(_check_run, findings, known, solution, run, place)
         findings.guard("run", run.fabric.name, step)
     if findings.clean:
         findings.guard("objective", "the objective", lambda: _check_objective(findings, known, solution))
-    return findings.violations()
-
-
-def _check_identity(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
-    rows = (
-        ("name", problem.name, solution.name),
-        ("instance_sha256", problem.sha256, solution.instance_sha256),
-        ("servers", problem.servers, solution.servers),
-        ("degree", problem.degree, solution.degree),
-        ("link_gbps", problem.link_gbps, solution.link_gbps),
-        ("look_ahead", problem.look_ahead, solution.look_ahead),
-        ("switching_time_s", problem.layer.switching_time_s, solution.switching_time_s),
-        ("checkpoint_s", problem.scheduling.checkpoint_s, solution.checkpoint_s),
-        ("contention", problem.contention.value, solution.contention),
-        ("classes", len(problem.classes), len(solution.classes)),
-    )
-    for name, expected, found in rows:
-        if expected != found:
-            findings.add("identity", f"{name} is {found!r}, the instance has {expected!r}")
-    for given, one in zip(problem.classes, solution.classes, strict=False):
-        if given.plan is None:
-            if given != one:
-                findings.add("classes", f"class {given.name!r} is not that of the instance")
-            continue
-        same = (given.name, given.servers, given.iterations, given.duration_s, given.fabric_ms, given.interfaces)
-        if same != (one.name, one.servers, one.iterations, one.duration_s, one.fabric_ms, one.interfaces):
-            findings.add("classes", f"class {given.name!r} is not that of the instance")
-        if len(one.iteration_ms) != 1 or not 0 <= one.compute_ms <= one.iteration_ms[0] * (1 + 1e-9):
-            findings.add("classes", f"class {given.name!r} computes longer than its iteration lasts")
 
 
 def _check_jobs(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """The jobs are those of the trace, or possible draws."""
     jobs, given = solution.jobs, problem.jobs
+    assert not isinstance(given, JobsAtOnce)
     count = given.count if isinstance(given, DrawnJobs) else len(given)
     lengths = {
         len(jobs.names),
@@ -131,7 +98,7 @@ def _check_run(
     if rate is None or not rate > 0 or replace(given, server_gbps=given.server_gbps or rate) != run.fabric:
         findings.add("fabric", f"{run.fabric.name!r} is not fabric {place} of the instance")
         return
-    partitioned = run.fabric.kind is FabricKind.PARTITIONED
+    partitioned = run.fabric.kind == PARTITIONED
     if (run.decisions is not None) != (run.fabric.placement == "exact"):
         findings.add("decisions", f"{run.fabric.name}: decisions are counted where the placement is exact, only there")
     group = _groups(problem) if partitioned else np.zeros(problem.servers, dtype=np.int64)

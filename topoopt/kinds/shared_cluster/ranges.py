@@ -1,0 +1,23 @@
+"""Servers as text, `0-15,32`, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def ranges_text(servers: NDArray[np.int64]) -> str:
+    """Ascending servers as `0-15,32`."""
+    breaks = np.flatnonzero(np.diff(servers) != 1) + 1
+    parts = np.split(servers, breaks)
+    return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+
+
+def servers_of_text(text: str) -> list[int]:
+    """Inverse of `ranges_text`; ends beyond any cluster are cut so that no text makes a long list."""
+    servers: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        low, high = int(first[:9]), int((last or first)[:9])
+        servers.extend(range(low, min(high, low + 100_000) + 1))
+    return servers

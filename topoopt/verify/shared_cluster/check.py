@@ -1,0 +1,70 @@
+"""The checker of shared clusters: recomputes everything from what is recorded and the instance.
+
+The draws of random jobs (arrivals, classes, lengths, servers) and the times of planned classes are taken as they stand;
+that they are possible ones is checked. No solver and no simulator is used.
+"""
+
+from __future__ import annotations
+
+from topoopt.core.shared_cluster import SharedCluster
+from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.verify.laws.findings import Findings, Violation
+from topoopt.verify.shared_cluster.arrivals import check_arrivals
+from topoopt.verify.shared_cluster.at_once import check_at_once
+
+
+def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution) -> tuple[Violation, ...]:
+    """All laws the result breaks and all figures that are wrong, none for a right solution.
+
+    Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
+    not looked at.
+    """
+    findings = Findings()
+    findings.guard("identity", "the solution", lambda: _check_identity(findings, problem, solution))
+    if findings.clean:
+        (check_at_once if problem.at_once else check_arrivals)(findings, problem, solution)
+    return findings.violations()
+
+
+def _check_identity(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    rows: list[tuple[str, object, object]] = [
+        ("name", problem.name, solution.name),
+        ("instance_sha256", problem.sha256, solution.instance_sha256),
+        ("servers", problem.servers, solution.servers),
+        ("degree", problem.cluster.degree, solution.degree),
+        ("link_gbps", problem.cluster.link_gbps, solution.link_gbps),
+        ("contention", problem.contention.value, solution.contention),
+        ("classes", len(problem.classes), len(solution.classes)),
+    ]
+    if isinstance(problem.jobs, JobsAtOnce):
+        rows += [
+            ("time_model", problem.time_model, solution.time_model),
+            ("placement", problem.jobs.placement.value, solution.placement),
+            ("rank_order", problem.jobs.rank_order.value, solution.rank_order),
+            ("fabrics", tuple(each.name for each in problem.fabrics), tuple(name for name, _ in solution.fabrics)),
+        ]
+    else:
+        rows += [
+            ("look_ahead", problem.look_ahead, solution.look_ahead),
+            ("switching_time_s", problem.layer.switching_time_s, solution.switching_time_s),
+            ("checkpoint_s", problem.scheduling.checkpoint_s, solution.checkpoint_s),
+        ]
+    for name, expected, found in rows:
+        if expected != found:
+            findings.add("identity", f"{name} is {found!r}, the instance has {expected!r}")
+    for given, one in zip(problem.classes, solution.classes, strict=False):
+        _check_class(findings, given, one, planned=given.plan is not None and problem.at_once is None)
+
+
+def _check_class(findings: Findings, given: JobClass, one: JobClass, *, planned: bool) -> None:
+    """A class is that of the instance, but for the times and bytes of one that was planned."""
+    if not planned:
+        if given != one:
+            findings.add("classes", f"class {given.name!r} is not that of the instance")
+        return
+    same = (given.name, given.servers, given.iterations, given.duration_s, given.fabric_ms, given.interfaces)
+    if same != (one.name, one.servers, one.iterations, one.duration_s, one.fabric_ms, one.interfaces):
+        findings.add("classes", f"class {given.name!r} is not that of the instance")
+    if len(one.iteration_ms) != 1 or not 0 <= one.compute_ms <= one.iteration_ms[0] * (1 + 1e-9):
+        findings.add("classes", f"class {given.name!r} computes longer than its iteration lasts")

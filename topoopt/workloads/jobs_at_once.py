@@ -1,0 +1,63 @@
+"""Random draws of jobs at once: which jobs there are, and on which servers they run. The same for all fabrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoopt.core.shared_cluster_jobs import JobClass, JobPlacement, JobsAtOnce, RankOrder
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Jobs at once.
+
+    Attributes:
+        classes: of each job.
+        servers: of each job, in rank order.
+        sample: of each job, which of the given times it takes, as a fraction of their list.
+        routes_seed: of the routes on fabrics with a choice.
+    """
+
+    classes: tuple[int, ...]
+    servers: tuple[tuple[int, ...], ...]
+    sample: tuple[float, ...]
+    routes_seed: int
+
+
+def server_order(jobs: JobsAtOnce, servers: int, draw: np.random.Generator) -> list[int]:
+    """All servers in the order in which jobs take them."""
+    if jobs.placement is JobPlacement.RANDOM:
+        return [int(server) for server in draw.permutation(servers)]
+    rack = jobs.rack_servers
+    racks = [range(first, min(first + rack, servers)) for first in range(0, servers, rack)]
+    return [server for place in draw.permutation(len(racks)) for server in racks[int(place)]]
+
+
+def place_jobs(
+    jobs: JobsAtOnce, sizes: Sequence[int], servers: int, draw: np.random.Generator
+) -> tuple[tuple[int, ...], ...]:
+    """Servers of jobs of the given sizes, all different."""
+    order = server_order(jobs, servers, draw)
+    placed, first = [], 0
+    for size in sizes:
+        own = order[first : first + size]
+        placed.append(tuple(sorted(own) if jobs.rank_order is RankOrder.SORTED else own))
+        first += size
+    return tuple(placed)
+
+
+def draw_jobs(
+    jobs: JobsAtOnce, classes: Sequence[JobClass], servers: int, load: int, repetition: int, seed: int
+) -> Draw:
+    """`load` jobs, each of a class drawn by its weight (another load or repetition does not change them)."""
+    draw = np.random.default_rng([seed, load, repetition])
+    weights = np.array([weight for _, weight in jobs.mix])
+    chosen = draw.choice(len(weights), size=load, p=weights / weights.sum())
+    index = tuple(jobs.mix[int(place)][0] for place in chosen)
+    sample = tuple(float(value) for value in draw.random(load))
+    routes_seed = int(draw.integers(2**31))
+    placed = place_jobs(jobs, [classes[c].servers for c in index], servers, draw)
+    return Draw(index, placed, sample, routes_seed)
