@@ -52,18 +52,12 @@ def verdict_cards(solution: JobSolution) -> tuple[Card, ...]:
 def comparison_cards(solution: JobSolution) -> tuple[Card, ...]:
     """The plan against its start and against each baseline."""
     own = solution.objective.value
-    cards = []
     others = [("starting plan", solution.initial_ms)]
     others += [(line.fabric, line.iteration_time_ms) for line in solution.baselines]
-    for name, time_ms in others:
-        words = comparison(own, time_ms)
-        value, _, relation = words.partition(" ")
-        if words[0].isdigit():
-            cards.append(Card(f"against {name}", f"{value} {relation.split()[0]}", f"{name}: {milliseconds(time_ms)}"))
-        else:
-            equal = words.startswith("as fast")
-            cards.append(Card(f"against {name}", "equal" if equal else "–", f"{name}: {milliseconds(time_ms)}"))
-    return tuple(cards)
+    return tuple(
+        Card(f"against {name}", comparison(own, time_ms)[0], f"{name}: {milliseconds(time_ms)}")
+        for name, time_ms in others
+    )
 
 
 def topology_facts(solution: JobSolution) -> tuple[tuple[str, str], ...]:

@@ -133,7 +133,7 @@ def _facts(solution: JobSolution) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    gained = comparison(solution.objective.value, solution.initial_ms)
+    gained = comparison(solution.objective.value, solution.initial_ms)[1]
     offsets = ", ".join(str(p) for p in topology.offsets)
     terms = " + ".join(f"{term.name} {number(term.ms)}" for term in breakdown_terms(solution) if term.ms)
     rows = (

@@ -176,14 +176,19 @@ def _versus(css: str, own: float, other: float) -> str:
     return ratio(quotient(other, own))
 
 
-def comparison(own: float, other: float) -> str:
-    """`2.41× faster than`, `1.08× slower than`, `as fast as`: how `own` compares with `other`."""
+SAME = 0.005
+"""Relative difference of times that is none for people."""
+
+
+def comparison(own: float, other: float) -> tuple[str, str]:
+    """How `own` compares with `other`, for a card: `2.41× faster`, `1.08× slower`, `equal`; and for a sentence."""
     factor = quotient(other, own)
     if not math.isfinite(factor) or factor <= 0:
-        return "not comparable with"
-    if abs(factor - 1) < 0.005:
-        return "as fast as"
-    return f"{ratio(factor)} faster than" if factor > 1 else f"{ratio(1 / factor)} slower than"
+        return "–", "not comparable with"
+    if abs(factor - 1) < SAME:
+        return "equal", "as fast as"
+    words = f"{ratio(factor)} faster" if factor > 1 else f"{ratio(1 / factor)} slower"
+    return words, f"{words} than"
 
 
 def path_summary(solution: JobSolution) -> str:

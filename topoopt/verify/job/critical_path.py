@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import Evaluation, JobSolution
+from topoopt.core.job_solution import Evaluation, JobSolution, Span
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings, as_float, differs
 
@@ -24,15 +24,10 @@ def check_critical_path(findings: Findings, instance: CoOptimisation, solution: 
     evaluation: Evaluation = solution.evaluation
     total = as_float(evaluation.iteration_time_ms)
     slack = RELATIVE * total
-    spent = dict.fromkeys(TERMS.values(), 0.0)
-    reached = 0.0
-    for step in evaluation.critical_path:
-        start, end = as_float(step.start_ms), as_float(step.end_ms)
-        if step.kind not in TERMS or not reached - slack <= start <= end + slack:
-            findings.add("critical-path", f"{step.kind} {step.label} from {start!r} to {end!r} ms follows {reached!r}")
-            return
-        reached = end
-        spent[TERMS[step.kind]] += end - start
+    added = added_up(findings, evaluation.critical_path, slack)
+    if added is None:
+        return
+    reached, spent = added
     if differs(reached, total, RELATIVE):
         findings.add("critical-path", f"the critical path ends at {reached!r} ms, the iteration at {total!r}")
     for name, value in spent.items():
@@ -40,6 +35,20 @@ def check_critical_path(findings: Findings, instance: CoOptimisation, solution: 
         if not abs(stated - value) <= slack:
             findings.add("breakdown", f"{name} is {stated!r}, the steps of the critical path take {value!r}")
     _check_compute(findings, instance, solution)
+
+
+def added_up(findings: Findings, path: tuple[Span, ...], slack: float) -> tuple[float, dict[str, float]] | None:
+    """Where a chain of steps ends, ms, and what it spends on each term; None if it is no chain."""
+    spent = dict.fromkeys(TERMS.values(), 0.0)
+    reached = 0.0
+    for step in path:
+        start, end = as_float(step.start_ms), as_float(step.end_ms)
+        if step.kind not in TERMS or not reached - slack <= start <= end + slack:
+            findings.add("critical-path", f"{step.kind} {step.label} from {start!r} to {end!r} ms follows {reached!r}")
+            return None
+        reached = end
+        spent[TERMS[step.kind]] += end - start
+    return reached, spent
 
 
 def _check_compute(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> None:
