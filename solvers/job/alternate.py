@@ -103,7 +103,7 @@ class Alternation:
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
         return LoopResult(
-            plan=self._plan(best),
+            plan=plan_of(self.topology, best),
             iteration_time_ms=best.iteration_time_ms,
             initial_ms=initial.iteration_time_ms,
             convergence=tuple(self.log.points),
@@ -196,14 +196,6 @@ class Alternation:
         self._note(phase, found)
         return found
 
-    def _plan(self, candidate: Candidate) -> Plan:
-        """The plan: rings of the groups in use and routes of the pairs with demand, no more."""
-        demand = demand_of(self.topology.graph(candidate.strategy))
-        used = {group.members for group in demand.allreduce}
-        rings = tuple(group for group in candidate.realisation.rings if group.members in used)
-        routes = routes_of_pairs(candidate.realisation.routes, demand.model_parallel_bytes > 0)
-        return Plan(candidate.strategy, candidate.realisation.topology, routes, rings)
-
     def _full(self, realisation: Realisation) -> Realisation:
         """The same topology and routes with rings for all cosets, as the search needs."""
         if realisation.tailored:
@@ -236,3 +228,12 @@ class Alternation:
                 f"{self._overflow(candidate.strategy) / 2**30:.1f} GiB in all; raise cluster.gpu_memory_gib, use more "
                 "servers, or offer splits that take less memory"
             )
+
+
+def plan_of(step: TopologyStep, candidate: Candidate) -> Plan:
+    """The plan of a candidate: rings of the groups in use and routes of the pairs with demand, no more."""
+    demand = demand_of(step.graph(candidate.strategy))
+    used = {group.members for group in demand.allreduce}
+    rings = tuple(group for group in candidate.realisation.rings if group.members in used)
+    routes = routes_of_pairs(candidate.realisation.routes, demand.model_parallel_bytes > 0)
+    return Plan(candidate.strategy, candidate.realisation.topology, routes, rings)

@@ -1,0 +1,54 @@
+"""A strategy and a topology given by hand: rings and routes made for them by the steps that end every search."""
+
+from __future__ import annotations
+
+from solvers.job.alternate import plan_of
+from solvers.job.loop import Candidate, LoopResult, LoopSettings
+from solvers.job.realise import realise
+from solvers.job.topology_step import TopologyStep
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster
+from topoopt.core.job_solution import ConvergencePoint
+from topoopt.core.strategy import Strategy
+from topoopt.core.topology import Topology
+from topoopt.core.verdict import StopReason
+from topoopt.core.workload import Workload
+from topoopt.simulate.demand import demand_of
+from topoopt.simulate.time_models.evaluate import simulate
+
+
+def plan_on(
+    cluster: Cluster,
+    workload: Workload,
+    topology: Topology,
+    strategy: Strategy,
+    *,
+    programs: tuple[str, ...] = (),
+    seed: int = 0,
+    stop: Stop,
+) -> LoopResult:
+    """The plan of a strategy on a connected topology: rings of its groups, routes balanced for its demand.
+
+    Args:
+        cluster, workload: of the job.
+        topology, strategy: given; neither is changed.
+        programs: whose ring mixes are tried as well (`solvers.job.program_topologies`).
+        seed: of tie-breaks.
+        stop: looked at before the programs.
+    """
+    settings = LoopSettings(0, 1, search_strategy=False, search_topology=False, programs=programs)
+    step = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
+    graph = step.graph(strategy)
+    groups = [group.members for group in demand_of(graph).allreduce]
+    plain = realise(cluster, topology, groups, seed=seed)
+    first = Candidate("given", strategy, plain, simulate(graph, plain.network).iteration_time_ms)
+    best = step.best_routes(first)
+    return LoopResult(
+        plan=plan_of(step, best),
+        iteration_time_ms=best.iteration_time_ms,
+        initial_ms=first.iteration_time_ms,
+        convergence=(ConvergencePoint(0, "routes", best.iteration_time_ms),),
+        stopped_by=stop.reason() or StopReason.CONVERGED,
+        proposals=0,
+        notes=("strategy and topology were given, rings and routes made for them",),
+    )
