@@ -15,9 +15,9 @@ from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 from topoopt.kinds.schemas import KINDS
 from topoopt.library import problems
+from topoopt.library.instances import instance_from_dict
 from topoopt.library.problems import (
     allocation_problem,
-    instance_from_dict,
     job_problem,
     routing_problem,
     topology_problem,
@@ -33,6 +33,7 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     "allocation": problems.allocation_problem,
     "placement": problems.placement_problem,
     "hierarchical-bandwidth": problems.hierarchy_problem,
+    "shared-cluster": problems.shared_cluster_problem,
 }
 
 

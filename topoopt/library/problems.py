@@ -10,7 +10,6 @@ that is wrong, by argument.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from topoopt.core.allocation import AllocationProblem
@@ -19,11 +18,10 @@ from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
+from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
-from topoopt.files.documents import Document
-from topoopt.kinds.instance_file import build_instance
-from topoopt.library.plain import Plain
+from topoopt.library.instances import instance_from_dict
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -34,28 +32,6 @@ if TYPE_CHECKING:
 
 Section = Mapping[str, Any]
 Pairs = Sequence[tuple[int, int]]
-
-
-def instance_from_dict(document: Section) -> Any:
-    """The problem that an instance file with this content states; the inverse of writing it down.
-
-        topoopt.instance_from_dict({"schema_version": 1, "kind": "topology", "name": "all-to-all", "servers": 8,
-                                    "degree": 2, "demand": {"family": "uniform"}})
-
-    Args:
-        document: keys and values as in a file, or objects that stand for sections (`topoopt.library.problems`).
-
-    Raises:
-        InputError: everything that is wrong, with path, value and what is allowed.
-    """
-    plain = Plain()
-    data = plain.of(document)
-    plain.refuse()
-    problem = build_instance(Document("", data, lambda _: {}))
-    if not plain.labels:
-        return problem
-    named = ", ".join(f"{number} = {label}" for number, label in enumerate(plain.labels))
-    return replace(problem, notes=(*problem.notes, f"servers are numbered in the order of their labels: {named}"))
 
 
 def _built(kind: str, name: str, fields: Section) -> Any:
@@ -261,3 +237,37 @@ def hierarchy_problem(
     limits = {"cost_cap_usd": cost_cap_usd, "time_limit_ns": time_limit_ns, "pareto_points": pareto_points}
     asked = {**fields, **limits, "search": search}
     return cast(HierarchicalProblem, _built("hierarchical-bandwidth", name, asked))
+
+
+def shared_cluster_problem(
+    *,
+    cluster: Section,
+    classes: Sequence[Section],
+    jobs: Section,
+    fabrics: Sequence[Section | str] | None = None,
+    optical: Section | None = None,
+    scheduling: Section | None = None,
+    contention: str | None = None,
+    time_model: str | None = None,
+    objective: str = "mean-iteration-time",
+    search: Section | None = None,
+    name: str = "shared-cluster",
+) -> SharedCluster:
+    """Jobs that share a cluster, on one fabric or another.
+
+    Args:
+        cluster: servers, degree, link_gbps.
+        classes: kinds of jobs, each with its servers and times, or the file of a training job.
+        jobs: a list or a trace of jobs, or how they are drawn.
+        fabrics: compared; the objective is that of the first.
+        optical: switches and wiring of the partitioned fabric.
+        scheduling: queue, and what may be moved.
+        contention: of jobs that share links, `flows`, `coinciding` or `interleaved`.
+        time_model: of flows, `fluid` or `rounds`.
+        objective: `mean-iteration-time` or `mean-completion-time`.
+        search: method, seed, time_limit_s.
+        name: of the instance.
+    """
+    fields = {"cluster": cluster, "classes": classes, "jobs": jobs, "fabrics": fabrics, "optical": optical}
+    asked = {"scheduling": scheduling, "contention": contention, "time_model": time_model, "objective": objective}
+    return cast(SharedCluster, _built("shared-cluster", name, {**fields, **asked, "search": search}))

@@ -1,9 +1,9 @@
-"""What may stand in an instance made in code, as the plain data of a file: arrays, data frames, graphs, topologies."""
+"""Instances from mappings, in which arrays, data frames, graphs and topologies may stand for plain data of a file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -13,11 +13,35 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
+from topoopt.files.documents import Document
 from topoopt.files.job_document import cluster_document, workload_document
+from topoopt.kinds.instance_file import build_instance
+
+
+def instance_from_dict(document: Mapping[str, Any]) -> Any:
+    """The problem that an instance file with this content states; the inverse of writing it down.
+
+        topoopt.instance_from_dict({"schema_version": 1, "kind": "topology", "name": "all-to-all", "servers": 8,
+                                    "degree": 2, "demand": {"family": "uniform"}})
+
+    Args:
+        document: keys and values as in a file, or objects that stand for sections (`topoopt.library.problems`).
+
+    Raises:
+        InputError: everything that is wrong, with path, value and what is allowed.
+    """
+    plain = _Plain()
+    data = plain.of(document)
+    plain.refuse()
+    problem = build_instance(Document("", data, lambda _: {}))
+    if not plain.labels:
+        return problem
+    named = ", ".join(f"{number} = {label}" for number, label in enumerate(plain.labels))
+    return replace(problem, notes=(*problem.notes, f"servers are numbered in the order of their labels: {named}"))
 
 
 @dataclass
-class Plain:
+class _Plain:
     """Makes plain data, and keeps the labels of servers that were given on the way.
 
     Attributes:
