@@ -14,7 +14,7 @@ from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProble
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class SharedCapacities:
     """What the transfers share.
 
     Attributes:
@@ -54,7 +54,7 @@ class Shares:
     names: tuple[str, ...]
 
 
-def network_of(problem: AllocationProblem) -> Network:
+def network_of(problem: AllocationProblem) -> SharedCapacities:
     """Everything finite that some route uses; unused links play no part."""
     m, n = len(problem.topology.arcs), problem.topology.servers
     owner: list[int] = []
@@ -71,7 +71,7 @@ def network_of(problem: AllocationProblem) -> Network:
     finite = np.isfinite(capacity)
     renumbered = np.cumsum(finite) - 1
     kept = finite[place]
-    return Network(
+    return SharedCapacities(
         owner=np.array(owner, dtype=np.int64),
         shared=renumbered[place][kept],
         route=np.concatenate(route)[kept],
@@ -97,7 +97,7 @@ def shares_of(problem: AllocationProblem) -> Shares:
 
 
 def program_of(
-    network: Network,
+    network: SharedCapacities,
     shares: Shares,
     *,
     floor: NDArray[np.float64] | None = None,
@@ -129,7 +129,7 @@ def from_allocation(problem: AllocationProblem, options: Mapping[str, float]) ->
     return build_arrays(program_of(network, shares, gain=shares.gain))
 
 
-def fitted(network: Network, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def fitted(network: SharedCapacities, rates: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rates of routes, not negative and scaled down where rounding lets them exceed a capacity by a hair."""
     rates = np.maximum(rates, 0.0)
     load = np.bincount(network.shared, weights=network.use * rates[network.route], minlength=len(network.capacity))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.hierarchy.hierarchical_timeline import Timeline, timeline_of
+from formulations.hierarchy.hierarchical_timeline import JobTimeline, timeline_of
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalObjective, HierarchicalProblem
 
 Array = NDArray[np.float64]
@@ -35,7 +35,7 @@ class BandwidthProgram:
     """
 
     names: tuple[str, ...]
-    timelines: tuple[Timeline, ...]
+    timelines: tuple[JobTimeline, ...]
     weights: Array
     worst_case: bool
     rows: Array
@@ -93,7 +93,7 @@ class BandwidthProgram:
         return time * self.cost_of(bandwidth) if self.ratio else time
 
 
-def _has_compute(timeline: Timeline) -> bool:
+def _has_compute(timeline: JobTimeline) -> bool:
     tasks = timeline.tasks is not None and bool(timeline.tasks[0].any())
     return tasks or timeline.base.compute_ns > 0 or any(weight.compute_ns > 0 for _, _, weight in timeline.branches)
 

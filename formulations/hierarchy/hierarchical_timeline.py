@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, Loop, Phase
+from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, LayerPhase, Loop
 
 Array = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ class Path:
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class JobTimeline:
     """A job, its collectives grouped.
 
     Attributes:
@@ -144,7 +144,7 @@ def largest_ratio(volumes: Array, bandwidth: Array) -> Array:
     return largest
 
 
-def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> Timeline:
+def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> JobTimeline:
     """Group the collectives of a job; those that move nothing are dropped."""
     units: dict[tuple[int, Collective], Array] = {}
     phases = [task.phase for task in workload.tasks]
@@ -158,7 +158,7 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> Timeline:
     moving = {key: place for place, key in enumerate(key for key, unit in units.items() if unit.any())}
     volumes = np.array([units[key] for key in moving]).reshape(len(moving), dimensions)
 
-    def sizes_of(phase: Phase) -> Array:
+    def sizes_of(phase: LayerPhase) -> Array:
         sizes = np.zeros(len(moving))
         for one in phase.communications:
             place = moving.get((one.communicator, one.collective))
@@ -170,7 +170,9 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> Timeline:
     if workload.loop is Loop.DAG:
         compute = np.array([task.phase.compute_ns for task in workload.tasks])
         sizes = np.array([sizes_of(task.phase) for task in workload.tasks]).reshape(len(compute), len(moving))
-        return Timeline(groups, volumes, nothing, tasks=(compute, sizes, tuple(task.after for task in workload.tasks)))
+        return JobTimeline(
+            groups, volumes, nothing, tasks=(compute, sizes, tuple(task.after for task in workload.tasks))
+        )
     compute_ns, total = 0.0, np.zeros(len(moving))
     alike: dict[tuple[float, bytes, bytes], tuple[list[int], Path, Path]] = {}
     for index, layer in enumerate(workload.layers):
@@ -189,7 +191,7 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> Timeline:
     branches = tuple(
         (tuple(layers), _times(one, len(layers)), _times(two, len(layers))) for layers, one, two in alike.values()
     )
-    return Timeline(groups, volumes, Path(compute_ns, total, ()), branches)
+    return JobTimeline(groups, volumes, Path(compute_ns, total, ()), branches)
 
 
 def _times(path: Path, count: int) -> Path:

@@ -4,7 +4,7 @@
 `clashing_guarantees` says why guarantees cannot be met.
 """
 
-from formulations.allocation.bandwidth_allocation_data import Network, Shares, network_of, shares_of
+from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, network_of, shares_of
 from solvers.allocation.clashes import clashing_guarantees
 from solvers.allocation.levels import raise_levels
 from solvers.allocation.result import AllocationResult
@@ -13,7 +13,7 @@ from solvers.allocation.water_filling import water_fill
 
 __all__ = [
     "AllocationResult",
-    "Network",
+    "SharedCapacities",
     "Shares",
     "clashing_guarantees",
     "largest_total",

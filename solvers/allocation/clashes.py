@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.allocation.bandwidth_allocation import build_arrays
-from formulations.allocation.bandwidth_allocation_data import Network, Shares, program_of
+from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, program_of
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
 from solvers.stop import Stop
 from topoopt.core.errors import LimitError
@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 """Relative excess of guarantees over a capacity that is forgiven."""
 
 
-def clashing_guarantees(network: Network, shares: Shares, stop: Stop) -> str | None:
+def clashing_guarantees(network: SharedCapacities, shares: Shares, stop: Stop) -> str | None:
     """None if the guarantees fit, else the transfers and links of an irreducible infeasible subset, in words.
 
     Raises:

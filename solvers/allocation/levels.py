@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation, build_arrays
-from formulations.allocation.bandwidth_allocation_data import Network, Shares, fitted, program_of
+from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of
 from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop
@@ -28,7 +28,7 @@ PRICE_DUST = 1e-11
 """Prices below this part of the largest are left out of a certificate."""
 
 
-def raise_levels(network: Network, shares: Shares, backend: str, stop: Stop) -> AllocationResult:
+def raise_levels(network: SharedCapacities, shares: Shares, backend: str, stop: Stop) -> AllocationResult:
     """Rates and their proofs; after a limit, those of the rounds that were done.
 
     Args:
@@ -81,7 +81,7 @@ def _solved(program: BandwidthAllocation, backend: str, stop: Stop) -> LpResult:
 
 
 def _certificate(
-    network: Network, row_dual: NDArray[np.float64], duals: NDArray[np.float64], held: NDArray[np.int64]
+    network: SharedCapacities, row_dual: NDArray[np.float64], duals: NDArray[np.float64], held: NDArray[np.int64]
 ) -> PriceCertificate:
     price = np.maximum(-row_dual[: len(network.capacity)], 0.0)
     scale = max(float(price.max(initial=0.0)), float(duals.max(initial=0.0)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.allocation.bandwidth_allocation import build_arrays
-from formulations.allocation.bandwidth_allocation_data import Network, Shares, fitted, program_of
+from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of
 from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
@@ -16,7 +16,7 @@ from topoopt.core.errors import LimitError, TopooptError
 from topoopt.core.verdict import Status, StopReason
 
 
-def largest_total(network: Network, shares: Shares, backend: str, stop: Stop) -> AllocationResult:
+def largest_total(network: SharedCapacities, shares: Shares, backend: str, stop: Stop) -> AllocationResult:
     """Rates of largest sum of gain times rate, at least base each, with the link prices that prove it.
 
     Raises:

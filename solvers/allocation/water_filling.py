@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from formulations.allocation.bandwidth_allocation_data import Network, Shares, fitted
+from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted
 from solvers.allocation.result import AllocationResult
 from topoopt.core.allocation_solution import PriceCertificate
 from topoopt.core.errors import InputError, LimitError, Problem
@@ -24,7 +24,7 @@ STALE = 1e-6
 """Part of a sum of gains that may be left over by subtracting the others."""
 
 
-def water_fill(network: Network, shares: Shares, stop: StopReason | None = None) -> AllocationResult:
+def water_fill(network: SharedCapacities, shares: Shares, stop: StopReason | None = None) -> AllocationResult:
     """Rates, and for every level what was full there.
 
     Args:
@@ -92,7 +92,7 @@ def water_fill(network: Network, shares: Shares, stop: StopReason | None = None)
 
 
 def _certificate(
-    network: Network,
+    network: SharedCapacities,
     use: csr_array,
     place: int,
     shareds: int,

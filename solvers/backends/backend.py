@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays, shape_faults
 from solvers.backends.evaluate import judged
-from solvers.backends.result import Claim, Features, LpResult, OnIncumbent, Options, Run, SolverLimits
+from solvers.backends.result import Claim, Features, LpResult, OnIncumbent, Options, RunBackend, SolverLimits
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
 
@@ -28,7 +28,7 @@ class Engine:
         statuses: all statuses the installed library declares.
     """
 
-    run: Run
+    run: RunBackend
     options: frozenset[str]
     status_map: Mapping[str, tuple[Status, StopReason]]
     statuses: tuple[str, ...]

@@ -146,7 +146,7 @@ class LpBackend(Protocol):
         ...
 
 
-class Run(Protocol):
+class RunBackend(Protocol):
     """The part of a backend that talks to its library: options are known to exist, the program to be sound."""
 
     def __call__(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solvers.failures.reroute import least_loaded, without_pairs, without_paths
 from solvers.failures.surviving import Surviving
-from solvers.failures.traffic import RingHops, RouteHops, ring_hops, route_hops
+from solvers.failures.traffic import RingSteps, RouteHops, ring_hops, route_hops
 from topoopt.core.demand import Demand
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
@@ -20,7 +20,7 @@ Rings = tuple[GroupRings, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Traffic:
+class PlanTraffic:
     """A plan's network and traffic, indexed once for all failures.
 
     Attributes:
@@ -39,7 +39,7 @@ class Traffic:
         return route_hops(self.topology, self.routes, self.demand)
 
     @cached_property
-    def ring_hops(self) -> RingHops:
+    def ring_hops(self) -> RingSteps:
         """Hops of all rings."""
         return ring_hops(self.topology, self.rings, self.demand)
 
@@ -62,7 +62,7 @@ class Damage:
         weakened: groups of which a ring is broken, or has fewer parallel links than before.
     """
 
-    traffic: Traffic
+    traffic: PlanTraffic
     surviving: Surviving
     paths: NDArray[np.int64]
     steps: NDArray[np.int64]
@@ -146,7 +146,7 @@ class Damage:
         return without_pairs(table, gone)
 
 
-def damage_of(traffic: Traffic, surviving: Surviving) -> Damage:
+def damage_of(traffic: PlanTraffic, surviving: Surviving) -> Damage:
     """What of a plan is broken in a damaged network."""
     dead = surviving.left == 0
     routes, rings = traffic.route_hops, traffic.ring_hops

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.failures.damage import Damage, Traffic, damage_of
+from solvers.failures.damage import Damage, PlanTraffic, damage_of
 from solvers.failures.ring_repairs import RING_REPAIRS, Repaired
 from solvers.failures.surviving import Surviving, after, not_forwarding, reach
 from solvers.network.constructions import balanced_routes
@@ -53,7 +53,7 @@ class JobEvaluator:
     """
 
     def __init__(
-        self, cluster: Cluster, traffic: Traffic, graph: TaskGraph | None, nominal: float | None = None
+        self, cluster: Cluster, traffic: PlanTraffic, graph: TaskGraph | None, nominal: float | None = None
     ) -> None:
         self.cluster, self.traffic, self._graph = cluster, traffic, graph
         self._arrays: GraphArrays | None = None
@@ -63,7 +63,7 @@ class JobEvaluator:
             nominal = self.time_ms(whole, Repaired(traffic.routes, traffic.rings))
         self._nominal = nominal
 
-    def on(self, traffic: Traffic) -> JobEvaluator:
+    def on(self, traffic: PlanTraffic) -> JobEvaluator:
         """The same job with another plan; its nominal value stays that of this one."""
         return JobEvaluator(self.cluster, traffic, self._graph, self._nominal)
 
@@ -80,7 +80,7 @@ class JobEvaluator:
     def time_ms(self, surviving: Surviving, plan: Repaired) -> float:
         """Iteration time by `rounds`, or the time of the busiest link without a task graph."""
         if self._graph is None:
-            traffic = Traffic(self.topology, plan.routes, plan.rings, self.traffic.demand)
+            traffic = PlanTraffic(self.topology, plan.routes, plan.rings, self.traffic.demand)
             used = traffic.loads > 0
             rate = surviving.left[used] * self.cluster.link_bytes_per_ms
             return float((traffic.loads[used] / rate).max(initial=0.0))

@@ -28,7 +28,7 @@ IMPOSSIBLE = "impossible"
 
 
 @dataclass(frozen=True, eq=False)
-class Routed:
+class RoutedFailure:
     """A failure, what became of it, and the routing on what survives; None where some demand has no path."""
 
     outcome: FailureOutcome
@@ -53,7 +53,7 @@ class NetworkEvaluator:
         self.accuracy = FINE if topology.servers * len(topology.arcs) <= FINE_COLUMNS else COARSE
         self._nominal = route(topology, demand, accuracy=self.accuracy, stop=stop).theta if nominal is None else nominal
         self._alike = bool(topology.offsets) and shift_invariant(demand)
-        self._known: dict[Failure, Routed] = {}
+        self._known: dict[Failure, RoutedFailure] = {}
 
     @property
     def topology(self) -> Topology:
@@ -69,7 +69,7 @@ class NetworkEvaluator:
         """theta after a failure."""
         return replace(self.routed(failure).outcome, failure=failure)
 
-    def routed(self, failure: Failure) -> Routed:
+    def routed(self, failure: Failure) -> RoutedFailure:
         """The routing after a failure, or after a rotation of it that is just like it."""
         key = self._representative(failure)
         if key not in self._known:
@@ -89,7 +89,7 @@ class NetworkEvaluator:
 
         return min(turned(by) for by in range(n))
 
-    def _route(self, failure: Failure) -> Routed:
+    def _route(self, failure: Failure) -> RoutedFailure:
         surviving = after(self.topology, failure)
         far = reach(surviving, failure.servers)
         left = surviving.left > 0
@@ -117,11 +117,11 @@ class NetworkEvaluator:
             repair=ROUTED,
         )
         if not demand.any():
-            return Routed(outcome, topology, demand, None)
+            return RoutedFailure(outcome, topology, demand, None)
         try:
             found = route(topology, demand, accuracy=self.accuracy, stop=self.stop)
         except InfeasibleError:
             nothing = replace(outcome, value=None, repair=IMPOSSIBLE, trials=(RepairTrial(ROUTED, None),))
-            return Routed(nothing, topology, demand, None)
+            return RoutedFailure(nothing, topology, demand, None)
         solved = replace(outcome, value=found.theta, bound=found.bound, trials=(RepairTrial(ROUTED, found.theta),))
-        return Routed(solved, topology, demand, found)
+        return RoutedFailure(solved, topology, demand, found)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.failures.damage import Traffic
+from solvers.failures.damage import PlanTraffic
 from solvers.failures.exchanges import NOTHING, Exchange, exchanges, standing_links
 from solvers.failures.job import JobEvaluator
 from solvers.failures.listing import links_of
@@ -144,7 +144,7 @@ class JobRewiring:
         """Keep what the repairs make of the plan on the re-wired network, if it is the best."""
         traffic = self.traffic
         union = _with_links(traffic.topology, exchange.added)
-        other = Traffic(union, traffic.routes, traffic.rings, traffic.demand)
+        other = PlanTraffic(union, traffic.routes, traffic.rings, traffic.demand)
         evaluator = self.evaluator.on(other)
         gone = Failure(links=tuple(sorted((*self.failure.links, *exchange.removed))))
         repair = evaluator.repair(gone)
@@ -167,7 +167,7 @@ class JobRewiring:
         except InfeasibleError:
             return
         plan = Repaired(made.routes, made.rings)
-        evaluator = self.evaluator.on(Traffic(topology, made.routes, made.rings, self.traffic.demand))
+        evaluator = self.evaluator.on(PlanTraffic(topology, made.routes, made.rings, self.traffic.demand))
         whole = Surviving(topology, topology.multiplicity.astype(np.int32))
         self._keep(Rewired(exchange, topology, plan, evaluator.time_ms(whole, plan), method))
 

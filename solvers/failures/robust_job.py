@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.failures.damage import Traffic
+from solvers.failures.damage import PlanTraffic
 from solvers.failures.job import JobEvaluator
 from solvers.failures.listing import single_links
 from solvers.failures.ring_repairs import Repaired
@@ -39,7 +39,7 @@ EXCHANGES = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class RobustJobDesign:
     """A plan with its time, and with what its worst single link failure does."""
 
     topology: Topology
@@ -103,7 +103,7 @@ class RobustDesign:
     def _candidates(self) -> Iterator[Topology]:
         yield from candidate_topologies(self.cluster, self.demand, limit=self.topologies, seed=self.seed)
 
-    def _better(self, best: Design, topology: Topology) -> Design:
+    def _better(self, best: RobustJobDesign, topology: Topology) -> RobustJobDesign:
         """The best, or the topology with its best routes if that stands its failures better."""
         groups = [group.members for group in self.demand.allreduce]
         base = realise(self.cluster, topology, groups, seed=self.seed)
@@ -122,9 +122,9 @@ class RobustDesign:
         return self._evaluator(made.topology, Repaired(made.routes, made.rings)).nominal, made
 
     def _evaluator(self, topology: Topology, plan: Repaired) -> JobEvaluator:
-        return JobEvaluator(self.cluster, Traffic(topology, plan.routes, plan.rings, self.demand), self.graph)
+        return JobEvaluator(self.cluster, PlanTraffic(topology, plan.routes, plan.rings, self.demand), self.graph)
 
-    def _judged(self, topology: Topology, plan: Repaired, beat: float) -> Design | None:
+    def _judged(self, topology: Topology, plan: Repaired, beat: float) -> RobustJobDesign | None:
         """The design with its worst failure; None as soon as one failure is no better than `beat`.
 
         A design that a failure cuts traffic of off is given back with that failure.
@@ -136,14 +136,14 @@ class RobustDesign:
         for failure in sorted(single_links(topology), key=lambda each: -loads[ids[each.links[0]]]):
             outcome = evaluator.outcome(failure)
             if outcome.value is None:
-                return Design(topology, plan, evaluator.nominal, outcome)
+                return RobustJobDesign(topology, plan, evaluator.nominal, outcome)
             if outcome.value >= beat:
                 return None
             if worst is None or outcome.value > (worst.value or 0.0):
                 worst = outcome
-        return Design(topology, plan, evaluator.nominal, worst)
+        return RobustJobDesign(topology, plan, evaluator.nominal, worst)
 
-    def _exchanged(self, best: Design) -> Design:
+    def _exchanged(self, best: RobustJobDesign) -> RobustJobDesign:
         """Random exchanges of link ends, kept where they help."""
         rng = np.random.default_rng(self.seed)
         for _ in range(EXCHANGES):
@@ -160,8 +160,8 @@ class RobustDesign:
                 continue
         return best
 
-    def _notes(self, first: Design, best: Design) -> tuple[str, ...]:
-        def text(design: Design) -> str:
+    def _notes(self, first: RobustJobDesign, best: RobustJobDesign) -> tuple[str, ...]:
+        def text(design: RobustJobDesign) -> str:
             if design.worst is None or design.worst.value is None:
                 return f"{design.nominal_ms:.6g} ms, and some traffic cut off by one failed link"
             return (

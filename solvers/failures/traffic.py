@@ -54,7 +54,7 @@ def _ends(run: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, eq=False)
-class RingHops:
+class RingSteps:
     """Every hop of every ring. A step is the way from one member to the next, of one hop or more.
 
     Attributes:
@@ -78,7 +78,7 @@ class RingHops:
         return np.bincount(self.arc, weights=amount, minlength=arcs).astype(np.float64)
 
 
-def ring_hops(topology: Topology, rings: tuple[GroupRings, ...], demand: Demand) -> RingHops:
+def ring_hops(topology: Topology, rings: tuple[GroupRings, ...], demand: Demand) -> RingSteps:
     """Index the rings of a plan; groups without payload carry nothing."""
     payload = {frozenset(group.members): group.wire_bytes_per_member for group in demand.allreduce}
     group_bytes = np.array([payload.get(frozenset(group.members), 0.0) for group in rings])
@@ -93,7 +93,7 @@ def ring_hops(topology: Topology, rings: tuple[GroupRings, ...], demand: Demand)
     heads = np.array([v for path, *_ in paths for v in path[1:]], dtype=np.int64)
 
     step = np.repeat(np.arange(len(paths)), hops)
-    return RingHops(
+    return RingSteps(
         arc=topology.arc_ids()[tails, heads].astype(np.int64),
         step=step,
         amount=np.repeat(np.array([row[4] for row in paths], dtype=np.float64), hops),

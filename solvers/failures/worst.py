@@ -54,7 +54,7 @@ def worst_failure(
     """
     effort, stop = effort or WorstEffort(), stop or Stop()
     check_count(evaluator.topology, part, count)
-    search = _Search(evaluator, part, count, stop, step)
+    search = _WorstSearch(evaluator, part, count, stop, step)
     if part == "links":
         cut = search.by_cut()
         if cut is not None:
@@ -64,7 +64,7 @@ def worst_failure(
     return search.by_exchange(effort.evaluations, np.random.default_rng(seed))
 
 
-class _Search:
+class _WorstSearch:
     def __init__(self, evaluator: Evaluator, part: str, count: int, stop: Stop, step: Callable[[], None]) -> None:
         self.evaluator, self.part, self.count, self.stop, self.step = evaluator, part, count, stop, step
         self.best: FailureOutcome | None = None

@@ -1,15 +1,15 @@
 """Bandwidths of hierarchical networks by linear programs with tangents, and the choice among designs."""
 
 from solvers.hierarchy.cuts import Optimum, minimise
-from solvers.hierarchy.designs import Choice, Proof, best_design, solve_program
+from solvers.hierarchy.designs import BestDesign, DesignMultipliers, best_design, solve_program
 from solvers.hierarchy.pareto import FrontPoint, front
 from solvers.hierarchy.start import starting_point
 
 __all__ = [
-    "Choice",
+    "BestDesign",
+    "DesignMultipliers",
     "FrontPoint",
     "Optimum",
-    "Proof",
     "best_design",
     "front",
     "minimise",

@@ -28,7 +28,7 @@ SPEEDS = "branch and bound over the speeds"
 
 
 @dataclass(frozen=True, eq=False)
-class Proof:
+class DesignMultipliers:
     """Multipliers of one design's program; `too_slow`: of its least time, which is above the limit."""
 
     design: int
@@ -38,7 +38,7 @@ class Proof:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class BestDesign:
     """The best design.
 
     Attributes:
@@ -54,7 +54,7 @@ class Choice:
     optimum: Optimum
     bound: float
     proved_by: str
-    proofs: tuple[Proof, ...]
+    proofs: tuple[DesignMultipliers, ...]
     opened: int
     stopped_by: StopReason
 
@@ -80,7 +80,7 @@ def solve_program(
     return data, found
 
 
-def best_design(problem: HierarchicalProblem, stop: Stop) -> Choice:
+def best_design(problem: HierarchicalProblem, stop: Stop) -> BestDesign:
     """The best design of a problem with its bandwidths.
 
     Raises:
@@ -92,7 +92,7 @@ def best_design(problem: HierarchicalProblem, stop: Stop) -> Choice:
     formulas = np.array([formula_bound(plain, ratio=ratio) for plain in plains])
     best: tuple[int, Optimum] | None = None
     bounds = formulas.copy()
-    proofs: list[Proof] = []
+    proofs: list[DesignMultipliers] = []
     failure: InfeasibleError | None = None
     opened, reason = 0, None
     for design in np.argsort(formulas, kind="stable").tolist():
@@ -109,7 +109,7 @@ def best_design(problem: HierarchicalProblem, stop: Stop) -> Choice:
             failure = failure or error
             bounds[design] = np.inf
             if error.fastest.multipliers is not None:
-                proofs.append(Proof(design, plains[design], error.fastest.multipliers, too_slow=True))
+                proofs.append(DesignMultipliers(design, plains[design], error.fastest.multipliers, too_slow=True))
             continue
         except InfeasibleError as error:
             if len(plains) > 1:
@@ -121,7 +121,7 @@ def best_design(problem: HierarchicalProblem, stop: Stop) -> Choice:
             reason = stop.reason() or StopReason.TIME
             break
         if found.multipliers is not None and (found.bound > formulas[design] or found.objective < target):
-            proofs.append(Proof(design, data, found.multipliers))
+            proofs.append(DesignMultipliers(design, data, found.multipliers))
         bounds[design] = max(bounds[design], found.bound)
         if found.objective < target:
             best = (design, found)
@@ -137,10 +137,10 @@ def _choice(
     best: tuple[int, Optimum],
     bounds: np.ndarray,
     formulas: np.ndarray,
-    proofs: tuple[Proof, ...],
+    proofs: tuple[DesignMultipliers, ...],
     opened: int,
     reason: StopReason | None,
-) -> Choice:
+) -> BestDesign:
     design, optimum = best
     bound = float(bounds.min())
     least = int(bounds.argmin())
@@ -149,4 +149,4 @@ def _choice(
         proved_by = SPEEDS
     if len(bounds) > 1 and proved_by == DUALS:
         proved_by = f"{DUALS}, {FORMULA} for designs not opened"
-    return Choice(design, optimum, bound, proved_by, proofs, opened, reason or optimum.stopped_by)
+    return BestDesign(design, optimum, bound, proved_by, proofs, opened, reason or optimum.stopped_by)

@@ -32,7 +32,7 @@ from solvers.job.ring_orders import check_groups, ring_groups
 from solvers.job.ring_pricing import EXACT_SIZE, short_ring
 from solvers.network.exact.routed import distances
 from solvers.network.routing.network import network_of
-from solvers.network.routing.proof import Proof
+from solvers.network.routing.proof import RoutingProof
 from solvers.stop import Stop
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, LimitError, Problem
@@ -181,7 +181,7 @@ class _Mix:
     def _offer(self, x: NDArray[np.float64], lengths: NDArray[np.float64]) -> None:
         """Shares and exact flow of a solution; kept if they are the best."""
         shares = shares_of(self.data, x)
-        proof = Proof(network_of(self.topology, total_demand(self.data, shares)), 0.0)
+        proof = RoutingProof(network_of(self.topology, total_demand(self.data, shares)), 0.0)
         theta = proof.offer_rough_flow(flow_of(self.data, x), lengths)
         if theta < self.theta and proof.flow is not None:
             rings = tuple(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from formulations.job.joint_plan import JointChoice
 from formulations.job.joint_plan_arrays import build_arrays, chosen, fixed
 from solvers.backends import SOLVERS, LpResult, SolverLimits
-from solvers.job.joint_tables import Tables, joint_tables
+from solvers.job.joint_tables import JointTables, joint_tables
 from solvers.job.strategy.starts import starting_strategies
 from solvers.network.constructions import candidate_topologies
 from topoopt.core.cluster import Cluster
@@ -80,7 +80,7 @@ def _any_theta(cluster: Cluster, workload: Workload) -> float:
 
 
 def _evaluate(
-    tables: Tables, strategy: Strategy, counts: NDArray[np.int64]
+    tables: JointTables, strategy: Strategy, counts: NDArray[np.int64]
 ) -> tuple[float, float, tuple[tuple[float, ...], ...]]:
     """(C + theta, C, ms per ring) with strategy and links fixed: a linear program."""
     data = tables.data
@@ -110,7 +110,7 @@ def incumbent(cluster: Cluster, workload: Workload, extra: Sequence[tuple[Strate
     return min(values, default=np.inf)
 
 
-def _fits(tables: Tables, strategy: Strategy) -> bool:
+def _fits(tables: JointTables, strategy: Strategy) -> bool:
     used = sum(
         options[of.index(p)].memory
         for options, of, p in zip(tables.data.options, tables.placements, strategy.placements, strict=True)
@@ -161,7 +161,7 @@ def solve_joint(
     return JointOptimum(strategy, choice.counts, rings, time_ms, compute_ms, min(max(bound, least), time_ms))
 
 
-def _least_compute(tables: Tables) -> float:
+def _least_compute(tables: JointTables) -> float:
     """A bound on C: all work, at its least, shared by all servers."""
     work = sum(min((float(option.load.sum()) for option in of), default=0.0) for of in tables.data.options)
     return work / tables.data.servers

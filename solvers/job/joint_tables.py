@@ -24,7 +24,7 @@ times those of the other. `instances/tiny-4.yaml` has 230."""
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class JointTables:
     """The data of the program, and what its options and groups stand for."""
 
     data: JointPlan
@@ -65,7 +65,7 @@ def _placements(cluster: Cluster, workload: Workload, o: int) -> tuple[Placement
     )
 
 
-def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> Tables:
+def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> JointTables:
     """Data of the joint program.
 
     Raises:
@@ -120,7 +120,7 @@ def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> Tab
         theta_most=theta_most,
         memory_limited=memory is not None,
     )
-    return Tables(data, placements, groups)
+    return JointTables(data, placements, groups)
 
 
 def ring_orders(members: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

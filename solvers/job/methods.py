@@ -17,7 +17,7 @@ from topoopt.core.workload import Workload
 
 
 @dataclass(frozen=True)
-class Method:
+class StrategyMethod:
     """Which halves of the alternating loop are searched, and which mathematical programs are asked."""
 
     summary: str
@@ -26,18 +26,20 @@ class Method:
     programs: tuple[str, ...] = ()
 
 
-METHODS: Mapping[str, Method] = {
-    "alternating": Method("strategy and topology in turn, as TopoOpt does", True, True),
-    "fixed-topology": Method("strategy search on the TotientPerms topology", True, False),
-    "data-parallel": Method("topology search for data parallelism, no strategy search", False, True),
-    "topology-search": Method(
+METHODS: Mapping[str, StrategyMethod] = {
+    "alternating": StrategyMethod("strategy and topology in turn, as TopoOpt does", True, True),
+    "fixed-topology": StrategyMethod("strategy search on the TotientPerms topology", True, False),
+    "data-parallel": StrategyMethod("topology search for data parallelism, no strategy search", False, True),
+    "topology-search": StrategyMethod(
         "as alternating, with a topology search for all traffic in each step", True, True, ("search",)
     ),
-    "exact-topology": Method(
+    "exact-topology": StrategyMethod(
         "as alternating, with the joint program of links, rings and routes", True, True, ("exact",)
     ),
-    "robust": Method("alternating, then the topology whose worst single link failure is best", True, True),
-    "joint": Method("alternating, held against the joint optimum of a tiny job (5 servers at most)", True, True),
+    "robust": StrategyMethod("alternating, then the topology whose worst single link failure is best", True, True),
+    "joint": StrategyMethod(
+        "alternating, held against the joint optimum of a tiny job (5 servers at most)", True, True
+    ),
 }
 
 DEFAULT_METHOD = "alternating"

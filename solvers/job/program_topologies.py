@@ -37,7 +37,7 @@ WORTH = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class TopologyQuestion:
     """What topologies are wanted for; ring mixes are worked out once per topology.
 
     Attributes:
@@ -87,10 +87,10 @@ class Program:
 
     summary: str
     most_servers: int
-    topologies: Callable[[Question, Topology], Iterator[Topology]]
+    topologies: Callable[[TopologyQuestion, Topology], Iterator[Topology]]
 
 
-def exact_topologies(question: Question, base: Topology, *, nodes: int = 60) -> Iterator[Topology]:
+def exact_topologies(question: TopologyQuestion, base: Topology, *, nodes: int = 60) -> Iterator[Topology]:
     """The topology of the joint program."""
     limits = RingTopologyLimits(nodes=nodes, time_s=question.stop.remaining_s(), seed=question.seed)
     try:
@@ -101,7 +101,7 @@ def exact_topologies(question: Question, base: Topology, *, nodes: int = 60) -> 
         return
 
 
-def searched_topologies(question: Question, base: Topology) -> Iterator[Topology]:
+def searched_topologies(question: TopologyQuestion, base: Topology) -> Iterator[Topology]:
     """Topologies searched for model-parallel traffic and the ring steps of a mix, mixed anew and searched again.
 
     Begins with evenly shared arithmetic orders, as many as there are interfaces, and with the mix on the topology at
@@ -157,7 +157,7 @@ PROGRAMS: Mapping[str, Program] = {
 }
 
 
-def program_topologies(names: tuple[str, ...], question: Question, base: Topology) -> list[Topology]:
+def program_topologies(names: tuple[str, ...], question: TopologyQuestion, base: Topology) -> list[Topology]:
     """Topologies of the programs named that take clusters of this size; none without traffic or for one server."""
     servers = question.cluster.servers
     if servers < 2 or not question.traffic:

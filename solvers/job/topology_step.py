@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from solvers.job.loop import Candidate, LoopSettings
-from solvers.job.program_topologies import Question, program_topologies
+from solvers.job.program_topologies import TopologyQuestion, program_topologies
 from solvers.job.realise import LP_SERVERS, Realisation, demand_routed, mix_realised, realise
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
@@ -32,7 +32,7 @@ class TopologyStep:
     def __init__(self, cluster: Cluster, workload: Workload, settings: LoopSettings, *, seed: int, stop: Stop) -> None:
         self.cluster, self.workload, self.settings = cluster, workload, settings
         self.seed, self.stop = seed, stop
-        self._questions: dict[bytes, Question] = {}
+        self._questions: dict[bytes, TopologyQuestion] = {}
 
     def portfolio(self, origin: str, strategy: Strategy, *, limit: int) -> list[Candidate]:
         """The portfolio's topologies for a strategy's demand, best first: ranked by `hop`, the best by `rounds`."""
@@ -94,13 +94,13 @@ class TopologyStep:
         """Task graph of one iteration."""
         return build_task_graph(self.cluster, self.workload, strategy)
 
-    def _question(self, demand: Demand) -> Question:
+    def _question(self, demand: Demand) -> TopologyQuestion:
         """The question of a demand, with the ring mixes already known for it."""
         payloads = [(group.members, group.payload_bytes) for group in demand.allreduce]
         key = demand.model_parallel_bytes.tobytes() + repr(payloads).encode()
-        return self._questions.setdefault(key, Question(self.cluster, demand, self.seed, self.stop))
+        return self._questions.setdefault(key, TopologyQuestion(self.cluster, demand, self.seed, self.stop))
 
-    def _mixed(self, base: Realisation, question: Question) -> Iterator[Realisation]:
+    def _mixed(self, base: Realisation, question: TopologyQuestion) -> Iterator[Realisation]:
         """The same topology with the rings and routes of the ring mix."""
         mix = question.mix(base.topology) if self.cluster.servers <= LP_SERVERS else None
         if mix is not None:

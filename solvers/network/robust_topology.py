@@ -38,7 +38,7 @@ def search_budget(servers: int) -> SearchBudget:
 
 
 @dataclass(frozen=True)
-class Found:
+class RobustTopologyFound:
     """A topology, the order in which to look at the matrices, and its worst theta (routing adapted)."""
 
     topology: Topology
@@ -53,14 +53,14 @@ def exchanges_for(servers: int) -> int:
 
 def robust_topologies(
     servers: int, degree: int, links: LinkDirection, demands: Demands, *, seed: int, goal: float, keep: int, stop: Stop
-) -> tuple[Found, ...]:
+) -> tuple[RobustTopologyFound, ...]:
     """The best topologies met, best first, `keep` at most; with `keep` 1 the search ends at `goal`, a proven bound.
 
     Raises:
         InfeasibleError: no topology of the degree joins all servers.
         LimitError: the time was up before any was found.
     """
-    pool: list[Found] = []
+    pool: list[RobustTopologyFound] = []
 
     def add(topology: Topology) -> None:
         if any(_same(topology, each.topology) for each in pool):
@@ -123,7 +123,9 @@ def _candidates(
     return found
 
 
-def _judged(topology: Topology, demands: Demands, order: tuple[int, ...] | None, limit: float | None) -> Found | None:
+def _judged(
+    topology: Topology, demands: Demands, order: tuple[int, ...] | None, limit: float | None
+) -> RobustTopologyFound | None:
     """The topology with its worst theta; None if that is proven not to be below `limit`, or a demand has no way."""
     order = tuple(range(len(demands))) if order is None else order
     theta = dict.fromkeys(order, 0.0)
@@ -138,7 +140,7 @@ def _judged(topology: Topology, demands: Demands, order: tuple[int, ...] | None,
     worst = max(theta.values())
     if limit is not None and worst >= limit * (1 - 1e-9):
         return None
-    return Found(topology, tuple(sorted(order, key=lambda k: (-theta[k], k))), worst)
+    return RobustTopologyFound(topology, tuple(sorted(order, key=lambda k: (-theta[k], k))), worst)
 
 
 def _exchanged(topology: Topology, dice: np.random.Generator) -> Topology | None:

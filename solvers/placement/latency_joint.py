@@ -18,10 +18,10 @@ from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.latency_rates import at_best_rates
 from solvers.placement.latency_search import LatencySearch
 from solvers.stop import first_part
-from topoopt.core.placement_solution import Transfer
+from topoopt.core.placement_solution import TensorTransfer
 from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
-from topoopt.simulate.placement.schedule import Schedule
+from topoopt.simulate.placement.schedule import PlacedSchedule
 
 ROUNDS = 40
 CLOSE = 9e-8
@@ -101,13 +101,13 @@ def _add(points: list[float], at: float) -> None:
         points.append(at)
 
 
-def _place(search: LatencySearch, schedule: Schedule) -> NDArray[np.int64]:
+def _place(search: LatencySearch, schedule: PlacedSchedule) -> NDArray[np.int64]:
     """Device of each group."""
     first = search.a.group_member[search.a.group_ptr[:-1]]
     return schedule.device[first].astype(np.int64)
 
 
-def _schedule(a: PlacementArrays, data: JointPlacement, at: dict[str, float]) -> Schedule:
+def _schedule(a: PlacementArrays, data: JointPlacement, at: dict[str, float]) -> PlacedSchedule:
     """Placement and starts of a solution of the program, as a schedule whose orders count, not its times."""
     groups = np.array([[at[f"at_{g}_{d}"] for d in data.devices] for g in range(len(data.memory))]).argmax(axis=1)
     device = groups[list(data.group)].astype(np.int64)
@@ -117,10 +117,10 @@ def _schedule(a: PlacementArrays, data: JointPlacement, at: dict[str, float]) ->
     for t, tensor in enumerate(data.tensors):
         for e in {int(device[j]) for j in tensor.consumers} - {int(device[tensor.producer])}:
             ways[t, e] = at.get(f"leave_{t}_{e}", float(end[tensor.producer]))
-    transfers = sorted((Transfer(t, e, leave, leave) for (t, e), leave in ways.items()), key=_by_start)
+    transfers = sorted((TensorTransfer(t, e, leave, leave) for (t, e), leave in ways.items()), key=_by_start)
     empty = np.zeros((len(a.network), len(a.network)))
-    return Schedule(device, start, end, tuple(transfers), empty, float(end.max()))
+    return PlacedSchedule(device, start, end, tuple(transfers), empty, float(end.max()))
 
 
-def _by_start(way: Transfer) -> tuple[float, int, int]:
+def _by_start(way: TensorTransfer) -> tuple[float, int, int]:
     return way.start_ms, way.tensor, way.target

@@ -92,7 +92,7 @@ def _by_work(g: GroupGraph) -> list[int]:
     return [int(group) for group in np.lexsort((-g.memory, -g.time.min(axis=1)))]
 
 
-class _Builder:
+class _LatencyBuilder:
     """Holds what the parts of the model share."""
 
     def __init__(self, a: PlacementArrays, g: GroupGraph, upper_ms: float, rates: NDArray[np.float64] | None) -> None:
@@ -274,7 +274,7 @@ def build_latency_model(
         rates: float64[S, S] bytes/ms, of sharing STATIC; None: the full rate of the links.
         fixed: devices of groups that stay where they are.
     """
-    builder = _Builder(a, g, upper_ms, rates)
+    builder = _LatencyBuilder(a, g, upper_ms, rates)
     builder.place(fixed or {})
     builder.run()
     builder.precede()

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from formulations.placement.placement_rates import Pair, RateProblem, build_arrays, tangent
 from solvers.network.routing.highs_model import highs_model
 from solvers.stop import Stop
-from topoopt.core.placement_solution import Transfer
+from topoopt.core.placement_solution import TensorTransfer
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.rates import rates_by_volume, volumes, within_links
-from topoopt.simulate.placement.schedule import Schedule, simulated
+from topoopt.simulate.placement.schedule import PlacedSchedule, simulated
 
 ROUNDS = 60
 TOLERANCE = 1e-7
@@ -28,13 +28,13 @@ TOLERANCE = 1e-7
 Way = tuple[int, int]
 
 
-def rate_problem(a: PlacementArrays, schedule: Schedule) -> tuple[RateProblem, float]:
+def rate_problem(a: PlacementArrays, schedule: PlacedSchedule) -> tuple[RateProblem, float]:
     """The orders of a schedule as a problem, and the unit of rates in bytes/ms."""
     problem, unit, _ = _ordered_problem(a, schedule)
     return problem, unit
 
 
-def _ordered_problem(a: PlacementArrays, schedule: Schedule) -> tuple[RateProblem, float, dict[Way, int]]:
+def _ordered_problem(a: PlacementArrays, schedule: PlacedSchedule) -> tuple[RateProblem, float, dict[Way, int]]:
     """The same, with the activity of each transfer between servers."""
     unit = float(a.network.max())
     n, device = len(schedule.device), schedule.device
@@ -74,7 +74,7 @@ def _ordered_problem(a: PlacementArrays, schedule: Schedule) -> tuple[RateProble
     return problem, unit, number
 
 
-def in_given_orders(a: PlacementArrays, schedule: Schedule, rates: NDArray[np.float64]) -> Schedule | None:
+def in_given_orders(a: PlacementArrays, schedule: PlacedSchedule, rates: NDArray[np.float64]) -> PlacedSchedule | None:
     """The earliest schedule that keeps all orders of another one, even where a device or queue then waits; at given
     rates in bytes/ms. None if the orders contradict each other, or a pair that sends has no rate.
     """
@@ -110,12 +110,12 @@ def in_given_orders(a: PlacementArrays, schedule: Schedule, rates: NDArray[np.fl
         times = float(end[i]), float(end[i] + lag)
         if activity is not None:
             times = float(start[activity]), float(end[activity])
-        ways.append(Transfer(way.tensor, way.target, *times))
+        ways.append(TensorTransfer(way.tensor, way.target, *times))
     ways.sort(key=lambda way: (way.start_ms, way.tensor, way.target))
-    return Schedule(schedule.device, start[:n], end[:n], tuple(ways), rates, float(end[:n].max()))
+    return PlacedSchedule(schedule.device, start[:n], end[:n], tuple(ways), rates, float(end[:n].max()))
 
 
-def at_best_rates(a: PlacementArrays, schedule: Schedule, stop: Stop) -> Schedule | None:
+def at_best_rates(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> PlacedSchedule | None:
     """The orders of a schedule at their best rates, None if HiGHS fails or the orders contradict each other."""
     rates = _best_rates(a, schedule, stop)
     return None if rates is None else in_given_orders(a, schedule, rates)
@@ -172,7 +172,7 @@ def optimal_rates(problem: RateProblem, begin: dict[Pair, float], stop: Stop) ->
     return None if rates is None else (rates, bound)
 
 
-def allocated(a: PlacementArrays, schedule: Schedule, stop: Stop) -> Schedule:
+def allocated(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> PlacedSchedule:
     """The schedule at the best rates for its orders, or itself if that is no better."""
     rates = _best_rates(a, schedule, stop)
     if rates is None:
@@ -183,7 +183,7 @@ def allocated(a: PlacementArrays, schedule: Schedule, stop: Stop) -> Schedule:
     return best if best.makespan_ms < schedule.makespan_ms else schedule
 
 
-def _best_rates(a: PlacementArrays, schedule: Schedule, stop: Stop) -> NDArray[np.float64] | None:
+def _best_rates(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> NDArray[np.float64] | None:
     """float64[S, S] bytes/ms within the links, best for the orders of a schedule."""
     problem, unit = rate_problem(a, schedule)
     if not problem.pairs:

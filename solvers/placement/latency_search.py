@@ -1,6 +1,6 @@
 """The state of one search for a placement of least makespan: the best schedule so far, and the best proven bound.
 
-What is found is a `Schedule` of the simulator, so its value is never a solver's claim.
+What is found is a `PlacedSchedule` of the simulator, so its value is never a solver's claim.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from topoopt.core.placement import Latency, PlacementProblem, RateAllocation
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.placement.arrays import ALONE, STATIC, PlacementArrays, placement_arrays
 from topoopt.simulate.placement.rates import rates_by_volume, uniform_rates, volumes
-from topoopt.simulate.placement.schedule import Schedule, ordered, simulated
+from topoopt.simulate.placement.schedule import PlacedSchedule, ordered, simulated
 
 CLOSE = 1e-9
 """Relative distance from a bound at which a value has reached it."""
@@ -42,7 +42,7 @@ class LatencySearch:
     seed: int
     bound: float
     proved_by: str
-    best: Schedule | None = None
+    best: PlacedSchedule | None = None
     place: Placement | None = None
     stopped_by: StopReason | None = None
 
@@ -62,7 +62,7 @@ class LatencySearch:
         """Whether the best one is proven optimal."""
         return self.value <= self.bound * (1 + CLOSE)
 
-    def offer(self, schedule: Schedule, place: Placement) -> bool:
+    def offer(self, schedule: PlacedSchedule, place: Placement) -> bool:
         """Keep a schedule if it is better."""
         if schedule.makespan_ms < self.value:
             self.best, self.place = schedule, place

@@ -22,12 +22,12 @@ from topoopt.core.hierarchy import (
 )
 from topoopt.core.hierarchy_workload import (
     Collective,
-    Communication,
+    CollectiveCall,
     Communicator,
     HierarchicalWorkload,
     Layer,
+    LayerPhase,
     Loop,
-    Phase,
 )
 from topoopt.files.documents import Document
 from topoopt.formats.libra.read import libra_document
@@ -73,9 +73,9 @@ def fleet(dimensions: int, jobs: int, seed: int = 0) -> HierarchicalProblem:
         inner = Communicator("tensor", tuple(4 if k < cut else 1 for k in range(dimensions)))
         outer = Communicator("data", tuple(1 if k < cut else 4 for k in range(dimensions)))
 
-        def phase(kind: Collective, least: float, most: float, communicator: int) -> Phase:
-            own = Communication(kind, float(rng.uniform(least, most)), communicator)
-            return Phase(float(rng.uniform(0, 1e7)), (own,))
+        def phase(kind: Collective, least: float, most: float, communicator: int) -> LayerPhase:
+            own = CollectiveCall(kind, float(rng.uniform(least, most)), communicator)
+            return LayerPhase(float(rng.uniform(0, 1e7)), (own,))
 
         layers = tuple(
             Layer(

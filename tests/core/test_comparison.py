@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoopt.core.comparison import Run, best_of, compared
+from topoopt.core.comparison import ComparedRun, best_of, compared
 
-RUN = Run("a.yaml", "a", "routing", "m", 0, "feasible", "time", "theta", "", 4.0, 2.0, "cuts", True, 1.0)
+RUN = ComparedRun("a.yaml", "a", "routing", "m", 0, "feasible", "time", "theta", "", 4.0, 2.0, "cuts", True, 1.0)
 NOTHING = replace(RUN, outcome="limit", stopped_by="", value=None, bound=None, checked=False)
 
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, OpticalDevice
+from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, PricedDevice
 from topoopt.costs.cabling import cabling_of
 from topoopt.costs.default_book import default_price_book
 from topoopt.costs.rule import devices_needed
 
 
-def device(part: str, ports: int | None = None) -> OpticalDevice:
+def device(part: str, ports: int | None = None) -> PricedDevice:
     """A device of the shipped book, or one like it of so many ports."""
     found = default_price_book().device(part)
     assert found is not None

@@ -9,11 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.report_page import Page
-from topoopt.core.comparison import Comparison, Run, compared
+from topoopt.core.comparison import ComparedRun, Comparison, compared
 from topoopt.drawing.comparison import comparison_html, comparison_svg
 from topoopt.drawing.comparison_plot import DOTS, LEAST_AXIS, SCATTER, panel
 
-RUN = Run("a.yaml", "a", "topology", "exact", 0, "optimal", "converged", "theta", "", 4.0, 4.0, "cuts", True, 1.0)
+RUN = ComparedRun(
+    "a.yaml", "a", "topology", "exact", 0, "optimal", "converged", "theta", "", 4.0, 4.0, "cuts", True, 1.0
+)
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "<img src=x onerror=alert(1)>"
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.study_cases import routing, study
-from topoopt.core.study import Comparison, Figure
+from topoopt.core.study import ComparedBy, Figure
 from topoopt.drawing.axes import Axis, name_axis, number_axis
 from topoopt.studies.diff import study_diff
 from topoopt.studies.expand import read_study
@@ -47,13 +47,13 @@ FACTORS = ("instance", "method")
 
 def test_comparison_with_the_best_and_with_a_baseline() -> None:
     """Ratios are to the best, or the baseline, of the same instance; a tie has two winners; a crash none."""
-    best = {(one.row["method"], one.row["instance"]): one for one in compared(ROWS, FACTORS, Comparison())}
+    best = {(one.row["method"], one.row["instance"]): one for one in compared(ROWS, FACTORS, ComparedBy())}
     assert best["b", "one"].ratio == pytest.approx(1.0)
     assert (best["a", "one"].ratio, best["a", "two"].ratio, best["b", "two"].ratio) == (0.0, 0.0, 0.0)
     assert best["b", "three"].ratio is None
     assert {key for key, one in best.items() if one.wins} == {("a", "one"), ("a", "two"), ("b", "two"), ("a", "three")}
     base = {
-        (one.row["method"], one.row["instance"]): one.ratio for one in compared(ROWS, FACTORS, Comparison(baseline="b"))
+        (one.row["method"], one.row["instance"]): one.ratio for one in compared(ROWS, FACTORS, ComparedBy(baseline="b"))
     }
     assert base["a", "one"] == pytest.approx(-0.5)
     assert base["a", "three"] is None
@@ -61,7 +61,7 @@ def test_comparison_with_the_best_and_with_a_baseline() -> None:
 
 def test_performance_profile_by_hand() -> None:
     """a is best everywhere; b is within a factor of 2 on two of three and never solves the third."""
-    profile = performance_profile(compared(ROWS, FACTORS, Comparison()))
+    profile = performance_profile(compared(ROWS, FACTORS, ComparedBy()))
     assert profile["a"] == [(1.0, pytest.approx(1 / 3)), (1.0, pytest.approx(2 / 3)), (1.0, 1.0)]
     assert profile["b"] == [(1.0, pytest.approx(1 / 3)), (2.0, pytest.approx(2 / 3))]
 
@@ -106,18 +106,18 @@ def test_axes() -> None:
 def test_every_kind_of_figure(kind: str) -> None:
     """Each kind draws well-formed pictures with a point or bar for what has values, and none where nothing has."""
     figure = Figure(kind, x="size" if kind in {"lines", "scatter"} else None)
-    drawn = draw(figure, ROWS, FACTORS, Comparison())
+    drawn = draw(figure, ROWS, FACTORS, ComparedBy())
     root = ElementTree.fromstring(str(drawn.picture))
     tips = [title.text or "" for title in root.iter("title")]
     assert any("a" in tip for tip in tips)
     assert len(tips) >= 5 - (kind == "bars")
-    empty = draw(figure, [row("a", "one", None)], FACTORS, Comparison())
+    empty = draw(figure, [row("a", "one", None)], FACTORS, ComparedBy())
     assert (str(empty.picture), empty.note) == ("", "No run has values to show here.")
 
 
 def test_points_at_zero_on_a_logarithmic_axis_are_not_lost_silently() -> None:
     """A linear axis is taken instead when a value is 0."""
-    drawn = draw(Figure("scatter", x="size", y="gap", log_y=True), ROWS, FACTORS, Comparison())
+    drawn = draw(Figure("scatter", x="size", y="gap", log_y=True), ROWS, FACTORS, ComparedBy())
     assert len(re.findall("<circle", str(drawn.picture))) == 5
     assert drawn.note == ""
 

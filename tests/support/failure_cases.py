@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.failures.damage import Traffic
+from solvers.failures.damage import PlanTraffic
 from solvers.failures.job import JobEvaluator
 from solvers.network.constructions import balanced_routes
 from solvers.network.constructions.assemble import assemble, link_arcs, ring_arcs
@@ -61,5 +61,5 @@ def circulant_job(n: int, distances: Sequence[int], payload: float = MEGABYTE, t
     topology = circulant(n, distances)
     asked = demand(n, payload, transfers)
     routes = balanced_routes(topology, asked.model_parallel_bytes if transfers else None)
-    traffic = Traffic(topology, routes, circulant_rings(n, distances), asked)
+    traffic = PlanTraffic(topology, routes, circulant_rings(n, distances), asked)
     return JobEvaluator(cluster(n, topology.degree), traffic, None)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from topoopt.core.errors import InputError
 from topoopt.workloads import DEVICES, Job, Measurement, Profile, ProfileCosts, build_operators, build_workload
 from topoopt.workloads.device import ClassRates, DeviceModel, Efficiency
-from topoopt.workloads.layers import Graph
+from topoopt.workloads.layers import LayerGraph
 from topoopt.workloads.spec import OperatorSpec, Ways, divisors, legal_ways, part_memory_bytes
 
 A100 = DEVICES["a100"]
 
 
 def one_dense(inputs: int, outputs: int, rows: int = 1, **units: int) -> OperatorSpec:
-    graph = Graph()
+    graph = LayerGraph()
     graph.dense("layer", None, inputs, outputs, rows=rows, **units)
     return graph.operators[0]
 
@@ -110,7 +110,7 @@ def test_work_is_divided_over_parts_and_gpus() -> None:
     spec = one_dense(1024, 1024)
     widest = free.splits(spec, Job(4096, 8, 4))[0]
     assert widest.forward_ms == pytest.approx(2 * 4096 * 1024 * 1024 / 32 / 10e12 * 1e3, rel=1e-12)
-    graph = Graph()
+    graph = LayerGraph()
     graph.table("table", 1000, 64, 10)
     (split,) = device.splits(graph.operators[0], Job(4096, 8, 4))
     moved = 4096 * (10 * 64 * 4 + 64 * 4 + 10 * 8)
@@ -162,7 +162,7 @@ def test_profile_candidates_are_those_measured() -> None:
         (4, 1.0, 2.0, 200),
         (1, 3.0, 5.0, 600),
     ]
-    graph = Graph()
+    graph = LayerGraph()
     graph.table("table", 9, 8, 1)
     assert costs.splits(graph.operators[0], Job(64, 4, 2))[0].server_memory_bytes == 900
 

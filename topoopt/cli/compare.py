@@ -19,8 +19,8 @@ from topoopt.files.table_and_plot import require_targets
 from topoopt.kinds.kind import commands_of
 
 if TYPE_CHECKING:
-    from topoopt.cli.compare_runs import Start
-    from topoopt.core.comparison import Comparison, Run
+    from topoopt.cli.compare_runs import PlannedRun
+    from topoopt.core.comparison import ComparedRun, Comparison
 
 COLUMNS = (
     "file", "instance", "kind", "method", "seed", "outcome", "stopped_by", "objective", "value", "unit", "theta",
@@ -84,11 +84,11 @@ def compare(
     output.run(command)
 
 
-def _made(starts: Sequence[Start], output: Output) -> tuple[list[Run], bool]:
+def _made(starts: Sequence[PlannedRun], output: Output) -> tuple[list[ComparedRun], bool]:
     """The runs, up to the first that Ctrl-C ended, and whether it did; a run that still found something is kept."""
     from topoopt.cli.compare_runs import run_of
 
-    runs: list[Run] = []
+    runs: list[ComparedRun] = []
     bar = counting_bar(output)
     with bar:
         task = bar.add_task("compare", total=len(starts))
@@ -132,7 +132,7 @@ def _written(
     )
 
 
-def _exit_code(output: Output, runs: list[Run], interrupted: bool) -> int:
+def _exit_code(output: Output, runs: list[ComparedRun], interrupted: bool) -> int:
     from topoopt.core.comparison import best_of
 
     wrong = [f"the checker rejects what {run.method} found for {run.instance}" for run in runs if run.rejected]

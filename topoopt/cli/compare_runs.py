@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.comparison import Run
+from topoopt.core.comparison import ComparedRun
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
 from topoopt.core.price_book import PriceBook
 from topoopt.kinds.kind import KINDS, Contest, Wishes, commands_of
@@ -42,7 +42,7 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Start:
+class PlannedRun:
     """A run to be made; None for `wishes`: the kind has no such method."""
 
     entrant: Entrant
@@ -86,7 +86,7 @@ def starts_of(
     time_limit_s: float | None,
     budget: int | None,
     book: PriceBook | None = None,
-) -> list[Start]:
+) -> list[PlannedRun]:
     """All runs to be made, in order: instance, method, seed.
 
     A method of one kind only is a run of no effect on the others. With a budget, kinds that take one run without a time
@@ -126,14 +126,14 @@ def starts_of(
         for name in names if names is not None else [name for name in entrant.methods if name != "auto"]:
             for seed in range(seeds):
                 fits = replace(wishes, seed=seed, method=name) if name in entrant.methods else None
-                starts.append(Start(entrant, name, seed, fits))
+                starts.append(PlannedRun(entrant, name, seed, fits))
     return starts
 
 
-def run_of(start: Start) -> Run:
+def run_of(start: PlannedRun) -> ComparedRun:
     """Make a run; what a method cannot do is a row, not an error."""
     entrant, instance = start.entrant, start.entrant.instance
-    failed = Run(
+    failed = ComparedRun(
         file=entrant.file,
         instance=instance.name,
         kind=instance.kind,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Question:
+class ExplainOptions:
     """Options of the command; None: the default."""
 
     instance: Path | None
@@ -54,12 +54,12 @@ def explain(
             raise InputError([Problem("out of range", path="--more", value=f"{more:g}", allowed="0.001 to 1000000")])
         added = None if more is None else Fraction(more).limit_denominator(1000)
         kind = solution_kind(solution, EXPLAINERS)
-        return EXPLAINERS[kind](output, solution, Question(instance, added, checks, time_limit))
+        return EXPLAINERS[kind](output, solution, ExplainOptions(instance, added, checks, time_limit))
 
     output.run(command)
 
 
-def _network(output: Output, path: Path, question: Question) -> int:
+def _network(output: Output, path: Path, question: ExplainOptions) -> int:
     from topoopt.core.network import RoutingProblem, TopologyProblem
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.network.explain import explain_network
@@ -85,7 +85,7 @@ def _network(output: Output, path: Path, question: Question) -> int:
     return EXIT_OF_STOP.get(stopped_by, 0)
 
 
-def _job(output: Output, path: Path, question: Question) -> int:
+def _job(output: Output, path: Path, question: ExplainOptions) -> int:
     from topoopt.core.job import CoOptimisation
     from topoopt.files.solution_head import bound_document
     from topoopt.kinds.instance_file import read_instance
@@ -122,7 +122,7 @@ def _job(output: Output, path: Path, question: Question) -> int:
     return 0
 
 
-def _allocation(output: Output, path: Path, question: Question) -> int:
+def _allocation(output: Output, path: Path, question: ExplainOptions) -> int:
     from topoopt.core.allocation import AllocationProblem
     from topoopt.files.solution_head import bound_document
     from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
@@ -258,7 +258,7 @@ def _degree(found: DegreeGain) -> dict[str, Any]:
     }
 
 
-EXPLAINERS: Mapping[str, Callable[[Output, Path, Question], int]] = {
+EXPLAINERS: Mapping[str, Callable[[Output, Path, ExplainOptions], int]] = {
     "allocation": _allocation,
     "co-optimisation": _job,
     "routing": _network,

@@ -9,7 +9,7 @@ from topoopt.core.verdict import Tolerance, beats, meets
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """One method on one instance with one seed.
 
     Attributes:
@@ -61,7 +61,7 @@ class Comparison:
         proven: whether the best value meets the tightest bound, so that both gaps are to the optimum.
     """
 
-    run: Run
+    run: ComparedRun
     gap_to_best: float | None
     gap_to_bound: float | None
     proven: bool
@@ -80,12 +80,12 @@ class Best:
 
     value: float | None
     bound: float | None
-    by: Run | None
+    by: ComparedRun | None
     proven: bool
     contradicted: bool
 
 
-def best_of(runs: Sequence[Run]) -> Best:
+def best_of(runs: Sequence[ComparedRun]) -> Best:
     """The best of the runs on one instance."""
     sign = -1.0 if any(run.maximise for run in runs) else 1.0
     values = [run.value for run in runs if run.checked and run.value is not None]
@@ -100,13 +100,13 @@ def best_of(runs: Sequence[Run]) -> Best:
     return Best(value, by.bound, by, proven, contradicted)
 
 
-def compared(runs: Sequence[Run]) -> list[Comparison]:
+def compared(runs: Sequence[ComparedRun]) -> list[Comparison]:
     """Gaps of all runs, each within its instance; rejected runs set no best."""
     best = {file: best_of([run for run in runs if run.file == file]) for file in {run.file for run in runs}}
     return [_beside(run, best[run.file]) for run in runs]
 
 
-def _beside(run: Run, best: Best) -> Comparison:
+def _beside(run: ComparedRun, best: Best) -> Comparison:
     if run.value is None or best.value is None or best.bound is None:
         return Comparison(run, None, None, False)
     larger, smaller = (best.value, run.value) if run.maximise else (run.value, best.value)

@@ -49,7 +49,7 @@ class Communicator:
 
 
 @dataclass(frozen=True, repr=False)
-class Communication(Shown):
+class CollectiveCall(Shown):
     """One collective.
 
     Attributes:
@@ -64,11 +64,11 @@ class Communication(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Phase(Shown):
+class LayerPhase(Shown):
     """Compute, then collectives one after the other."""
 
     compute_ns: float = 0.0
-    communications: tuple[Communication, ...] = ()
+    communications: tuple[CollectiveCall, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,9 +76,9 @@ class Layer(Shown):
     """A layer with its three phases; `repeat` stands for so many equal layers."""
 
     name: str
-    forward: Phase = Phase()
-    input_gradient: Phase = Phase()
-    weight_gradient: Phase = Phase()
+    forward: LayerPhase = LayerPhase()
+    input_gradient: LayerPhase = LayerPhase()
+    weight_gradient: LayerPhase = LayerPhase()
     repeat: int = 1
 
 
@@ -87,7 +87,7 @@ class Task:
     """A node of a dependency graph; `after` are positions of tasks before it, all smaller than its own."""
 
     name: str
-    phase: Phase
+    phase: LayerPhase
     after: tuple[int, ...] = ()
 
 

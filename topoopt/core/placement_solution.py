@@ -48,7 +48,7 @@ class DeviceLoad(Shown):
 
 
 @dataclass(frozen=True)
-class Transfer:
+class TensorTransfer:
     """A tensor, by index, on its way to one device, from when to when (objective latency)."""
 
     tensor: int
@@ -113,7 +113,7 @@ class PlacementSolution(SolutionHead):
     stage: NDArray[np.int32] | None = None
     start_ms: NDArray[np.float64] | None = None
     end_ms: NDArray[np.float64] | None = None
-    transfers: tuple[Transfer, ...] = ()
+    transfers: tuple[TensorTransfer, ...] = ()
     rates_gbps: NDArray[np.float64] | None = None
     link_shares: tuple[LinkShare, ...] = ()
     compact: CompactResult | None = None

@@ -75,7 +75,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class OpticalDevice:
+class PricedDevice:
     """A device whose ports circuits are set between.
 
     Attributes:
@@ -122,7 +122,7 @@ class PriceBook:
     dated: str
     parts: tuple[Part, ...]
     length: Length
-    devices: tuple[OpticalDevice, ...]
+    devices: tuple[PricedDevice, ...]
 
     @property
     def rates_gbps(self) -> tuple[float, ...]:
@@ -151,7 +151,7 @@ class PriceBook:
         lowest, highest = self.rates_gbps[0], self.rates_gbps[-1]
         return (highest, gbps / highest) if gbps > highest else (max(gbps, lowest), 1.0)
 
-    def device(self, port_part: str) -> OpticalDevice | None:
+    def device(self, port_part: str) -> PricedDevice | None:
         """The device whose ports this part prices, the largest if there are several."""
         fitting = [device for device in self.devices if device.port_part == port_part]
         return max(fitting, key=lambda device: device.ports, default=None)
@@ -180,7 +180,7 @@ def price_book(data: Mapping[str, Any]) -> PriceBook:
     for name, entry in data["devices"].items():
         seconds = entry.get("switching_time_s")
         devices.append(
-            OpticalDevice(
+            PricedDevice(
                 name,
                 int(entry["ports"]),
                 None if seconds is None else float(seconds),

@@ -27,7 +27,7 @@ class DelayPoint:
     dark_ms: float
 
 
-class Verdict(StrEnum):
+class WhenBetter(StrEnum):
     """When a scheme beats the one-shot network."""
 
     NEVER = "never"
@@ -46,7 +46,7 @@ class BreakEven:
         loses: the next larger delay tried, at which it is not; None: there is none.
     """
 
-    verdict: Verdict
+    verdict: WhenBetter
     wins: DelayPoint | None = None
     loses: DelayPoint | None = None
 

@@ -26,7 +26,7 @@ class RunLimits:
 
 
 @dataclass(frozen=True)
-class Run:
+class StudyRun:
     """One run of one command.
 
     Attributes:
@@ -59,7 +59,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedBy:
     """How runs are set against each other.
 
     Attributes:
@@ -134,8 +134,8 @@ class Study:
     name: str
     title: str
     notes: tuple[str, ...]
-    runs: tuple[Run, ...]
-    comparison: Comparison
+    runs: tuple[StudyRun, ...]
+    comparison: ComparedBy
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
     file: str

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.optical_layer import block_layer
-from topoopt.core.price_book import OpticalDevice
+from topoopt.core.price_book import PricedDevice
 from topoopt.costs.rule import devices_needed
 
 SHOWN = 3
@@ -49,7 +49,7 @@ class Cabling:
     reason: str
 
 
-def cabling_of(device: OpticalDevice, servers: int, planes: int, switches: NDArray[np.int32] | None) -> Cabling:
+def cabling_of(device: PricedDevice, servers: int, planes: int, switches: NDArray[np.int32] | None) -> Cabling:
     """Servers are patched to the devices of every plane in the same order.
 
     Args:

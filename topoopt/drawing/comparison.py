@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from topoopt.core.comparison import Comparison
 from topoopt.core.versions import versions_text
-from topoopt.drawing.comparison_plot import WIDTH, Panel, panel
+from topoopt.drawing.comparison_plot import WIDTH, ComparisonPanel, panel
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import render_page
 from topoopt.drawing.svg import coordinate, element, picture, standalone
@@ -16,7 +16,7 @@ GUTTER = 26.0
 EDGE = 20.0
 
 
-def _panels(rows: Sequence[Comparison]) -> list[Panel]:
+def _panels(rows: Sequence[Comparison]) -> list[ComparisonPanel]:
     names = dict.fromkeys(row.run.file for row in rows)
     return [panel([row for row in rows if row.run.file == name]) for name in names]
 

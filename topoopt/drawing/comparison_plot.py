@@ -31,7 +31,7 @@ SHAPES = 5
 
 
 @dataclass(frozen=True)
-class Panel:
+class ComparisonPanel:
     """The drawing of one instance, its origin at the top left, and its height."""
 
     drawing: Markup
@@ -59,7 +59,7 @@ class _Axes:
         return SCATTER[0] + (SCATTER[1] - SCATTER[0]) * part
 
 
-def panel(rows: Sequence[Comparison]) -> Panel:
+def panel(rows: Sequence[Comparison]) -> ComparisonPanel:
     """Draw all runs on one instance."""
     methods = list(dict.fromkeys(row.run.method for row in rows))
     found = [row for row in rows if row.gap_to_bound is not None]
@@ -73,7 +73,7 @@ def panel(rows: Sequence[Comparison]) -> Panel:
         place = methods.index(row.run.method)
         at = axes.at_time(row.run.wall_s), axes.up(row.gap_to_bound or 0.0)
         shapes.append(_dot(place, *at, _tip(row), row.run.rejected))
-    return Panel(joined(shapes), base + FOOT, f"Gaps and times on {rows[0].run.instance}")
+    return ComparisonPanel(joined(shapes), base + FOOT, f"Gaps and times on {rows[0].run.instance}")
 
 
 def _axes(found: Sequence[Comparison], base: float) -> _Axes:

@@ -24,7 +24,7 @@ ZOOMS = (1, 4, 16)
 
 
 @dataclass(frozen=True)
-class Timeline:
+class LanesDrawing:
     """Two drawings of equal height (lane names; bars) and what was left out; `empty` when there is nothing to draw."""
 
     empty: bool

@@ -30,7 +30,7 @@ RING_COLOURS = 8
 
 
 @dataclass(frozen=True)
-class Link:
+class DrawnLink:
     """A drawn link: a fibre pair (arc both ways) or a single arc."""
 
     tail: int
@@ -41,7 +41,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Family:
+class LegendEntry:
     """An entry of the legend."""
 
     css: str
@@ -54,7 +54,7 @@ def _distance(topology: Topology, tail: int, head: int) -> int:
     return step if topology.links is LinkDirection.UNIDIRECTIONAL else min(step, topology.servers - step)
 
 
-def find_links(topology: Topology, rings: tuple[GroupRings, ...] = ()) -> tuple[Link, ...]:
+def find_links(topology: Topology, rings: tuple[GroupRings, ...] = ()) -> tuple[DrawnLink, ...]:
     """All links with their families; `rings` are those of the AllReduce groups.
 
     A distance present at every server is a ring family `ring-p`. Other links are `group` where they join neighbours
@@ -83,11 +83,11 @@ def find_links(topology: Topology, rings: tuple[GroupRings, ...] = ()) -> tuple[
             family = f"ring-{distance}"
         else:
             family = "group" if any(index in ringed for index in arcs) else "matching"
-        links.append(Link(tail, head, distance, arcs, family))
+        links.append(DrawnLink(tail, head, distance, arcs, family))
     return tuple(links)
 
 
-def families(topology: Topology, links: tuple[Link, ...], rest: str = "matchings") -> tuple[Family, ...]:
+def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matchings") -> tuple[LegendEntry, ...]:
     """Legend of the link families: ring distances ascending, then sub-group rings, then all others, named `rest`."""
     multiplicity = topology.multiplicity
     count: Counter[str] = Counter()
@@ -96,13 +96,13 @@ def families(topology: Topology, links: tuple[Link, ...], rest: str = "matchings
     rings = sorted(int(name.removeprefix("ring-")) for name in count if name.startswith("ring-"))
     sign = "+" if topology.links is LinkDirection.UNIDIRECTIONAL else "±"
     found = [
-        Family(f"k{place % RING_COLOURS}", f"ring distance {sign}{p}", count[f"ring-{p}"])
+        LegendEntry(f"k{place % RING_COLOURS}", f"ring distance {sign}{p}", count[f"ring-{p}"])
         for place, p in enumerate(rings)
     ]
     if count["group"]:
-        found.append(Family("kg", "rings of server groups", count["group"]))
+        found.append(LegendEntry("kg", "rings of server groups", count["group"]))
     if count["matching"]:
-        found.append(Family("km", rest, count["matching"]))
+        found.append(LegendEntry("km", rest, count["matching"]))
     return tuple(found)
 
 
@@ -124,7 +124,7 @@ def _position(server: int, n: int, radius: float) -> tuple[float, float]:
     return SIZE / 2 + radius * math.cos(angle), SIZE / 2 + radius * math.sin(angle)
 
 
-def _tip(topology: Topology, link: Link, arc_text: Callable[[int], str]) -> str:
+def _tip(topology: Topology, link: DrawnLink, arc_text: Callable[[int], str]) -> str:
     two_way = len(link.arcs) == 2
     parallel = int(topology.multiplicity[list(link.arcs)].max())
     lines = [f"{link.tail} {'↔' if two_way else '→'} {link.head}, distance {link.distance}"]
@@ -137,7 +137,7 @@ def _tip(topology: Topology, link: Link, arc_text: Callable[[int], str]) -> str:
 
 
 def topology_svg(
-    topology: Topology, links: tuple[Link, ...], busy: NDArray[np.float64], arc_text: Callable[[int], str]
+    topology: Topology, links: tuple[DrawnLink, ...], busy: NDArray[np.float64], arc_text: Callable[[int], str]
 ) -> Markup:
     """The drawing; CSS decides whether family or utilisation colours the links.
 

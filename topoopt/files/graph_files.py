@@ -22,7 +22,7 @@ Link = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Graph:
+class ListedGraph:
     """A graph as a file states it.
 
     Attributes:
@@ -62,7 +62,7 @@ def _parallel(value: object, file: str) -> int:
     return value
 
 
-def read_graphml(path: str | os.PathLike[str]) -> Graph:
+def read_graphml(path: str | os.PathLike[str]) -> ListedGraph:
     """GraphML; an edge attribute `multiplicity` counts parallel links.
 
     Raises:
@@ -86,10 +86,10 @@ def read_graphml(path: str | os.PathLike[str]) -> Graph:
         (numbers[str(tail)], numbers[str(head)], _parallel(data.get("multiplicity", 1), file))
         for tail, head, data in graph.edges(data=True)
     ]
-    return Graph(len(numbers), tuple(links), bool(graph.is_directed()), names)
+    return ListedGraph(len(numbers), tuple(links), bool(graph.is_directed()), names)
 
 
-def read_node_link(path: str | os.PathLike[str]) -> Graph:
+def read_node_link(path: str | os.PathLike[str]) -> ListedGraph:
     """Node-link JSON (networkx, d3): nodes with `id`, `links` or `edges` with `source` and `target`.
 
     Raises:
@@ -114,7 +114,7 @@ def read_node_link(path: str | os.PathLike[str]) -> Graph:
                 line = document.line(("links" if "links" in data else "edges", position))
                 raise _bad("a link to a node that is not listed", file, line=line, value=end, allowed="an id of nodes")
         links.append((numbers[ends[0]], numbers[ends[1]], _parallel(edge.get("multiplicity", 1), file)))
-    return Graph(len(numbers), tuple(links), directed, names)
+    return ListedGraph(len(numbers), tuple(links), directed, names)
 
 
 def _identity(entry: object, key: str, file: str) -> str:
@@ -125,7 +125,7 @@ def _identity(entry: object, key: str, file: str) -> str:
     return str(value)
 
 
-def read_link_list(path: str | os.PathLike[str]) -> Graph:
+def read_link_list(path: str | os.PathLike[str]) -> ListedGraph:
     """One link a line: tail, head and, if there are several, their number, parted by commas or blanks; # comments.
 
     A first line of words (`tail,head,links`) is skipped.
@@ -155,10 +155,10 @@ def read_link_list(path: str | os.PathLike[str]) -> Graph:
         hidden = len(problems) - 50
         more = [Problem(f"{hidden} further lines are wrong", file=file)] if hidden > 0 else []
         raise InputError([*problems[:50], *more])
-    return Graph(0, tuple(links), None)
+    return ListedGraph(0, tuple(links), None)
 
 
-GRAPH_READERS: Mapping[str, Callable[[Any], Graph]] = {
+GRAPH_READERS: Mapping[str, Callable[[Any], ListedGraph]] = {
     ".graphml": read_graphml,
     ".json": read_node_link,
     ".csv": read_link_list,
@@ -167,7 +167,7 @@ GRAPH_READERS: Mapping[str, Callable[[Any], Graph]] = {
 }
 
 
-def read_graph(path: str | os.PathLike[str]) -> Graph:
+def read_graph(path: str | os.PathLike[str]) -> ListedGraph:
     """A graph, by the ending of the file's name.
 
     Raises:

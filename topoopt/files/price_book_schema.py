@@ -93,7 +93,7 @@ class PartsFile(FileModel):
     fibre: FibreFile
 
 
-class DeviceFile(FileModel):
+class PricedDeviceFile(FileModel):
     """An optical device."""
 
     ports: Annotated[int, Field(ge=2, le=1_000_000)]
@@ -114,4 +114,4 @@ class PriceBookFile(FileModel):
     dated: Label = Field(description="when the prices held")
     currency: Literal["USD"]
     parts: PartsFile
-    devices: Annotated[dict[FileName, DeviceFile], Field(max_length=MAX_DEVICES)] = Field(default={})
+    devices: Annotated[dict[FileName, PricedDeviceFile], Field(max_length=MAX_DEVICES)] = Field(default={})

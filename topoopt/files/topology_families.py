@@ -28,7 +28,7 @@ MAX_ARCS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Family:
+class TopologyFamily:
     """A line of the table.
 
     Attributes:
@@ -53,14 +53,14 @@ PAIRS = (LinkDirection.BIDIRECTIONAL,)
 SINGLE = (LinkDirection.UNIDIRECTIONAL,)
 
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, TopologyFamily] = {
     family.name: family
     for family in (
-        Family("ring", ("servers",), BOTH, lambda p: p.servers, lambda p: 2 * p.servers, ring),
-        Family(
+        TopologyFamily("ring", ("servers",), BOTH, lambda p: p.servers, lambda p: 2 * p.servers, ring),
+        TopologyFamily(
             "torus", ("dims",), BOTH, lambda p: math.prod(p.dims), lambda p: 2 * len(p.dims) * math.prod(p.dims), torus
         ),
-        Family(
+        TopologyFamily(
             "hypercube",
             ("dimension",),
             PAIRS,
@@ -68,7 +68,7 @@ FAMILIES: Mapping[str, Family] = {
             lambda p: p.dimension * 2**p.dimension,
             hypercube,
         ),
-        Family(
+        TopologyFamily(
             "complete-bipartite",
             ("sides",),
             PAIRS,
@@ -76,8 +76,8 @@ FAMILIES: Mapping[str, Family] = {
             lambda p: 2 * p.sides[0] * p.sides[1],
             complete_bipartite,
         ),
-        Family("complete", ("servers",), PAIRS, lambda p: p.servers, lambda p: p.servers**2, complete),
-        Family(
+        TopologyFamily("complete", ("servers",), PAIRS, lambda p: p.servers, lambda p: p.servers**2, complete),
+        TopologyFamily(
             "circulant",
             ("servers", "offsets"),
             BOTH,
@@ -85,7 +85,7 @@ FAMILIES: Mapping[str, Family] = {
             lambda p: 2 * p.servers * len(p.offsets),
             circulant,
         ),
-        Family(
+        TopologyFamily(
             "generalized-kautz",
             ("servers", "degree"),
             SINGLE,
@@ -93,7 +93,7 @@ FAMILIES: Mapping[str, Family] = {
             lambda p: p.servers * p.degree,
             generalized_kautz,
         ),
-        Family(
+        TopologyFamily(
             "random-regular",
             ("servers", "degree"),
             BOTH,

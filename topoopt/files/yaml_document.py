@@ -72,7 +72,7 @@ class _Frame:
 
 
 @dataclass
-class _Builder:
+class _YamlBuilder:
     """Builds data from events without recursion, so nesting cannot exhaust the stack."""
 
     max_nodes: int
@@ -177,7 +177,7 @@ def _line_of(error: YAMLError, text: str) -> int | None:
 
 def parse_yaml(text: str, max_nodes: int) -> Parsed:
     """Plain data of one YAML document; NaN, infinity, duplicate keys and keys that are not text as faults."""
-    builder = _Builder(max_nodes)
+    builder = _YamlBuilder(max_nodes)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)

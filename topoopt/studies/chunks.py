@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.study import Run
+from topoopt.core.study import StudyRun
 from topoopt.studies.execute import execute
 from topoopt.studies.process import Worker
 from topoopt.studies.store import Store
@@ -27,11 +27,11 @@ class Chunk:
     Attributes:
         runs: what to do.
         root: directory of the study.
-        replace, program: as of `Work`.
+        replace, program: as of `ExecutorWork`.
         stop_file: the study is to end once this file is there.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[StudyRun, ...]
     root: str
     replace: bool
     program: str
@@ -57,7 +57,7 @@ def new_stop_file(root: Path) -> Path:
     return folder / f"stop.{secrets.token_hex(8)}"
 
 
-def chunks_of(runs: Sequence[Run], number: int, most: int = MOST_RUNS) -> list[tuple[Run, ...]]:
+def chunks_of(runs: Sequence[StudyRun], number: int, most: int = MOST_RUNS) -> list[tuple[StudyRun, ...]]:
     """Runs dealt out like cards, so that long ones that stand together do not end up together."""
     count = max(1, min(len(runs), max(number, -(-len(runs) // most))))
     return [tuple(runs[start::count]) for start in range(count)]

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.study import Run
+from topoopt.core.study import StudyRun
 from topoopt.studies.process import Ending, Worker
 from topoopt.studies.store import RUN_FILE, Store
 
@@ -22,7 +22,9 @@ FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", 
 """Outcomes that `--retry-failed` does again; the others are answers."""
 
 
-def execute(run: Run, store: Store, worker: Worker, stop: threading.Event, *, replace: bool = False) -> dict[str, Any]:
+def execute(
+    run: StudyRun, store: Store, worker: Worker, stop: threading.Event, *, replace: bool = False
+) -> dict[str, Any]:
     """Do a run and keep it, unless it was interrupted; gives its record."""
     with store.working(run) as place:
         argv = arguments_of(run, place)
@@ -34,7 +36,7 @@ def execute(run: Run, store: Store, worker: Worker, stop: threading.Event, *, re
     return record
 
 
-def arguments_of(run: Run, place: Path) -> list[str]:
+def arguments_of(run: StudyRun, place: Path) -> list[str]:
     """Arguments of the command line, paths relative to the folder of the run; writes the instance there."""
     if run.command != ("solve",):
         return [*run.command, *run.arguments, "--json"]
@@ -45,7 +47,7 @@ def arguments_of(run: Run, place: Path) -> list[str]:
     return ["solve", instance, "--out", ".", *run.arguments, "--json"]
 
 
-def record_of(run: Run, place: Path, ending: Ending) -> dict[str, Any]:
+def record_of(run: StudyRun, place: Path, ending: Ending) -> dict[str, Any]:
     """run.json: what was run, and how it ended."""
     output = _output(place)
     outcome, reason = _outcome(ending, output, run, place)
@@ -73,7 +75,7 @@ def _output(place: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _outcome(ending: Ending, output: dict[str, Any] | None, run: Run, place: Path) -> tuple[str, str]:
+def _outcome(ending: Ending, output: dict[str, Any] | None, run: StudyRun, place: Path) -> tuple[str, str]:
     """Outcome and, unless all is well, its reason in words."""
     limits = run.limits
     if ending.killed_for == "interrupted":

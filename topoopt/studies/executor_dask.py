@@ -12,7 +12,7 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem, TopooptError
 from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove
-from topoopt.studies.executors import Event, Work
+from topoopt.studies.executors import Event, ExecutorWork
 
 POLL_S = 0.2
 OPTIONS = ("scheduler",)
@@ -20,7 +20,7 @@ TRIES = 3
 """Times a chunk is sent; dask itself gives it to another worker four times before it counts as one failure."""
 
 
-def dask(work: Work) -> Iterator[Event]:
+def dask(work: ExecutorWork) -> Iterator[Event]:
     """See the module.
 
     Raises:
@@ -46,7 +46,7 @@ def dask(work: Work) -> Iterator[Event]:
         remove(stop_file)
 
 
-def _client(distributed: Any, address: str | None, work: Work) -> Any:
+def _client(distributed: Any, address: str | None, work: ExecutorWork) -> Any:
     if address is None:
         cluster = distributed.LocalCluster(
             n_workers=work.jobs,
@@ -64,7 +64,7 @@ def _client(distributed: Any, address: str | None, work: Work) -> Any:
         raise InputError([Problem(text, path="--executor-option scheduler", value=address)]) from None
 
 
-def _follow(distributed: Any, client: Any, work: Work, stop_file: Path) -> Iterator[Event]:
+def _follow(distributed: Any, client: Any, work: ExecutorWork, stop_file: Path) -> Iterator[Event]:
     by_identity = {run.identity: run for run in work.runs}
 
     def send(runs: tuple[Any, ...]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem, TopooptError
 from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove
-from topoopt.studies.executors import Event, Work
+from topoopt.studies.executors import Event, ExecutorWork
 
 POLL_S = 0.2
 SLURM_POLL_S = 5.0
@@ -35,7 +35,7 @@ OPTIONS = (
 )
 
 
-def slurm(work: Work) -> Iterator[Event]:
+def slurm(work: ExecutorWork) -> Iterator[Event]:
     """See the module.
 
     Raises:
@@ -72,7 +72,7 @@ class _Array:
     """Chunks submitted as arrays of jobs, lost ones again."""
 
     def __init__(
-        self, submitit: Any, executor: Any, cluster: str, options: dict[str, str], work: Work, stop_file: str
+        self, submitit: Any, executor: Any, cluster: str, options: dict[str, str], work: ExecutorWork, stop_file: str
     ) -> None:
         self.submitit, self.executor, self.cluster = submitit, executor, cluster
         self.options, self.work, self.stop_file = options, work, stop_file

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from topoopt.core.study import Run
+from topoopt.core.study import StudyRun
 from topoopt.studies.execute import execute
 from topoopt.studies.process import PROGRAM, ServerDiedError, Worker
 from topoopt.studies.store import Store
 
 
 @dataclass(frozen=True)
-class Work:
+class ExecutorWork:
     """What an executor is given.
 
     Attributes:
@@ -33,7 +33,7 @@ class Work:
         options: of the executor, such as the address of a dask scheduler.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[StudyRun]
     store: Store
     jobs: int
     replace: bool
@@ -46,20 +46,20 @@ class Work:
 class Event:
     """A run has started (`record` is None) or ended."""
 
-    run: Run
+    run: StudyRun
     record: dict[str, Any] | None
 
 
 class Executor(Protocol):
     """Does all runs of `work`; ends early when `work.stop` is set."""
 
-    def __call__(self, work: Work) -> Iterator[Event]:
+    def __call__(self, work: ExecutorWork) -> Iterator[Event]:
         """Events as they come."""
 
 
-def local(work: Work) -> Iterator[Event]:
+def local(work: ExecutorWork) -> Iterator[Event]:
     """Threads on this machine, each with a warm process that forks one child a run."""
-    waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[StudyRun] = queue.SimpleQueue()
     for run in work.runs:
         waiting.put(run)
     events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError
-from topoopt.core.study import Comparison, Figure, Run, RunLimits, Study, Table
+from topoopt.core.study import ComparedBy, Figure, RunLimits, Study, StudyRun, Table
 from topoopt.files.canonical import canonical_json, canonical_sha256
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, value_text
@@ -62,7 +62,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
         title=file.title or file.name,
         notes=tuple(file.notes),
         runs=tuple(runs),
-        comparison=Comparison(**file.compare.model_dump()),
+        comparison=ComparedBy(**file.compare.model_dump()),
         figures=tuple(
             Figure(
                 **{
@@ -112,9 +112,9 @@ class _Expansion:
         self.file, self.folder, self.versions, self.faults = file, folder, versions, faults
         self.references = References()
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[StudyRun]:
         """All runs, in order; nothing of a group with faults."""
-        runs: list[Run] = []
+        runs: list[StudyRun] = []
         for index, group in enumerate(self.file.instances):
             runs += self._group(group, ("instances", index))
             if len(runs) > MAX_RUNS:
@@ -122,7 +122,7 @@ class _Expansion:
                 return []
         return [replace(run, position=position) for position, run in enumerate(runs)]
 
-    def _group(self, group: GroupFile, around: DataPath) -> list[Run]:
+    def _group(self, group: GroupFile, around: DataPath) -> list[StudyRun]:
         given = [key for key in ("file", "instance", "command") if getattr(group, key) is not None]
         if len(given) != 1:
             text = "one of file, instance and command"
@@ -158,7 +158,7 @@ class _Expansion:
         data = document.data if isinstance(document.data, dict) and not document.faults else None
         return _Base(group.label or Path(name).stem, data, name)
 
-    def _solves(self, base: _Base, group: GroupFile, case: Factors) -> list[Run]:
+    def _solves(self, base: _Base, group: GroupFile, case: Factors) -> list[StudyRun]:
         text: str | None = None
         content: dict[str, Any] = {}
         if base.document is None:
@@ -184,7 +184,7 @@ class _Expansion:
             for again in range(self.file.repetitions)
         ]
 
-    def _command_run(self, group: GroupFile, case: Factors) -> Run:
+    def _command_run(self, group: GroupFile, case: Factors) -> StudyRun:
         factors = tuple({**group.options, **dict(case)}.items())
         options, files = with_found_files(dict(factors), self.folder, self.faults)
         arguments = tuple(
@@ -211,7 +211,7 @@ class _Expansion:
         seed: int | None,
         repetition: int,
         limits: RunLimits,
-    ) -> Run:
+    ) -> StudyRun:
         parts = {
             "content": digest,
             "command": [*command],
@@ -221,7 +221,7 @@ class _Expansion:
             "versions": self.versions,
         }
         cells = tuple((path, value if not isinstance(value, list) else str(value)) for path, value in factors)
-        return Run(
+        return StudyRun(
             position=0,
             identity=identity_of(parts),
             instance=base.name,

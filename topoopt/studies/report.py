@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from topoopt.core.study import Comparison, Figure, Table
+from topoopt.core.study import ComparedBy, Figure, Table
 from topoopt.studies.collect import Row, collect_rows, read_plan
 from topoopt.studies.report_html import StudyPage, render_study
 
@@ -38,7 +38,7 @@ def study_page(directory: str | os.PathLike[str]) -> StudyPage:
         ),
         factors=factor_columns(plan, rows),
         rows=rows,
-        comparison=Comparison(**plan["comparison"]),
+        comparison=ComparedBy(**plan["comparison"]),
         figures=tuple(
             Figure(**{**one, "columns": tuple(one["columns"]), "where": _pairs(one["where"])})
             for one in plan["figures"]

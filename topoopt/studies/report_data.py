@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from topoopt.core.study import Comparison, Scalar
+from topoopt.core.study import ComparedBy, Scalar
 
 Row = Mapping[str, Scalar]
 
@@ -81,7 +81,7 @@ SAME = 1e-9
 """Relative difference below which two values tie."""
 
 
-def compared(rows: Sequence[Row], factors: Sequence[str], comparison: Comparison) -> list[Ratio]:
+def compared(rows: Sequence[Row], factors: Sequence[str], comparison: ComparedBy) -> list[Ratio]:
     """Each run against the baseline of its case, or against the best where none is named.
 
     A case is a combination of all factors but the compared one. Values that the checker rejected set no reference.

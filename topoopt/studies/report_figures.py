@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from topoopt.core.study import Comparison, Figure
+from topoopt.core.study import ComparedBy, Figure
 from topoopt.drawing.axes import Axis, name_axis, number_axis
 from topoopt.drawing.chart import Point, Series, bar_chart, box_chart, legend, xy_chart
 from topoopt.drawing.format import counted, number
@@ -41,7 +41,7 @@ class Drawing:
 class _Material:
     rows: Sequence[Row]
     factors: Sequence[str]
-    comparison: Comparison
+    comparison: ComparedBy
     figure: Figure
 
 
@@ -50,7 +50,7 @@ def anchor(row: Row) -> str:
     return f"#run-{str(row.get('run'))[:16]}"
 
 
-def draw(figure: Figure, rows: Sequence[Row], factors: Sequence[str], comparison: Comparison) -> Drawing:
+def draw(figure: Figure, rows: Sequence[Row], factors: Sequence[str], comparison: ComparedBy) -> Drawing:
     """Draw one figure.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topoopt.core.study import Comparison, Figure, Scalar, Table
+from topoopt.core.study import ComparedBy, Figure, Scalar, Table
 from topoopt.drawing.format import number
 from topoopt.drawing.page import Card, render_page
 from topoopt.studies.report_data import REJECTED, Row, chosen, compared, number_of, pivot, text_of
@@ -37,7 +37,7 @@ class StudyPage:
     provenance: tuple[tuple[str, str], ...]
     factors: tuple[str, ...]
     rows: Sequence[Row]
-    comparison: Comparison
+    comparison: ComparedBy
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.study import Run, RunLimits
+from topoopt.core.study import RunLimits, StudyRun
 from topoopt.studies.collect import read_plan
 from topoopt.studies.execute import execute
 from topoopt.studies.identity import code_versions
@@ -93,10 +93,10 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     return Reproduction(run.identity, (*run.command, *run.arguments), differences, same_files, differ, folders[1])
 
 
-def _run(planned: dict[str, Any], folder: Path) -> Run:
+def _run(planned: dict[str, Any], folder: Path) -> StudyRun:
     """The run as planned, with the instance that was kept beside its result."""
     kept = folder / "instance.json"
-    return Run(
+    return StudyRun(
         position=0,
         identity=planned["identity"],
         instance=planned["instance"],

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.study import Run, Study
+from topoopt.core.study import Study, StudyRun
 from topoopt.files.atomic import WriteError, make_directory, write_text_atomically
 from topoopt.studies.execute import FAILURES
 from topoopt.studies.executor_table import EXECUTORS
-from topoopt.studies.executors import Event, Work
+from topoopt.studies.executors import Event, ExecutorWork
 from topoopt.studies.process import PROGRAM
 from topoopt.studies.store import Store
 
@@ -59,7 +59,7 @@ def plan_document(study: Study) -> dict[str, Any]:
     }
 
 
-def _run_document(run: Run) -> dict[str, Any]:
+def _run_document(run: StudyRun) -> dict[str, Any]:
     return {
         "identity": run.identity,
         "instance": run.instance,
@@ -129,7 +129,7 @@ def _plan_name(plan: Path) -> str:
         return "unreadable"
 
 
-def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[list[Run], list[Run]]:
+def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[list[StudyRun], list[StudyRun]]:
     """Runs that were never finished, and finished ones that failed (only looked for with `retry_failed`)."""
     finished = store.finished()
     unique = list({run.identity: run for run in study.runs}.values())
@@ -167,7 +167,7 @@ def run_study(
         stop: ends the study when set; runs in flight are killed and left for the next time.
         on_event: called in this thread as runs start and end.
         on_plan: called with the number of runs to do.
-        program: see `Work`.
+        program: see `ExecutorWork`.
         options: of the executor.
 
     Raises:
@@ -186,7 +186,7 @@ def run_study(
     for runs, replace in ((new, False), (again, True)):
         if not runs or stop.is_set():
             continue
-        work = Work(runs, store, jobs, replace, stop, program, options)
+        work = ExecutorWork(runs, store, jobs, replace, stop, program, options)
         for event in EXECUTORS[executor](work):
             if event.record is not None and event.record["outcome"] != "interrupted":
                 ran += 1

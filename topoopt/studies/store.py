@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.study import Run
+from topoopt.core.study import StudyRun
 
 RUN_FILE = "run.json"
 
@@ -56,7 +56,7 @@ class Store:
         return data if isinstance(data, dict) else None
 
     @contextlib.contextmanager
-    def working(self, run: Run) -> Iterator[Path]:
+    def working(self, run: StudyRun) -> Iterator[Path]:
         """A folder to do a run in; gone afterwards unless `publish` took it."""
         place = self.root / "unfinished" / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
         place.mkdir(parents=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.study import Run, Study
+from topoopt.core.study import Study, StudyRun
 from topoopt.files.documents import Document
 from topoopt.kinds.instance_file import build_instance, read_instance
 from topoopt.kinds.kind import commands_of
@@ -49,7 +49,7 @@ def outlook(study: Study, *, progress: Callable[[int], None] | None = None) -> O
     return Outlook(len(unique), len(study.runs) - len(unique), longest_s, tuple(problems.values()))
 
 
-def _problems(run: Run) -> list[Problem]:
+def _problems(run: StudyRun) -> list[Problem]:
     try:
         instance = _instance(run)
         settings = replace(instance.search, method=run.method or "auto", seed=run.seed or 0)
@@ -59,14 +59,14 @@ def _problems(run: Run) -> list[Problem]:
     return [_placed(problem, run) for problem in found]
 
 
-def _instance(run: Run) -> Any:
+def _instance(run: StudyRun) -> Any:
     if run.document is None:
         return read_instance(run.source)
     name = run.source or run.instance
     return build_instance(Document(name, json.loads(run.document), lambda _: {}))
 
 
-def _placed(problem: Problem, run: Run) -> Problem:
+def _placed(problem: Problem, run: StudyRun) -> Problem:
     """The problem with the file it is in, and what was varied."""
     varied = ", ".join(f"{path} = {value}" for path, value in run.factors)
     message = f"{problem.message} (with {varied})" if varied else problem.message

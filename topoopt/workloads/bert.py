@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoopt.workloads.layers import Graph
+from topoopt.workloads.layers import LayerGraph
 from topoopt.workloads.parameters import ModelSpec, Parameter, require, samples_per_gpu
 from topoopt.workloads.spec import OperatorSpec
 
 
-def _attend(graph: Graph, name: str, query: int | None, memory: int | None, sizes: Mapping[str, int]) -> int:
+def _attend(graph: LayerGraph, name: str, query: int | None, memory: int | None, sizes: Mapping[str, int]) -> int:
     """Attention of `query` over `memory`, added to `query`; None reads from outside the graph."""
     hidden, sequence = sizes["hidden"], sizes["sequence"]
     attention = graph.attention(f"{name}_attention", [query, memory], hidden, sizes["heads"], sequence)
     return graph.add(f"{name}_add", [attention, query], sequence * hidden)
 
 
-def _feed_forward(graph: Graph, name: str, source: int, sizes: Mapping[str, int]) -> int:
+def _feed_forward(graph: LayerGraph, name: str, source: int, sizes: Mapping[str, int]) -> int:
     """Two dense layers of the hidden width over every token."""
     for index in range(2):
         source = graph.dense(f"{name}_dense{index}", source, sizes["hidden"], sizes["hidden"], rows=sizes["sequence"])
@@ -30,7 +30,7 @@ def _feed_forward(graph: Graph, name: str, source: int, sizes: Mapping[str, int]
 def build(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Layers of ten operators and the output layer."""
     require(sizes["hidden"] % sizes["heads"] == 0, "heads", sizes, f"a divisor of hidden = {sizes['hidden']}")
-    graph = Graph()
+    graph = LayerGraph()
     encoder: int | None = None
     decoder: int | None = None
     for layer in range(sizes["layers"]):

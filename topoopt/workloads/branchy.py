@@ -20,7 +20,7 @@ BACKWARD_FACTOR = 2.0
 """A backward pass takes about twice the time of the forward one (gradients of inputs and of weights)."""
 
 
-class _Builder:
+class _BranchyBuilder:
     """Appends nodes with drawn times and sizes."""
 
     def __init__(self, seed: int) -> None:
@@ -46,7 +46,7 @@ class _Builder:
         return sorted(int(i) for i in self._rng.choice(members, size=min(count, len(members)), replace=False))
 
 
-def _moe(build: _Builder, layers: int, branches: int) -> None:
+def _moe(build: _BranchyBuilder, layers: int, branches: int) -> None:
     state = build.add("tokens", [], work=0.2)
     for layer in range(layers):
         attention = build.add(f"layer{layer}_attention", [state], work=2.0)
@@ -58,7 +58,7 @@ def _moe(build: _Builder, layers: int, branches: int) -> None:
     build.add("output", [state])
 
 
-def _towers(build: _Builder, layers: int, branches: int) -> None:
+def _towers(build: _BranchyBuilder, layers: int, branches: int) -> None:
     tops = []
     for tower in range(branches):
         state = build.add(f"tower{tower}_input", [], work=0.2)
@@ -70,7 +70,7 @@ def _towers(build: _Builder, layers: int, branches: int) -> None:
         state = build.add(f"top{layer}", [state])
 
 
-def _inception(build: _Builder, layers: int, branches: int) -> None:
+def _inception(build: _BranchyBuilder, layers: int, branches: int) -> None:
     state = build.add("stem", [])
     for layer in range(layers):
         ends = []
@@ -82,7 +82,7 @@ def _inception(build: _Builder, layers: int, branches: int) -> None:
         state = build.add(f"block{layer}_concat", ends, work=0.1)
 
 
-def _layered(build: _Builder, layers: int, branches: int) -> None:
+def _layered(build: _BranchyBuilder, layers: int, branches: int) -> None:
     before = [build.add(f"layer0_{index}", []) for index in range(branches)]
     for layer in range(1, layers):
         now = []
@@ -92,7 +92,7 @@ def _layered(build: _Builder, layers: int, branches: int) -> None:
         before = now
 
 
-GRAPH_FAMILIES: Mapping[str, Callable[[_Builder, int, int], None]] = {
+GRAPH_FAMILIES: Mapping[str, Callable[[_BranchyBuilder, int, int], None]] = {
     "moe": _moe,
     "towers": _towers,
     "inception": _inception,
@@ -116,6 +116,6 @@ def branchy_graph(family: str, layers: int, branches: int, seed: int, *, trainin
         value = f"{layers} layers of {branches} branches"
         allowed = f"at most {MAX_NODES} operators"
         raise InputError([Problem("the graph is too large", path="generator", value=value, allowed=allowed)])
-    build = _Builder(seed)
+    build = _BranchyBuilder(seed)
     GRAPH_FAMILIES[family](build, layers, branches)
     return graph_of(build.nodes, training=training)

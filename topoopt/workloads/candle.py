@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoopt.workloads.layers import Graph
+from topoopt.workloads.layers import LayerGraph
 from topoopt.workloads.parameters import ModelSpec, Parameter, samples_per_gpu
 from topoopt.workloads.spec import OperatorSpec
 
@@ -21,7 +21,7 @@ DOSES = 2
 
 def build(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Encoders one after the other, concat, dense stack, two one-wide layers."""
-    graph = Graph()
+    graph = LayerGraph()
     feature, dense = sizes["feature_width"], sizes["dense_width"]
     encoded = [
         graph.dense_stack(f"{name}_", None, [width, *([feature] * sizes["feature_layers"])]) for name, width in FEATURES

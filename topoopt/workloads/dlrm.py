@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoopt.workloads.layers import Graph
+from topoopt.workloads.layers import LayerGraph
 from topoopt.workloads.parameters import ModelSpec, Parameter, samples_per_gpu
 from topoopt.workloads.spec import OperatorSpec
 
 
 def build(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Operators in the order of the reference: bottom MLP, tables, concat, top MLP."""
-    graph = Graph()
+    graph = LayerGraph()
     bottom, top = sizes["bottom_width"], sizes["top_width"]
     last = graph.dense_stack("bottom", None, [bottom] * (sizes["bottom_layers"] + 1))
     tables = [

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoopt.core.workload import OperatorInput
-from topoopt.workloads.layers import SCORE_PASSES, Graph
+from topoopt.workloads.layers import SCORE_PASSES, LayerGraph
 from topoopt.workloads.parameters import ModelSpec, Parameter, require, samples_per_gpu
 from topoopt.workloads.spec import OperatorSpec
 
 
-def _attention_core(graph: Graph, name: str, qkv: int, sizes: Mapping[str, int], units: int) -> int:
+def _attention_core(graph: LayerGraph, name: str, qkv: int, sizes: Mapping[str, int], units: int) -> int:
     """Softmax(q k) v of all heads, without weights; a head needs only its own share of the projections."""
     hidden, sequence = sizes["hidden"], sizes["sequence"]
     return graph.add_spec(
@@ -39,7 +39,7 @@ def build(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Token embedding, pre-norm blocks of nine operators, final norm, output layer."""
     hidden, heads, sequence, inner = sizes["hidden"], sizes["heads"], sizes["sequence"], sizes["feed_forward"]
     require(hidden % heads == 0, "heads", sizes, f"a divisor of hidden = {hidden}")
-    graph = Graph()
+    graph = LayerGraph()
 
     def units(count: int) -> int:
         return count if sizes["tensor_parallel"] else 1

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from topoopt.core.hierarchy_workload import (
     Collective,
-    Communication,
+    CollectiveCall,
     Communicator,
     HierarchicalWorkload,
     Layer,
+    LayerPhase,
     Loop,
-    Phase,
 )
 
 PARALLELISMS = ("tensor", "expert", "data", "pipeline")
@@ -68,7 +68,7 @@ class Npu:
 
 
 @dataclass(frozen=True)
-class Choices:
+class DegreeChoices:
     """Degrees to choose from (None: all that fit), micro-batches, and whether parallelisms go inner-first."""
 
     tensor: tuple[int, ...] | None = None
@@ -84,7 +84,7 @@ def degrees_of(mapping: Mapping) -> Factors:
     return tensor, expert, data, pipeline
 
 
-def mappings(model: Transformer, npu: Npu, choices: Choices, sizes: Sequence[int]) -> Iterator[Mapping]:
+def mappings(model: Transformer, npu: Npu, choices: DegreeChoices, sizes: Sequence[int]) -> Iterator[Mapping]:
     """Every way to lay the parallelisms on the dimensions that fits model, memory and choices."""
     found = _inner_first(sizes) if choices.inner_first else itertools.product(*(_splits(size) for size in sizes))
     return (mapping for mapping in found if _fits(model, npu, choices, degrees_of(mapping)))
@@ -123,7 +123,7 @@ def _lay(degree: int, kind: int, left: list[int], parts: list[list[int]]) -> boo
     return degree == 1
 
 
-def _fits(model: Transformer, npu: Npu, choices: Choices, degrees: Factors) -> bool:
+def _fits(model: Transformer, npu: Npu, choices: DegreeChoices, degrees: Factors) -> bool:
     tensor, expert, data, pipeline = degrees
     asked = ((choices.tensor, tensor), (choices.expert, expert), (choices.pipeline, pipeline))
     if any(allowed is not None and degree not in allowed for allowed, degree in asked):
@@ -149,8 +149,8 @@ def transformer_workload(
 
     def use(
         kind: Collective, size_bytes: float, communicator: int, times: int, ranks: int
-    ) -> tuple[Communication, ...]:
-        return (Communication(kind, size_bytes, communicator),) * times if ranks > 1 else ()
+    ) -> tuple[CollectiveCall, ...]:
+        return (CollectiveCall(kind, size_bytes, communicator),) * times if ranks > 1 else ()
 
     routed = activations * model.experts_per_token / tensor
     passing = (
@@ -161,14 +161,14 @@ def transformer_workload(
     reducing = use(Collective.ALL_REDUCE, dense * model.element_bytes, DENSE_DATA, 1, expert * data)
     if experts:
         reducing += use(Collective.ALL_REDUCE, experts * model.element_bytes, EXPERT_DATA, 1, data)
-    compute = Phase(compute_ns, passing)
+    compute = LayerPhase(compute_ns, passing)
     slots, own = microbatches + pipeline - 1, model.blocks // pipeline
-    layers = [Layer("block, last micro-batch", compute, compute, Phase(compute_ns, reducing), own)]
+    layers = [Layer("block, last micro-batch", compute, compute, LayerPhase(compute_ns, reducing), own)]
     if slots > 1:
-        layers.append(Layer("block", compute, compute, Phase(compute_ns), own * (slots - 1)))
+        layers.append(Layer("block", compute, compute, LayerPhase(compute_ns), own * (slots - 1)))
     if pipeline > 1:
-        handed = Phase(0.0, (Communication(Collective.POINT_TO_POINT, activations, PIPELINE),))
-        layers.append(Layer("stage boundary", handed, handed, Phase(), slots))
+        handed = LayerPhase(0.0, (CollectiveCall(Collective.POINT_TO_POINT, activations, PIPELINE),))
+        layers.append(Layer("stage boundary", handed, handed, LayerPhase(), slots))
     return HierarchicalWorkload(
         name=name,
         loop=loop,

@@ -16,7 +16,7 @@ SCORE_PASSES = 4
 
 
 @dataclass
-class Graph:
+class LayerGraph:
     """Operators in the order they are added; every method returns the index of the new operator."""
 
     operators: list[OperatorSpec] = field(default_factory=list)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoopt.core.workload import OperatorInput
-from topoopt.workloads.layers import Graph
+from topoopt.workloads.layers import LayerGraph
 from topoopt.workloads.parameters import ModelSpec, Parameter, require, samples_per_gpu
 from topoopt.workloads.spec import OperatorSpec
 
 
-def _expert(graph: Graph, name: str, state: int, router: int, sizes: Mapping[str, int]) -> int:
+def _expert(graph: LayerGraph, name: str, state: int, router: int, sizes: Mapping[str, int]) -> int:
     """Two dense layers over the tokens sent to the expert."""
     hidden, inner = sizes["hidden"], sizes["feed_forward"]
     fraction = sizes["top_k"] / sizes["experts"]
@@ -33,7 +33,7 @@ def _expert(graph: Graph, name: str, state: int, router: int, sizes: Mapping[str
     )
 
 
-def _combine(graph: Graph, name: str, state: int, router: int, experts: list[int]) -> int:
+def _combine(graph: LayerGraph, name: str, state: int, router: int, experts: list[int]) -> int:
     """Weighted sum of the experts' outputs, added to the state."""
     sources = [state, router, *experts]
     return graph.add_spec(
@@ -56,7 +56,7 @@ def build(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     require(hidden % heads == 0, "heads", sizes, f"a divisor of hidden = {hidden}")
     require(top_k <= experts, "top_k", sizes, f"at most experts = {experts}")
     require(sequence * top_k % experts == 0, "experts", sizes, f"a divisor of sequence * top_k = {sequence * top_k}")
-    graph = Graph()
+    graph = LayerGraph()
     state = graph.token_embedding("tokens", sizes["vocabulary"], hidden, sequence)
     for layer in range(sizes["layers"]):
         name = f"layer{layer}"

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoopt.workloads.layers import Graph
+from topoopt.workloads.layers import LayerGraph
 from topoopt.workloads.parameters import ModelSpec, Parameter, samples_per_gpu
 from topoopt.workloads.spec import OperatorSpec
 
 
 def build(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Tables, product branch, MLP branch, join, output."""
-    graph = Graph()
+    graph = LayerGraph()
 
     def tables(prefix: str, dim: int) -> list[int]:
         return [graph.table(f"{prefix}{t}", sizes["table_rows"], dim, sizes["lookups"]) for t in range(sizes["tables"])]

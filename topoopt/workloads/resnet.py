@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoopt.workloads.layers import Graph
+from topoopt.workloads.layers import LayerGraph
 from topoopt.workloads.parameters import ModelSpec, Parameter, require, samples_per_gpu
 from topoopt.workloads.spec import OperatorSpec
 
@@ -18,7 +18,7 @@ POOL_KERNEL = 7
 
 
 def _bottleneck(
-    graph: Graph, name: str, source: int, side: int, channels: int, width: int, stride: int
+    graph: LayerGraph, name: str, source: int, side: int, channels: int, width: int, stride: int
 ) -> tuple[int, int]:
     """1x1, 3x3, 1x1 convolutions, a projection where the shape changes, add, ReLU."""
     outputs = EXPANSION * width
@@ -34,7 +34,7 @@ def _bottleneck(
 
 def build(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Stem, sixteen bottlenecks, pool, dense, softmax."""
-    graph = Graph()
+    graph = LayerGraph()
     source, side = graph.conv("stem", None, sizes["image_size"], (3, 64), 7, 2, 3)
     source, side = graph.pool("stem_pool", source, side, 64, 3, 2, 1)
     channels = 64

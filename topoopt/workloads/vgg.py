@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoopt.workloads.layers import Graph
+from topoopt.workloads.layers import LayerGraph
 from topoopt.workloads.parameters import ModelSpec, Parameter, samples_per_gpu
 from topoopt.workloads.spec import OperatorSpec
 
@@ -17,7 +17,7 @@ BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 def build(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Five blocks, flatten, three dense layers, softmax."""
-    graph = Graph()
+    graph = LayerGraph()
     source: int | None = None
     side, channels = sizes["image_size"], 3
     for block, (width, count) in enumerate(BLOCKS):

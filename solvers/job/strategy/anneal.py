@@ -48,7 +48,7 @@ class AnnealSettings:
 
 
 @dataclass(frozen=True)
-class AnnealResult:
+class StrategyAnnealResult:
     """Outcome of one annealing run.
 
     Attributes:
@@ -104,7 +104,7 @@ def anneal(
     seed: int,
     stop: Stop,
     progress: Callable[[int, float], None] | None = None,
-) -> AnnealResult:
+) -> StrategyAnnealResult:
     """Anneal from `start`; the start itself is the worst that can be returned.
 
     Args:
@@ -134,7 +134,7 @@ def anneal(
             progress(batch, float(walker.value[FIGURE]))
         reason = stop.reason()
     best, best_ms = to_strategy(walker.figure_split, walker.figure_offset), float(walker.value[FIGURE])
-    return AnnealResult(
+    return StrategyAnnealResult(
         strategy=best,
         iteration_time_ms=best_ms,
         proposals=int(walker.counts[PROPOSALS]),

@@ -45,14 +45,14 @@ def best_distances(
         antipodal = [n // 2] * 2 if bidirectional and n % 2 == 0 and spare else []
         repeats = [pool[i % len(pool)] for i in range(spare - len(antipodal) // 2)]
         return tuple(sorted(pool + repeats + antipodal))
-    search = _Search(n, bidirectional, tuple(fixed))
+    search = _DistanceSearch(n, bidirectional, tuple(fixed))
     steps_per_set = n * len(search.coins(np.array([[1, *others[: count - 1]]]))[0])
     if comb(len(others), count - 1) * steps_per_set <= EXHAUSTIVE_STEPS:
         return search.exhaustive(others, count - 1)
     return search.local(others, count - 1, min(LOCAL_SETS, LOCAL_STEPS // steps_per_set), np.random.default_rng(seed))
 
 
-class _Search:
+class _DistanceSearch:
     """Scores distance sets of one n; a set is an ascending row of distances without the leading 1."""
 
     def __init__(self, n: int, bidirectional: bool, fixed: tuple[int, ...]) -> None:

@@ -21,7 +21,7 @@ from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True)
-class Method:
+class ExactTopologyMethod:
     """A line of the table: what it does, for people, and how it is run."""
 
     summary: str
@@ -59,12 +59,14 @@ def solve_exact(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult
     return solve_milp(problem, limits)
 
 
-METHODS: Mapping[str, Method] = {
-    "exact": Method("bounds, then the exact method that suits the problem", solve_exact),
-    "milp": Method("joint topology and routing program by HiGHS", solve_milp),
-    "enumerate": Method("all regular networks up to renaming; uniform demand, directed links", solve_enumerate),
-    "brute-force": Method("all topologies of at most 5 servers", solve_brute_force),
-    "circulant": Method("best circulant; exact among circulants only", solve_circulant),
+METHODS: Mapping[str, ExactTopologyMethod] = {
+    "exact": ExactTopologyMethod("bounds, then the exact method that suits the problem", solve_exact),
+    "milp": ExactTopologyMethod("joint topology and routing program by HiGHS", solve_milp),
+    "enumerate": ExactTopologyMethod(
+        "all regular networks up to renaming; uniform demand, directed links", solve_enumerate
+    ),
+    "brute-force": ExactTopologyMethod("all topologies of at most 5 servers", solve_brute_force),
+    "circulant": ExactTopologyMethod("best circulant; exact among circulants only", solve_circulant),
 }
 
-__all__ = ["METHODS", "ExactLimits", "ExactMethod", "Method", "TopologyResult", "solve_exact"]
+__all__ = ["METHODS", "ExactLimits", "ExactMethod", "ExactTopologyMethod", "TopologyResult", "solve_exact"]

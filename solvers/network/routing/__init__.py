@@ -1,7 +1,7 @@
 """Splittable routing of a demand on a fixed topology, with a proof of how good it is.
 
-Every method leaves theta (of a flow that conserves exactly) and a bound (of link lengths) in a `Proof`; neither is
-taken from a solver's tolerances.
+Every method leaves theta (of a flow that conserves exactly) and a bound (of link lengths) in a `RoutingProof`; neither
+is taken from a solver's tolerances.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from solvers.network.routing.circulant import CirculantResult, circulant_classes
 from solvers.network.routing.column_generation import by_paths, by_trees
 from solvers.network.routing.frank_wolfe import frank_wolfe
 from solvers.network.routing.linear import first_order, ipx, simplex
-from solvers.network.routing.network import Network, network_of
-from solvers.network.routing.proof import Proof
+from solvers.network.routing.network import RoutingNetwork, network_of
+from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.rotation import by_rotation, rotates
 from solvers.stop import Stop
@@ -25,7 +25,7 @@ from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.simulate.hop_kernel import hop_distances
 
-Method = Callable[[Proof], int]
+Method = Callable[[RoutingProof], int]
 
 ROUTING_METHODS: dict[str, Method] = {
     "simplex": simplex,
@@ -42,7 +42,7 @@ CONSTRAINED = ("simplex", "ipx", "pdlp", "path-generation")
 """Methods that know limits and prices of hops."""
 
 
-def automatic(network: Network, accuracy: float, max_hops: int | None = None, hop_price: float = 0.0) -> str:
+def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = None, hop_price: float = 0.0) -> str:
     """Name of the method for a problem: by structure first, then by size and by the accuracy asked for.
 
     Figures behind the limits (one core): simplex takes seconds from n = 64 (d = 4), IPX half a minute and 270 MB at
@@ -109,7 +109,7 @@ def route(
     if name == "circulant" and not rotates(network):
         text = "this method needs a circulant topology and a demand that depends on the displacement alone"
         raise InputError([Problem(text, path="method", value=name, allowed="another method")])
-    proof = Proof(network, accuracy, _earlier(stop or Stop(), time_limit_s), max_hops, hop_price)
+    proof = RoutingProof(network, accuracy, _earlier(stop or Stop(), time_limit_s), max_hops, hop_price)
     work = ROUTING_METHODS[name](proof)
     return proof.result(name, work)
 
@@ -122,7 +122,7 @@ def _earlier(stop: Stop, time_limit_s: float | None) -> Stop:
     return Stop(deadline if stop.deadline is None else min(deadline, stop.deadline), stop.interrupted)
 
 
-def _refuse_far(network: Network, max_hops: int) -> None:
+def _refuse_far(network: RoutingNetwork, max_hops: int) -> None:
     """Raise InfeasibleError for demand between servers farther apart than `max_hops`."""
     hops = hop_distances(network.first, network.head, network.servers)
     far = np.argwhere((hops > max_hops) & (network.demand > 0))

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from formulations.job.path_split import PathSplit, build_arrays
 from solvers.network.routing.highs_model import highs_model
 from solvers.network.routing.hop_limits import WAIT, limited_tree
-from solvers.network.routing.proof import Proof
+from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.shortest import shortest_parents, tree_flows
 
 _ROUNDS = 2000
@@ -35,7 +35,7 @@ class _Columns:
 class _Trees:
     """One demand per source with traffic; an alternative is a tree that carries all of it."""
 
-    def __init__(self, proof: Proof) -> None:
+    def __init__(self, proof: RoutingProof) -> None:
         self.proof = proof
         self.source = np.flatnonzero(proof.network.demand.any(axis=1))
 
@@ -48,7 +48,7 @@ class _Trees:
 class _Paths:
     """One demand per ordered pair with traffic; an alternative is a path."""
 
-    def __init__(self, proof: Proof) -> None:
+    def __init__(self, proof: RoutingProof) -> None:
         self.proof = proof
         self.source, self.target = np.nonzero(proof.network.demand)
 
@@ -99,17 +99,17 @@ class _LimitedPaths(_Paths):
         return _Columns(np.arange(pairs), flow, by_hop)
 
 
-def by_trees(proof: Proof) -> int:
+def by_trees(proof: RoutingProof) -> int:
     """Columns are source trees: few rows, used for n up to about 64; returns the columns generated."""
     return _generate(proof, _Trees(proof))
 
 
-def by_paths(proof: Proof) -> int:
+def by_paths(proof: RoutingProof) -> int:
     """Columns are single paths: a row per pair, for tens of servers; returns the columns generated."""
     return _generate(proof, _Paths(proof) if proof.max_hops is None else _LimitedPaths(proof))
 
 
-def _generate(proof: Proof, oracle: _Trees | _Paths) -> int:
+def _generate(proof: RoutingProof, oracle: _Trees | _Paths) -> int:
     net = proof.network
     demands = len(oracle.source)
     unit = proof.bound
@@ -186,7 +186,7 @@ def _add(solver: highspy.Highs, columns: _Columns, capacity: NDArray[np.float64]
     )  # fmt: skip
 
 
-def _offer_mixture(proof: Proof, oracle: _Trees | _Paths, pools: list[_Columns], x: NDArray[np.float64]) -> None:
+def _offer_mixture(proof: RoutingProof, oracle: _Trees | _Paths, pools: list[_Columns], x: NDArray[np.float64]) -> None:
     """The flow of the master's shares, made to sum to one for each demand."""
     demand = np.concatenate([pool.demand for pool in pools])
     share = np.maximum(x, 0.0)

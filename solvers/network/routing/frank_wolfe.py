@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.network.routing.proof import Proof, largest_utilisation
+from solvers.network.routing.proof import RoutingProof, largest_utilisation
 from solvers.network.routing.shortest import arcs_into, shortest_tree
 from topoopt.simulate.jit import kernel
 
@@ -123,7 +123,7 @@ def sweep(
 class Potential:
     """The state of the method: a flow, and how sharply the softmax follows the maximum."""
 
-    def __init__(self, proof: Proof, flow: NDArray[np.float64] | None = None) -> None:
+    def __init__(self, proof: RoutingProof, flow: NDArray[np.float64] | None = None) -> None:
         """Start from a flow that conserves (it is changed), or from none."""
         n, m = proof.network.servers, len(proof.network.head)
         self.proof = proof
@@ -159,6 +159,6 @@ class Potential:
         return count
 
 
-def frank_wolfe(proof: Proof) -> int:
+def frank_wolfe(proof: RoutingProof) -> int:
     """Sweeps until proven or late; returns their number."""
     return Potential(proof).improve(sweeps=2000)

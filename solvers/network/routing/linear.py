@@ -17,7 +17,7 @@ from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.routing.frank_wolfe import Potential
-from solvers.network.routing.proof import Proof
+from solvers.network.routing.proof import RoutingProof
 
 _PDLP_ACCURACY = (1e-3, 1e-4, 1e-5, 1e-6)
 _TIGHT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "ipm_optimality_tolerance": 1e-9}
@@ -34,7 +34,7 @@ class _Program:
     lengths: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
-def _program(proof: Proof) -> _Program:
+def _program(proof: RoutingProof) -> _Program:
     """With demand of mean 1, which suits absolute tolerances."""
     network, hops = proof.network, proof.max_hops
     mean = float(network.demand.sum()) / (network.servers * (network.servers - 1))
@@ -47,7 +47,7 @@ def _program(proof: Proof) -> _Program:
     return _Program(arrays, flow, lambda row_dual: concurrent_flow.lengths_of(data, row_dual))
 
 
-def _by_highs(proof: Proof, algorithm: str) -> int:
+def _by_highs(proof: RoutingProof, algorithm: str) -> int:
     proof.offer_shortest()
     if proof.proven or proof.late:
         return 0
@@ -65,17 +65,17 @@ def _by_highs(proof: Proof, algorithm: str) -> int:
     return 1
 
 
-def simplex(proof: Proof) -> int:
+def simplex(proof: RoutingProof) -> int:
     """HiGHS dual simplex on the arc formulation; returns the programs solved."""
     return _by_highs(proof, "highs-simplex")
 
 
-def ipx(proof: Proof) -> int:
+def ipx(proof: RoutingProof) -> int:
     """HiGHS IPX without crossover on the arc formulation; returns the programs solved."""
     return _by_highs(proof, "highs-ipx")
 
 
-def first_order(proof: Proof) -> int:
+def first_order(proof: RoutingProof) -> int:
     """PDLP at growing accuracy, each time with our own certificate and repair, and a few sweeps of `frank-wolfe`.
 
     Returns the iterations of PDLP.

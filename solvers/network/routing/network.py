@@ -15,7 +15,7 @@ from topoopt.simulate.hop_kernel import hop_distances
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class RoutingNetwork:
     """Arcs sorted by tail, capacities and demand.
 
     Attributes:
@@ -34,7 +34,7 @@ class Network:
     demand: NDArray[np.float64]
 
 
-def network_of(topology: Topology, demand: NDArray[np.float64]) -> Network:
+def network_of(topology: Topology, demand: NDArray[np.float64]) -> RoutingNetwork:
     """Arrays of a routing problem.
 
     Raises:
@@ -49,7 +49,7 @@ def network_of(topology: Topology, demand: NDArray[np.float64]) -> Network:
     arcs = topology.arcs.astype(np.int64)
     if len(arcs) and (np.diff(arcs[:, 0] * n + arcs[:, 1]) <= 0).any():
         raise InputError([Problem("arcs must be sorted and distinct", path="topology.arcs")])
-    network = Network(
+    network = RoutingNetwork(
         servers=n,
         tail=np.ascontiguousarray(arcs[:, 0]),
         head=np.ascontiguousarray(arcs[:, 1]),
@@ -100,7 +100,7 @@ def _demand_problems(n: int, demand: NDArray[np.float64]) -> list[Problem]:
     return problems
 
 
-def _refuse_unreachable(network: Network) -> None:
+def _refuse_unreachable(network: RoutingNetwork) -> None:
     n = network.servers
     graph = csr_array((np.ones(len(network.head)), network.head, network.first), shape=(n, n))
     if connected_components(graph, directed=True, connection="strong")[0] == 1:

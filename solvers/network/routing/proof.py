@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.network.routing.hop_limits import limited_flow, limited_total
-from solvers.network.routing.network import Network
+from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.repair import repaired_flow
 from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.shortest import breadth_first_orders, total_distance
@@ -23,13 +23,13 @@ _PROVEN = 1e-6
 _DUST = 1e-12  # of a source's demand: less flow than this on an arc is none
 
 
-def largest_utilisation(network: Network, flow: NDArray[np.float64]) -> float:
+def largest_utilisation(network: RoutingNetwork, flow: NDArray[np.float64]) -> float:
     """theta of a flow."""
     return float((flow.sum(axis=0) / network.capacity).max())
 
 
 @dataclass(eq=False)
-class Proof:
+class RoutingProof:
     """Best flow and best lengths seen so far; each kept only with the value recomputed here.
 
     Attributes:
@@ -43,7 +43,7 @@ class Proof:
         flow: float64[n, m], by_hop: float64[h, n, m] under a hop limit, of that flow.
     """
 
-    network: Network
+    network: RoutingNetwork
     accuracy: float
     stop: Stop = field(default_factory=Stop)
     max_hops: int | None = None

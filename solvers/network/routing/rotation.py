@@ -6,18 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.network.routing.circulant import base_flow, classes_of, route_circulant, shift_invariant
-from solvers.network.routing.network import Network
-from solvers.network.routing.proof import Proof
+from solvers.network.routing.network import RoutingNetwork
+from solvers.network.routing.proof import RoutingProof
 
 
-def rotates(network: Network) -> bool:
+def rotates(network: RoutingNetwork) -> bool:
     """Whether topology and demand look the same from every server."""
     return classes_of(network.servers, network.tail, network.head, network.capacity) is not None and shift_invariant(
         network.demand
     )
 
 
-def by_rotation(proof: Proof) -> int:
+def by_rotation(proof: RoutingProof) -> int:
     """Column generation over class loads, then the flow of source 0 turned to every source; returns the columns."""
     net = proof.network
     classes = classes_of(net.servers, net.tail, net.head, net.capacity)
@@ -34,6 +34,6 @@ def by_rotation(proof: Proof) -> int:
     return result.routings
 
 
-def _turned(net: Network, flow: NDArray[np.float64], kind: NDArray[np.int64]) -> NDArray[np.float64]:
+def _turned(net: RoutingNetwork, flow: NDArray[np.float64], kind: NDArray[np.int64]) -> NDArray[np.float64]:
     source = np.arange(net.servers)[:, None]
     return np.asarray(flow[kind, (net.tail - source) % net.servers], dtype=np.float64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.placement.search.anneal_kernels import BEST, Walker, anneal_batch, score
+from solvers.placement.search.anneal_kernels import BEST, PlacementWalker, anneal_batch, score
 from solvers.placement.search.groups import GroupGraph
 from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
@@ -23,7 +23,7 @@ BATCH_OPERATORS = 60_000
 
 
 @dataclass(frozen=True, eq=False)
-class AnnealResult:
+class PlacementAnnealResult:
     """Best placement by groups, its makespan in ms, moves tried, and why the search ended."""
 
     place: Placement
@@ -48,7 +48,7 @@ def anneal(
     seed: int,
     stop: Stop,
     goal: float = 0.0,
-) -> AnnealResult:
+) -> PlacementAnnealResult:
     """Search from a placement that fits.
 
     Args:
@@ -61,7 +61,7 @@ def anneal(
     np.add.at(used, start, g.memory)
     device = device_of(a, start)
     value = score(a, device, rates, allocate, np.inf)
-    walker = Walker(
+    walker = PlacementWalker(
         place=start.copy(),
         best=start.copy(),
         device=device,
@@ -91,4 +91,4 @@ def anneal(
             walker.used[:] = 0
             np.add.at(walker.used, walker.place, g.memory)
             walker.value[0] = walker.value[BEST]
-    return AnnealResult(walker.best.copy(), float(walker.value[BEST]), made, reason or StopReason.BUDGET)
+    return PlacementAnnealResult(walker.best.copy(), float(walker.value[BEST]), made, reason or StopReason.BUDGET)

@@ -20,7 +20,7 @@ MOST_GROUPS = 5
 TRIES = 8
 
 
-class Walker(NamedTuple):
+class PlacementWalker(NamedTuple):
     """State of one run, changed in place.
 
     Attributes:
@@ -52,7 +52,7 @@ def score(
 
 
 @kernel
-def _put(a: PlacementArrays, g: GroupGraph, walker: Walker, group: int, target: int) -> None:
+def _put(a: PlacementArrays, g: GroupGraph, walker: PlacementWalker, group: int, target: int) -> None:
     walker.used[walker.place[group]] -= g.memory[group]
     walker.used[target] += g.memory[group]
     walker.place[group] = target
@@ -61,7 +61,7 @@ def _put(a: PlacementArrays, g: GroupGraph, walker: Walker, group: int, target: 
 
 
 @kernel
-def _goal(a: PlacementArrays, g: GroupGraph, walker: Walker) -> tuple[int, int]:
+def _goal(a: PlacementArrays, g: GroupGraph, walker: PlacementWalker) -> tuple[int, int]:
     """A group and a device to take it to, mostly that of a neighbour; (-1, -1) if none was met."""
     groups, k = len(walker.place), len(a.room)
     for _ in range(TRIES):
@@ -78,7 +78,7 @@ def _goal(a: PlacementArrays, g: GroupGraph, walker: Walker) -> tuple[int, int]:
 
 @kernel
 def _propose(
-    a: PlacementArrays, g: GroupGraph, walker: Walker, bunch: NDArray[np.int64], origin: NDArray[np.int64]
+    a: PlacementArrays, g: GroupGraph, walker: PlacementWalker, bunch: NDArray[np.int64], origin: NDArray[np.int64]
 ) -> int:
     """Change the placement by one random move; the number of groups moved, their old devices in `origin`."""
     group, target = _goal(a, g, walker)
@@ -126,7 +126,7 @@ def _propose(
 def anneal_batch(
     a: PlacementArrays,
     g: GroupGraph,
-    walker: Walker,
+    walker: PlacementWalker,
     rates: NDArray[np.float64],
     allocate: bool,
     moves: int,

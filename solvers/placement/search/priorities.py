@@ -9,7 +9,7 @@ from solvers.stop import Stop
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.events import simulate, tails
-from topoopt.simulate.placement.schedule import Schedule, simulated
+from topoopt.simulate.placement.schedule import PlacedSchedule, simulated
 from topoopt.simulate.splitmix import below, uniform
 
 BATCH_OPERATORS = 60_000
@@ -48,7 +48,7 @@ def _shift_batch(
             priority[i] = old
 
 
-def polish_priorities(a: PlacementArrays, known: Schedule, moves: int, seed: int, stop: Stop) -> Schedule:
+def polish_priorities(a: PlacementArrays, known: PlacedSchedule, moves: int, seed: int, stop: Stop) -> PlacedSchedule:
     """A schedule of the same placement, not worse."""
     device, rates = known.device, known.rates
     tail = tails(a, device, rates)

@@ -198,7 +198,7 @@ def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) 
     from dataclasses import replace
 
     from topoopt.core.placement import Latency
-    from topoopt.core.placement_solution import CompactResult, LinkShare, Transfer
+    from topoopt.core.placement_solution import CompactResult, LinkShare, TensorTransfer
     from topoopt.core.solution import Bound
 
     n, servers = len(solution.operators), len(solution.servers)
@@ -207,7 +207,7 @@ def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) 
         settings=Latency(),
         start_ms=np.arange(n, dtype=float),
         end_ms=np.arange(n) + 0.5,
-        transfers=(Transfer(1, 0, 0.25, 0.5),),
+        transfers=(TensorTransfer(1, 0, 0.25, 0.5),),
         rates_gbps=np.eye(servers),
         link_shares=(LinkShare(0, 1, 0, 0.5),),
         compact=CompactResult(3, 1.5, Bound(1.0, "critical path")),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.failures.damage import Traffic, damage_of
+from solvers.failures.damage import PlanTraffic, damage_of
 from solvers.failures.detours import disjoint_detours
 from solvers.failures.job import JobEvaluator
 from solvers.failures.listing import links_left, links_of, parts_of, single_links, single_planes, single_servers
@@ -94,7 +94,7 @@ def test_lend_takes_a_link_without_allreduce() -> None:
     asked = Demand(np.zeros((6, 6)), (AllReduceDemand(tuple(range(6)), MEGABYTE),))
     asked.model_parallel_bytes[0, 3] = 5e5
     rings = circulant_rings(6, (1,))
-    traffic = Traffic(topology, balanced_routes(topology, asked.model_parallel_bytes), rings, asked)
+    traffic = PlanTraffic(topology, balanced_routes(topology, asked.model_parallel_bytes), rings, asked)
     evaluator = JobEvaluator(cluster(6, 4), traffic, None)
     failure = Failure(links=((0, 1),))
     damage = damage_of(traffic, after(topology, failure))
@@ -115,7 +115,7 @@ def test_links_that_carry_nothing_are_not_missed() -> None:
     topology = circulant(8, (1, 3))
     asked = demand(8, MEGABYTE)
     routes = balanced_routes(circulant(8, (1,)))
-    traffic = Traffic(topology, routes, circulant_rings(8, (1,)), asked)
+    traffic = PlanTraffic(topology, routes, circulant_rings(8, (1,)), asked)
     outcome = JobEvaluator(cluster(8, 4), traffic, None).outcome(Failure(links=((0, 3),)))
     assert outcome.repair == "none needed"
     assert outcome.trials == ()
@@ -126,12 +126,12 @@ def test_cut_off_server_is_told() -> None:
     """A path of three servers without its last link: four ordered pairs are cut off and nothing is delivered."""
     topology = of_links(3, 2, [(0, 1), (1, 2)])
     asked = demand(3, 0.0, 1.0)
-    evaluator = JobEvaluator(cluster(3, 2), Traffic(topology, balanced_routes(topology), (), asked), None)
+    evaluator = JobEvaluator(cluster(3, 2), PlanTraffic(topology, balanced_routes(topology), (), asked), None)
     outcome = evaluator.outcome(Failure(links=((1, 2),)))
     assert (outcome.disconnected_pairs, outcome.diameter, outcome.value) == (4, None, None)
     assert outcome.repair == "impossible"
     without = replace(asked, model_parallel_bytes=np.array([[0, 1.0, 0], [1.0, 0, 0], [0, 0, 0]]))
-    evaluator = JobEvaluator(cluster(3, 2), Traffic(topology, balanced_routes(topology), (), without), None)
+    evaluator = JobEvaluator(cluster(3, 2), PlanTraffic(topology, balanced_routes(topology), (), without), None)
     outcome = evaluator.outcome(Failure(links=((1, 2),)))  # the server cut off has no traffic
     assert (outcome.disconnected_pairs, outcome.value) == (4, evaluator.nominal)
 
@@ -140,7 +140,7 @@ def test_a_failed_server_forwards_nothing() -> None:
     """In a ring of six, what passed through server 0 goes the other way round; own traffic of server 0 stays."""
     topology = circulant(6, (1,))
     asked = demand(6, 0.0, MEGABYTE)
-    evaluator = JobEvaluator(cluster(6, 2), Traffic(topology, balanced_routes(topology), (), asked), None)
+    evaluator = JobEvaluator(cluster(6, 2), PlanTraffic(topology, balanced_routes(topology), (), asked), None)
     failure = Failure(servers=(0,))
     repair = evaluator.repair(failure)
     assert repair.plan is not None
@@ -180,7 +180,7 @@ def test_parallel_links_fail_one_by_one() -> None:
     asked = demand(2, MEGABYTE)
     rings = (GroupRings((0, 1), circulant_rings(2, (1,))[0].rings[:1]),)
     rings = (replace(rings[0], rings=(replace(rings[0].rings[0], share=1.0),)),)
-    evaluator = JobEvaluator(cluster(2, 2), Traffic(topology, balanced_routes(topology), rings, asked), None)
+    evaluator = JobEvaluator(cluster(2, 2), PlanTraffic(topology, balanced_routes(topology), rings, asked), None)
     outcome = evaluator.outcome(Failure(links=((0, 1),)))
     assert outcome.broken_rings == 0
     assert outcome.value == pytest.approx(2 * evaluator.nominal)

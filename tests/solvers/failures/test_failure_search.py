@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.failures.cut import fewest_links
-from solvers.failures.damage import Traffic
+from solvers.failures.damage import PlanTraffic
 from solvers.failures.evaluator import badness
 from solvers.failures.job import JobEvaluator
 from solvers.failures.listing import (
@@ -185,7 +185,7 @@ def test_draws_are_of_different_parts() -> None:
 def test_two_and_three_servers() -> None:
     """The smallest networks: two servers on one link lose everything, a triangle loses nothing but a hop."""
     pair = of_links(2, 1, [(0, 1)])
-    lost = JobEvaluator(cluster(2, 1), Traffic(pair, balanced_routes(pair), (), demand(2, 0.0, 1.0)), None)
+    lost = JobEvaluator(cluster(2, 1), PlanTraffic(pair, balanced_routes(pair), (), demand(2, 0.0, 1.0)), None)
     assert lost.outcome(Failure(links=((0, 1),))).value is None
     triangle = circulant_job(3, (1,))
     outcome = triangle.outcome(Failure(links=((0, 1),)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.failures.damage import Traffic
+from solvers.failures.damage import PlanTraffic
 from solvers.failures.job import JobEvaluator
 from solvers.failures.listing import single_links
 from solvers.failures.robust_job import exchanged
@@ -42,7 +42,7 @@ def worst_ms(cluster: Cluster, workload: Workload, result: LoopResult) -> float:
     """Iteration time after the worst single link failure."""
     graph = build_task_graph(cluster, workload, result.plan.strategy)
     plan = result.plan
-    evaluator = JobEvaluator(cluster, Traffic(plan.topology, plan.routes, plan.rings, demand_of(graph)), graph)
+    evaluator = JobEvaluator(cluster, PlanTraffic(plan.topology, plan.routes, plan.rings, demand_of(graph)), graph)
     values = [evaluator.outcome(failure).value for failure in single_links(plan.topology)]
     return max(float("inf") if value is None else value for value in values)
 

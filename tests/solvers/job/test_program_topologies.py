@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from solvers.job.allreduce_mix import mix_rings
 from solvers.job.methods import AUTO_PROGRAMS, METHODS, run_method
 from solvers.job.mixed_rings import LEAST_SHARE, MOST_RINGS, mixed_rings, mixed_routes, paths_of_flow
-from solvers.job.program_topologies import PROGRAMS, Question, program_topologies
+from solvers.job.program_topologies import PROGRAMS, TopologyQuestion, program_topologies
 from solvers.job.realise import mix_realised, realise, with_rings_for
 from solvers.network.constructions import balanced_routes, circulant_topology, find_topology
 from solvers.stop import Stop
@@ -117,7 +117,7 @@ def test_tailored_realisations_gain_rings_for_other_groups() -> None:
     """Mixed rings stay when the search asks for rings of all cosets."""
     cluster, demand = Cluster(8, 1, 3, 100.0), traffic(8, 1)
     base = realise(cluster, find_topology(cluster, demand), [group.members for group in demand.allreduce])
-    mix = Question(cluster, demand, 0, Stop()).mix(base.topology)
+    mix = TopologyQuestion(cluster, demand, 0, Stop()).mix(base.topology)
     assert mix is not None
     mixed = next(iter(mix_realised(cluster, base, demand, mix)))
     groups = strided_groups(8)
@@ -137,8 +137,8 @@ def test_programs_give_new_legal_topologies_and_repeat_themselves(
     """Different from the base and each other, within the degree, the same when asked again."""
     cluster, demand = Cluster(n, 1, degree, 100.0, links), traffic(n, 3)
     base = find_topology(cluster, demand)
-    found = program_topologies((name,), Question(cluster, demand, 5, Stop()), base)
-    again = program_topologies((name,), Question(cluster, demand, 5, Stop()), base)
+    found = program_topologies((name,), TopologyQuestion(cluster, demand, 5, Stop()), base)
+    again = program_topologies((name,), TopologyQuestion(cluster, demand, 5, Stop()), base)
     keys = [(each.arcs.tobytes(), each.multiplicity.tobytes()) for each in (base, *found)]
     assert len(set(keys)) == len(keys)
     assert keys[1:] == [(each.arcs.tobytes(), each.multiplicity.tobytes()) for each in again]
@@ -154,13 +154,13 @@ def test_nothing_is_asked_without_traffic_or_time_or_beyond_the_size() -> None:
     base = circulant_topology(4, 2, LinkDirection.BIDIRECTIONAL, (1,))
     names = tuple(PROGRAMS)
     still = Demand(np.zeros((4, 4)), ())
-    assert program_topologies(names, Question(cluster, still, 0, Stop()), base) == []
-    assert Question(cluster, still, 0, Stop()).mix(base) is None
+    assert program_topologies(names, TopologyQuestion(cluster, still, 0, Stop()), base) == []
+    assert TopologyQuestion(cluster, still, 0, Stop()).mix(base) is None
     late = Stop(deadline=time.monotonic())
-    assert program_topologies(names, Question(cluster, traffic(4, 0), 0, late), base) == []
+    assert program_topologies(names, TopologyQuestion(cluster, traffic(4, 0), 0, late), base) == []
     large = Cluster(33, 1, 2, 100.0)
     ring = circulant_topology(33, 2, LinkDirection.BIDIRECTIONAL, (1,))
-    assert program_topologies(names, Question(large, traffic(33, 0), 0, Stop()), ring) == []
+    assert program_topologies(names, TopologyQuestion(large, traffic(33, 0), 0, Stop()), ring) == []
 
 
 @pytest.mark.parametrize("method", ["auto", *(name for name, method in METHODS.items() if method.programs)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from topoopt.core.reconfiguration import BreakEven, DelayPoint, Verdict
+from topoopt.core.reconfiguration import BreakEven, DelayPoint, WhenBetter
 
 FASTER = 1e-9
 """Relative difference that counts as faster."""
@@ -34,13 +34,13 @@ def break_even(at: At, points: Sequence[DelayPoint], one_shot_ms: float) -> Brea
     if winning:
         low = points[winning[-1]]
         if winning[-1] + 1 == len(points):
-            return BreakEven(Verdict.ALWAYS, low)
+            return BreakEven(WhenBetter.ALWAYS, low)
         high = points[winning[-1] + 1]
     else:
         low, high = at(0.0), points[0]
         if not wins(low) or high.delay_ms == 0.0:
-            return BreakEven(Verdict.NEVER, None, low)
+            return BreakEven(WhenBetter.NEVER, None, low)
     while high.delay_ms > max(low.delay_ms * BISECTION_RATIO, LEAST_DELAY_MS):
         middle = at(math.sqrt(max(low.delay_ms, LEAST_DELAY_MS / 2) * high.delay_ms))
         low, high = (middle, high) if wins(middle) else (low, middle)
-    return BreakEven(Verdict.UP_TO, low, high)
+    return BreakEven(WhenBetter.UP_TO, low, high)

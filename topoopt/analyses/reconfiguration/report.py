@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text
-from topoopt.core.reconfiguration import BreakEven, ReconfigurationSweep, Scheme, Verdict
+from topoopt.core.reconfiguration import BreakEven, ReconfigurationSweep, Scheme, WhenBetter
 from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import HEIGHT, Point, Series, colour, legend, xy_chart
@@ -82,15 +82,15 @@ def sweep_svg(sweep: ReconfigurationSweep) -> str:
 
 def verdict_text(found: BreakEven) -> str:
     """When a scheme is faster than one-shot."""
-    if found.verdict is Verdict.UP_TO and found.wins is not None and found.loses is not None:
+    if found.verdict is WhenBetter.UP_TO and found.wins is not None and found.loses is not None:
         wins, loses = found.wins, found.loses
         return (
             f"up to {delay_text(wins.delay_ms)} ({milliseconds(wins.iteration_time_ms)}; at "
             f"{delay_text(loses.delay_ms)} {milliseconds(loses.iteration_time_ms)})"
         )
-    if found.verdict is Verdict.NEVER:
+    if found.verdict is WhenBetter.NEVER:
         return "never, not even without delay"
-    if found.verdict is Verdict.ALWAYS and found.wins is not None:
+    if found.verdict is WhenBetter.ALWAYS and found.wins is not None:
         return f"at every delay tried, up to {delay_text(found.wins.delay_ms)}"
     return found.verdict.value
 

@@ -13,7 +13,7 @@ from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress, Swept
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan
-from topoopt.core.reconfiguration import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, Verdict
+from topoopt.core.reconfiguration import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, WhenBetter
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.verdict import StopReason
 from topoopt.core.versions import versions
@@ -182,4 +182,4 @@ def _swept(name: str, description: str, at: At, delays: Sequence[float], one_sho
             points.append(at(delay))
         return Scheme(name, description, tuple(points), break_even(at, points, one_shot_ms))
     except OutOfTimeError:
-        return Scheme(name, description, tuple(points), BreakEven(Verdict.OPEN))
+        return Scheme(name, description, tuple(points), BreakEven(WhenBetter.OPEN))

@@ -22,7 +22,7 @@ from topoopt.core.verdict import StopReason
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
-    from topoopt.analyses.resilience.run import Question
+    from topoopt.analyses.resilience.run import ResilienceQuestion
     from topoopt.analyses.resilience.subject import Subject
     from topoopt.core.topology import Topology
 
@@ -58,7 +58,7 @@ def resilience(
 
     def command() -> int:
         from solvers.stop import stop_on_signals
-        from topoopt.analyses.resilience.run import Question
+        from topoopt.analyses.resilience.run import ResilienceQuestion
         from topoopt.core.failures import Failure
         from topoopt.files.solution_kind import solution_kind
 
@@ -70,7 +70,7 @@ def resilience(
             if link or server or switch:
                 ends = _links(link or [], topology)
                 failure = Failure(ends, tuple(sorted(set(server or []))), tuple(sorted(set(switch or []))))
-            question = Question(links, servers, samples, seed, failure, rewire)
+            question = ResilienceQuestion(links, servers, samples, seed, failure, rewire)
             result = _run(output, subject, question, stop)
             if csv is not None:
                 from topoopt.analyses.resilience.data import resilience_csv
@@ -109,7 +109,7 @@ def _links(texts: list[str], topology: Topology) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(found))
 
 
-def _run(output: Output, subject: Subject, question: Question, stop: Stop) -> Resilience:
+def _run(output: Output, subject: Subject, question: ResilienceQuestion, stop: Stop) -> Resilience:
     from topoopt.analyses.resilience.run import study
 
     columns = (TextColumn("{task.fields[phase]}"), TextColumn("{task.completed} failures"), TimeElapsedColumn())

@@ -26,7 +26,7 @@ Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
-class Question:
+class ResilienceQuestion:
     """What is asked.
 
     Attributes:
@@ -48,7 +48,7 @@ class Question:
 
 
 def study(
-    subject: Subject, question: Question, *, stop: Stop | None = None, progress: Progress | None = None
+    subject: Subject, question: ResilienceQuestion, *, stop: Stop | None = None, progress: Progress | None = None
 ) -> Resilience:
     """Evaluate failures, and check every repair that is reported.
 
@@ -60,7 +60,7 @@ def study(
 
 
 class _Study:
-    def __init__(self, subject: Subject, question: Question, stop: Stop, progress: Progress) -> None:
+    def __init__(self, subject: Subject, question: ResilienceQuestion, stop: Stop, progress: Progress) -> None:
         self.subject, self.question, self.stop, self.progress = subject, question, stop, progress
         self.checked: dict[Failure, tuple[str, ...]] = {}
         self.complete = True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from solvers.failures.damage import Traffic
+from solvers.failures.damage import PlanTraffic
 from solvers.failures.evaluator import Evaluator
 from solvers.failures.job import JobEvaluator
 from solvers.failures.network import NetworkEvaluator
@@ -179,7 +179,7 @@ def job_subject(solution: JobSolution, instance: CoOptimisation | None) -> JobSu
         _refuse(check_solution(instance, solution))
         graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
     plan = solution.plan
-    traffic = Traffic(plan.topology, plan.routes, plan.rings, solution.demand)
+    traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, solution.demand)
     return JobSubject(solution, instance, JobEvaluator(solution.cluster, traffic, graph))
 
 

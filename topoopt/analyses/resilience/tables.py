@@ -23,7 +23,7 @@ REPAIRS = (
 
 
 @dataclass(frozen=True)
-class Row:
+class FailureRow:
     """One failure."""
 
     label: str
@@ -44,7 +44,7 @@ class FailureTable:
 
     title: str
     strategies: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[FailureRow, ...]
     hidden: str
     rings: bool
     spare: bool
@@ -84,13 +84,13 @@ def _table(title: str, outcomes: tuple[FailureOutcome, ...], nominal: float, job
     )
 
 
-def _row(outcome: FailureOutcome, nominal: float, strategies: tuple[str, ...]) -> Row:
+def _row(outcome: FailureOutcome, nominal: float, strategies: tuple[str, ...]) -> FailureRow:
     tried = {trial.strategy: trial.value for trial in outcome.trials}
 
     def cell(value: float | None) -> str:
         return UNKNOWN if value is None else number(value)
 
-    return Row(
+    return FailureRow(
         label=outcome.failure.label,
         slowdown=slow_text(outcome, nominal),
         value=cell(outcome.value),

@@ -18,7 +18,7 @@ MOST_SERVERS = 4096
 
 
 @dataclass(frozen=True)
-class Metrics:
+class TopologyMetrics:
     """Distances of one topology over all ordered pairs of servers.
 
     Attributes:
@@ -31,14 +31,14 @@ class Metrics:
     detail: str
 
 
-def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, selection: str) -> Metrics:
+def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, selection: str) -> TopologyMetrics:
     from topoopt.library.topologies import totient
 
     found = totient(servers, degree, links.value, selection)
-    return Metrics(found.diameter, found.mean_hops, ", ".join(str(offset) for offset in found.offsets))
+    return TopologyMetrics(found.diameter, found.mean_hops, ", ".join(str(offset) for offset in found.offsets))
 
 
-def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, family: str) -> Metrics:
+def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, family: str) -> TopologyMetrics:
     from topoopt.files.sections import make_topology
     from topoopt.files.topology_families import family_arcs
     from topoopt.simulate.hops import diameter_and_mean_hops
@@ -50,10 +50,10 @@ def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, famil
     except ValueError:
         text = "not every server can reach every other"
         raise InputError([Problem(text, path="--family", value=family, allowed="another seed or degree")]) from None
-    return Metrics(diameter, mean_hops, "")
+    return TopologyMetrics(diameter, mean_hops, "")
 
 
-def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> Metrics:
+def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> TopologyMetrics:
     """The Moore bound: no topology has a smaller diameter or mean.
 
     Within k hops a server reaches d + d^2 + ... + d^k others at most over single fibres, and
@@ -71,10 +71,10 @@ def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> Met
         total += hops * reached
         left -= reached
         layer *= spread
-    return Metrics(hops, total / (servers - 1) if servers > 1 else 0.0, "bound")
+    return TopologyMetrics(hops, total / (servers - 1) if servers > 1 else 0.0, "bound")
 
 
-FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], Metrics]] = {
+FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], TopologyMetrics]] = {
     "totient": partial(_totient, selection="paper"),
     "totient-flexnet": partial(_totient, selection="flexnet"),
     "best-circulant": partial(_totient, selection="best"),

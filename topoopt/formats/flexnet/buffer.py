@@ -71,7 +71,7 @@ def ranges(start: Positions, length: Positions, step: int) -> Positions:
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class BufferTables:
     """Rows of tables of one kind at byte positions `at` (int64[N])."""
 
     buffer: Buffer
@@ -116,13 +116,13 @@ class Tables:
         start, length = self._vectors(slot, width)
         return length, self.buffer.numbers(ranges(start, length, width), dtype)
 
-    def tables(self, slot: int) -> tuple[Positions, Tables]:
+    def tables(self, slot: int) -> tuple[Positions, BufferTables]:
         """A vector-of-tables field: int64[N] lengths and the concatenated rows."""
         start, length = self._vectors(slot, 4)
         if length.sum() > MAX_ROWS:
             raise MalformedBufferError(f"more than {MAX_ROWS} rows in one kind of table")
         where = ranges(start, length, 4)
-        return length, Tables(self.buffer, where + self.buffer.integers(where, np.uint32))
+        return length, BufferTables(self.buffer, where + self.buffer.integers(where, np.uint32))
 
     def texts(self, slot: int) -> tuple[str, ...]:
         """A string field, empty where absent; bytes that are not UTF-8 are replaced."""
@@ -133,8 +133,8 @@ class Tables:
         )
 
 
-def root_table(data: bytes) -> Tables:
+def root_table(data: bytes) -> BufferTables:
     """The root table of a file, as one row."""
     buffer = Buffer(data)
     zero = np.zeros(1, dtype=np.int64)
-    return Tables(buffer, buffer.integers(zero, np.uint32))
+    return BufferTables(buffer, buffer.integers(zero, np.uint32))

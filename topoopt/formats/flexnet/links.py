@@ -12,7 +12,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import Problem
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.formats.flexnet.buffer import Tables, ranges
+from topoopt.formats.flexnet.buffer import BufferTables, ranges
 
 SHOWN_PROBLEMS = 5
 """Problems of one sort listed in full; the rest are counted."""
@@ -32,7 +32,7 @@ def report(
         problems.append(Problem(f"{message}: {len(rows) - SHOWN_PROBLEMS} more", path=path.format("...")))
 
 
-def read_connections(rows: Tables, nodes: int, servers: int, problems: list[Problem]) -> NDArray[np.int64]:
+def read_connections(rows: BufferTables, nodes: int, servers: int, problems: list[Problem]) -> NDArray[np.int64]:
     """int64[c, 3] of (from, to, parallel links) over nodes 0..nodes-1; each joins two nodes in both directions."""
     before = len(problems)
     table = np.stack([rows.scalar(slot, np.uint32).astype(np.int64) for slot in range(3)], axis=1)
@@ -106,7 +106,7 @@ def _shares(chance: NDArray[np.float64], owner: NDArray[np.int64], routes: int) 
 
 
 def read_routes(
-    rows: Tables, connections: NDArray[np.int64], nodes: int, servers: int, problems: list[Problem]
+    rows: BufferTables, connections: NDArray[np.int64], nodes: int, servers: int, problems: list[Problem]
 ) -> PathTable | None:
     """Paths of all ordered server pairs that have any; None if the file has none or they are wrong."""
     before = len(problems)
@@ -154,7 +154,9 @@ def read_routes(
     )
 
 
-def read_ring_jumps(rows: Tables, servers: int, problems: list[Problem]) -> dict[int, tuple[tuple[int, ...], ...]]:
+def read_ring_jumps(
+    rows: BufferTables, servers: int, problems: list[Problem]
+) -> dict[int, tuple[tuple[int, ...], ...]]:
     """For each group size, the ring descriptors: jumps from a member to the next, hop by hop, modulo `servers`."""
     sizes = rows.scalar(0, np.uint64)
     counts, descriptors = rows.tables(1)

@@ -18,7 +18,7 @@ from topoopt.core.routing import PathTable
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS, MIB
-from topoopt.formats.flexnet.buffer import MalformedBufferError, Tables, root_table
+from topoopt.formats.flexnet.buffer import BufferTables, MalformedBufferError, root_table
 from topoopt.formats.flexnet.links import (
     read_connections,
     read_ring_jumps,
@@ -150,7 +150,9 @@ def _index_of(
     return np.where(ordered[slot] == wanted, order[slot], -1)
 
 
-def _graph(tasks: Tables, devices: Tables, servers: int, nodes: int, problems: list[Problem]) -> TaskGraph | None:
+def _graph(
+    tasks: BufferTables, devices: BufferTables, servers: int, nodes: int, problems: list[Problem]
+) -> TaskGraph | None:
     before = len(problems)
     kind_code = tasks.scalar(0, np.int16).astype(np.int64)
     duration = tasks.scalar(3, np.float32).astype(np.float64)

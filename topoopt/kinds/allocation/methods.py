@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from solvers.allocation import AllocationResult, Network, Shares, largest_total, raise_levels, water_fill
+from solvers.allocation import AllocationResult, SharedCapacities, Shares, largest_total, raise_levels, water_fill
 from solvers.stop import Stop
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
 from topoopt.core.errors import InputError, Problem
 
-Run = Callable[[AllocationProblem, Network, Shares, Stop], AllocationResult]
+Run = Callable[[AllocationProblem, SharedCapacities, Shares, Stop], AllocationResult]
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ def wants_total(problem: AllocationProblem) -> bool:
 
 
 def _programs(
-    problem: AllocationProblem, network: Network, shares: Shares, stop: Stop, backend: str
+    problem: AllocationProblem, network: SharedCapacities, shares: Shares, stop: Stop, backend: str
 ) -> AllocationResult:
     step = largest_total if wants_total(problem) else raise_levels
     return step(network, shares, backend, stop)
 
 
-def _filled(problem: AllocationProblem, network: Network, shares: Shares, stop: Stop) -> AllocationResult:
+def _filled(problem: AllocationProblem, network: SharedCapacities, shares: Shares, stop: Stop) -> AllocationResult:
     if wants_total(problem):
         text = "water-filling gives fair rates, not those of the largest sum"
         raise InputError([Problem(text, path="search.method", value="water-filling", allowed="auto, lp, lp-glop")])
     return water_fill(network, shares, stop.reason())
 
 
-def _chosen(problem: AllocationProblem, network: Network, shares: Shares, stop: Stop) -> AllocationResult:
+def _chosen(problem: AllocationProblem, network: SharedCapacities, shares: Shares, stop: Stop) -> AllocationResult:
     if network.single_route and not wants_total(problem):
         return _filled(problem, network, shares, stop)
     return _programs(problem, network, shares, stop, "highs-simplex")

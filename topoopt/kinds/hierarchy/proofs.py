@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_certificate import Multipliers
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
-from solvers.hierarchy import Proof
+from solvers.hierarchy import DesignMultipliers
 from topoopt.core.hierarchy_solution import BandwidthCertificate, DesignProof, GroupShare, PathWeight
 
 
@@ -32,6 +32,6 @@ def certificate_of(program: BandwidthProgram, found: Multipliers) -> BandwidthCe
     return BandwidthCertificate(tuple(paths), tuple(shares), tuple((name, price) for name, price in rows if price))
 
 
-def proof_of(proof: Proof) -> DesignProof:
+def proof_of(proof: DesignMultipliers) -> DesignProof:
     """The proof of one design."""
     return DesignProof(proof.design, certificate_of(proof.program, proof.multipliers), proof.too_slow)

@@ -15,11 +15,11 @@ from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
 from topoopt.files.findings import Findings
 from topoopt.kinds.hierarchy.network import network_faults, networks_of, shapes_of
-from topoopt.kinds.hierarchy.schema import HierarchicalFile, ModelWorkload, WorkloadFile
+from topoopt.kinds.hierarchy.schema import HierarchicalFile, TransformerWorkload, WorkloadFile
 from topoopt.kinds.hierarchy.workloads import workload_faults, workload_of
 from topoopt.workloads.hierarchical_transformer import (
     PARALLELISMS,
-    Choices,
+    DegreeChoices,
     Mapping,
     Npu,
     Transformer,
@@ -63,7 +63,7 @@ def _faults(file: HierarchicalFile) -> list[Fault]:
         if workload.name in seen:
             faults.append(Fault(("workloads", index, "name"), "name used twice", workload.name, "a name of its own"))
         seen.add(workload.name)
-        if isinstance(workload, ModelWorkload):
+        if isinstance(workload, TransformerWorkload):
             model = workload.model
             if model.experts_per_token > model.experts:
                 where = ("workloads", index, "model", "experts_per_token")
@@ -117,7 +117,7 @@ def _designs(file: HierarchicalFile) -> tuple[Design, ...]:
 
 
 def _options(file: WorkloadFile, network: HierarchicalNetwork) -> Iterator[HierarchicalWorkload]:
-    if not isinstance(file, ModelWorkload):
+    if not isinstance(file, TransformerWorkload):
         yield workload_of(file, network)
         return
     model, npu, choices = _model(file)
@@ -126,10 +126,10 @@ def _options(file: WorkloadFile, network: HierarchicalNetwork) -> Iterator[Hiera
         yield _made(file, model, npu, mapping, choices)
 
 
-def _model(file: ModelWorkload) -> tuple[Transformer, Npu, Choices]:
+def _model(file: TransformerWorkload) -> tuple[Transformer, Npu, DegreeChoices]:
     npu, own = file.npu, file.strategies
     memory = None if npu.memory_gib is None else npu.memory_gib * GIB
-    choices = Choices(
+    choices = DegreeChoices(
         tensor=None if own.tensor is None else tuple(own.tensor),
         pipeline=None if own.pipeline is None else tuple(own.pipeline),
         expert=None if own.expert is None else tuple(own.expert),
@@ -140,7 +140,7 @@ def _model(file: ModelWorkload) -> tuple[Transformer, Npu, Choices]:
 
 
 def _made(
-    file: ModelWorkload, model: Transformer, npu: Npu, mapping: Mapping, choices: Choices
+    file: TransformerWorkload, model: Transformer, npu: Npu, mapping: Mapping, choices: DegreeChoices
 ) -> HierarchicalWorkload:
     return transformer_workload(
         model,

@@ -180,7 +180,7 @@ class StrategiesFile(FileModel):
     )
 
 
-class ModelWorkload(FileModel):
+class TransformerWorkload(FileModel):
     """A job by the sizes of its model; parallelization and its dimensions are chosen with the bandwidths."""
 
     name: Label
@@ -193,16 +193,16 @@ class ModelWorkload(FileModel):
 
 def workload_shape(value: object) -> str:
     """Which shape of a workload is meant; the answer names the class."""
-    if isinstance(value, LayersWorkload | TasksWorkload | ModelWorkload):
+    if isinstance(value, LayersWorkload | TasksWorkload | TransformerWorkload):
         return type(value).__name__
     keys = value.keys() if isinstance(value, dict) else ()
-    return "ModelWorkload" if "model" in keys else "TasksWorkload" if "tasks" in keys else "LayersWorkload"
+    return "TransformerWorkload" if "model" in keys else "TasksWorkload" if "tasks" in keys else "LayersWorkload"
 
 
 WorkloadFile = Annotated[
     Annotated[LayersWorkload, Tag("LayersWorkload")]
     | Annotated[TasksWorkload, Tag("TasksWorkload")]
-    | Annotated[ModelWorkload, Tag("ModelWorkload")],
+    | Annotated[TransformerWorkload, Tag("TransformerWorkload")],
     Discriminator(workload_shape),
     Field(description=_WORKLOAD),
 ]

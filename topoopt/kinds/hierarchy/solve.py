@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram, plain_program
-from solvers.hierarchy import Choice, best_design, front
+from solvers.hierarchy import BestDesign, best_design, front
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
@@ -84,7 +84,7 @@ def _front(plain: BandwidthProgram, problem: HierarchicalProblem, stop: Stop) ->
 
 def _assembled(
     problem: HierarchicalProblem,
-    choice: Choice,
+    choice: BestDesign,
     plain: BandwidthProgram,
     points: tuple[ParetoPoint, ...],
     search: SearchSettings,

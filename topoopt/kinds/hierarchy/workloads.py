@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from topoopt.core.hierarchy import HierarchicalNetwork
 from topoopt.core.hierarchy_workload import (
     Collective,
-    Communication,
+    CollectiveCall,
     Communicator,
     HierarchicalWorkload,
     Layer,
+    LayerPhase,
     Loop,
-    Phase,
     Task,
 )
 from topoopt.files.faults import Fault, Path, nearest_text
@@ -93,12 +93,12 @@ def workload_of(file: LayersWorkload | TasksWorkload, network: HierarchicalNetwo
     if any(one.communicator is None for _, phase in _phases(file) for one in phase.collectives):
         communicators.append(Communicator(WHOLE, tuple(one.size for one in network.dimensions)))
 
-    def communication(one: CommunicationFile) -> Communication:
+    def communication(one: CommunicationFile) -> CollectiveCall:
         place = len(communicators) - 1 if one.communicator is None else names[one.communicator]
-        return Communication(Collective(one.collective), one.bytes, place)
+        return CollectiveCall(Collective(one.collective), one.bytes, place)
 
-    def phase(one: PhaseFile) -> Phase:
-        return Phase(one.compute_ns, tuple(communication(each) for each in one.collectives))
+    def phase(one: PhaseFile) -> LayerPhase:
+        return LayerPhase(one.compute_ns, tuple(communication(each) for each in one.collectives))
 
     if isinstance(file, TasksWorkload):
         tasks = tuple(Task(one.name, phase(one), tuple(sorted(set(one.after)))) for one in file.tasks)

@@ -29,7 +29,7 @@ def allreduce_bytes(solution: JobSolution) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class Panel:
+class HeatMap:
     """One heat map with the sentence under it; `figure` is empty when nothing is sent."""
 
     title: str
@@ -37,9 +37,9 @@ class Panel:
     text: str
 
 
-def _panel(title: str, matrix: NDArray[np.float64], nothing: str) -> Panel:
+def _panel(title: str, matrix: NDArray[np.float64], nothing: str) -> HeatMap:
     if not (matrix > 0).any():
-        return Panel(title, Markup(""), nothing)
+        return HeatMap(title, Markup(""), nothing)
     n = len(matrix)
     busiest = int(np.argmax(matrix.sum(axis=1)))
     text = (
@@ -48,10 +48,10 @@ def _panel(title: str, matrix: NDArray[np.float64], nothing: str) -> Panel:
     )
     if n > MAX_CELLS:
         text += f" A cell stands for {in_blocks(matrix)[1]} × {in_blocks(matrix)[1]} servers."
-    return Panel(title, heat_map(matrix, title), text)
+    return HeatMap(title, heat_map(matrix, title), text)
 
 
-def traffic_panels(solution: JobSolution) -> tuple[Panel, Panel]:
+def traffic_panels(solution: JobSolution) -> tuple[HeatMap, HeatMap]:
     """AllReduce at ring level, and model-parallel."""
     return (
         _panel(

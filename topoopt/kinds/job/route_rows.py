@@ -79,7 +79,7 @@ def ring_rows(solution: JobSolution) -> tuple[RingRow, ...]:
 
 
 @dataclass(frozen=True)
-class HopRow:
+class PathLengthRow:
     """Model-parallel traffic by path length."""
 
     hops: int
@@ -95,7 +95,7 @@ class Routes:
 
     pairs: int
     text: str
-    rows: tuple[HopRow, ...]
+    rows: tuple[PathLengthRow, ...]
 
 
 def route_summary(solution: JobSolution) -> Routes:
@@ -118,7 +118,7 @@ def route_summary(solution: JobSolution) -> Routes:
     count, volume = np.bincount(hops), np.bincount(hops, weights=carried)
     largest = float(volume.max())
     rows = tuple(
-        HopRow(
+        PathLengthRow(
             hops=hop,
             paths=int(count[hop]),
             size=byte_size(float(volume[hop])),

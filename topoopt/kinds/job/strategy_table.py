@@ -15,7 +15,7 @@ MAX_NAME = 48
 
 
 @dataclass(frozen=True)
-class Run:
+class EqualChoices:
     """Consecutive operators with the same choice."""
 
     operators: tuple[OperatorChoice, ...]
@@ -42,17 +42,17 @@ def _roughly_alike(run: list[OperatorChoice], operator: OperatorChoice) -> bool:
 
 def _fold(
     operators: tuple[OperatorChoice, ...], joins: Callable[[list[OperatorChoice], OperatorChoice], bool]
-) -> list[Run]:
+) -> list[EqualChoices]:
     runs: list[list[OperatorChoice]] = []
     for operator in operators:
         if runs and joins(runs[-1], operator):
             runs[-1].append(operator)
         else:
             runs.append([operator])
-    return [Run(tuple(run)) for run in runs]
+    return [EqualChoices(tuple(run)) for run in runs]
 
 
-def strategy_runs(solution: JobSolution) -> list[Run]:
+def strategy_runs(solution: JobSolution) -> list[EqualChoices]:
     """Operators in workload order, neighbours of one kind, split and place folded; more boldly if many rows remain."""
     runs = _fold(solution.operators, _alike)
     return runs if len(runs) <= FEW_ROWS else _fold(solution.operators, _roughly_alike)
@@ -86,7 +86,7 @@ def _row(operator: OperatorChoice, n: int) -> StrategyRow:
     )
 
 
-def _kinds(run: Run) -> str:
+def _kinds(run: EqualChoices) -> str:
     counts = Counter(operator.kind for operator in run.operators)
     if len(counts) == 1:
         return shortened(run.operators[0].kind, MAX_NAME)
@@ -94,7 +94,7 @@ def _kinds(run: Run) -> str:
     return ", ".join(common) + (", …" if len(counts) > 4 else "")
 
 
-def run_servers(run: Run, n: int) -> str:
+def run_servers(run: EqualChoices, n: int) -> str:
     """Servers of a run: one set, or how many each and where in all."""
     if run.same_servers:
         return server_set(run.operators[0].servers, n)
@@ -104,7 +104,7 @@ def run_servers(run: Run, n: int) -> str:
     return f"{size}, over {server_set(sorted(union), n)}"
 
 
-def run_name(run: Run) -> str:
+def run_name(run: EqualChoices) -> str:
     """`first … last`."""
     first, last = run.operators[0].name, run.operators[-1].name
     return shortened(first, MAX_NAME) if first == last else f"{shortened(first, 28)} … {shortened(last, 28)}"

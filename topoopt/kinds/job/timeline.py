@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from topoopt.core.job_solution import JobSolution, Span
 from topoopt.drawing.format import counted
-from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, Timeline, axis, bar, merged, sending
+from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, LanesDrawing, axis, bar, merged, sending
 from topoopt.drawing.svg import element, picture
 
 ALL_LANES = 32
@@ -45,12 +45,12 @@ def packed(spans: list[Span], rows: int) -> tuple[list[tuple[int, Span]], int]:
     return placed, left_out
 
 
-def timeline(solution: JobSolution) -> Timeline:
+def timeline(solution: JobSolution) -> LanesDrawing:
     """Draw the iteration."""
     spans = [span for span in solution.evaluation.timeline if span.end_ms > span.start_ms]
     total = max([solution.evaluation.iteration_time_ms, *(span.end_ms for span in spans)])
     if not spans or total <= 0:
-        return Timeline(True, Markup(""), Markup(""), ())
+        return LanesDrawing(True, Markup(""), Markup(""), ())
     servers = shown_servers(solution)
     n = solution.cluster.servers
     top = {server: HEAD + LANE * place for place, server in enumerate(servers)}
@@ -90,7 +90,7 @@ def timeline(solution: JobSolution) -> Timeline:
                 if left_out > 1
                 else f"At most {ALLREDUCE_ROWS} simultaneous AllReduces are drawn; one more is not."
             )
-    return Timeline(
+    return LanesDrawing(
         empty=False,
         names=picture(*names, label="Lanes", class_="lanes", width=84, height=int(height) + 2),
         bars=picture(

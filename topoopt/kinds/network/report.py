@@ -12,7 +12,7 @@ from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.drawing.switches import SwitchRow, switch_rows
-from topoopt.drawing.topology_picture import Link, dark_ports, families, find_links, topology_svg
+from topoopt.drawing.topology_picture import DrawnLink, dark_ports, families, find_links, topology_svg
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.kinds.network.hops import hop_rows, hop_text, moore_hops
 from topoopt.kinds.network.links import UNIT, network_links
@@ -111,7 +111,7 @@ def _spread(figures: NetworkFigures) -> tuple[float, float, float]:
     return float(use.max()), figures.mean_utilisation, float(use.min())
 
 
-def drawn_links(figures: NetworkFigures) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
+def drawn_links(figures: NetworkFigures) -> tuple[tuple[DrawnLink, ...], tuple[DrawnLink, ...]]:
     """All links, and those of them that are drawn."""
     links = find_links(figures.solution.topology)
     if len(links) <= MOST_LINKS:

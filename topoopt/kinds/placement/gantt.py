@@ -9,7 +9,7 @@ from markupsafe import Markup
 from topoopt.core.job_solution import Span
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.drawing.format import number, shortened
-from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, Timeline, axis, bar, merged, sending
+from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, LanesDrawing, axis, bar, merged, sending
 from topoopt.drawing.svg import element, picture
 
 MOST_BARS = 4000
@@ -37,11 +37,11 @@ def drawn_devices(solution: PlacementSolution) -> list[int]:
     return sorted(used)
 
 
-def gantt(solution: PlacementSolution) -> Timeline:
+def gantt(solution: PlacementSolution) -> LanesDrawing:
     """Draw one step; empty without a schedule (objective throughput)."""
     total = solution.objective.value
     if solution.start_ms is None or solution.end_ms is None or total <= 0:
-        return Timeline(True, Markup(""), Markup(""), ())
+        return LanesDrawing(True, Markup(""), Markup(""), ())
     devices = drawn_devices(solution)
     top = {device: HEAD + LANE * place for place, device in enumerate(devices)}
     height = HEAD + LANE * len(devices)
@@ -69,7 +69,7 @@ def gantt(solution: PlacementSolution) -> Timeline:
         notes.append(f"The {len(devices)} devices that compute longest are drawn, {idle} others are not.")
     if len(spans) > len(longest):
         notes.append(f"The {len(longest)} longest of {len(spans)} operators are drawn.")
-    return Timeline(
+    return LanesDrawing(
         empty=False,
         names=picture(*names, label="Devices", class_="lanes", width=84, height=int(height) + 2),
         bars=picture(axis(total, height), *shapes, label="Schedule of one step", class_="bars", height=int(height) + 2),

@@ -18,10 +18,10 @@ from topoopt.core.units import bytes_per_ms
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.placement.outcome import PlacementOutcome
 from topoopt.simulate.placement.arrays import STATIC
-from topoopt.simulate.placement.schedule import Schedule, simulated
+from topoopt.simulate.placement.schedule import PlacedSchedule, simulated
 
 
-def expanded(best: Schedule, exact: Compaction) -> Schedule:
+def expanded(best: PlacedSchedule, exact: Compaction) -> PlacedSchedule:
     """A schedule of the problem reduced by exact rules, for the original one: idle sources are ready at once."""
     ways = (replace(way, tensor=int(exact.tensor_of[way.tensor])) for way in best.transfers)
     return replace(

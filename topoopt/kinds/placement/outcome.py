@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.placement import PlacementProblem
-from topoopt.core.placement_solution import CompactResult, LinkShare, Transfer
+from topoopt.core.placement_solution import CompactResult, LinkShare, TensorTransfer
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import StopReason
 
@@ -51,7 +51,7 @@ class PlacementOutcome:
     stage: NDArray[np.int32] | None = None
     start_ms: NDArray[np.float64] | None = None
     end_ms: NDArray[np.float64] | None = None
-    transfers: tuple[Transfer, ...] = ()
+    transfers: tuple[TensorTransfer, ...] = ()
     rates_gbps: NDArray[np.float64] | None = None
     link_shares: tuple[LinkShare, ...] = ()
     compact: CompactResult | None = None

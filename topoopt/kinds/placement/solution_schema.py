@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from topoopt.core.placement import Device, Latency, Server, Throughput
-from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, Transfer
+from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, TensorTransfer
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Bytes, FileModel, KindName, Label, Rate
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, RowOf, column
 from topoopt.files.solution_head import Amount, BoundFile, Notes, Number, Sha256, SolutionHeadFile, Versions
@@ -30,7 +30,7 @@ TensorIndex = Annotated[int, Field(ge=0, lt=MAX_TENSORS)]
 StageIndex = Annotated[int, Field(ge=0, lt=MAX_OPERATORS)]
 OperatorRow = Annotated[tuple[Label, DeviceIndex], Strict(False)]  # name, device
 TransferRow = Annotated[
-    Transfer, RowOf(Transfer, tuple[TensorIndex, DeviceIndex, Number, Number])
+    TensorTransfer, RowOf(TensorTransfer, tuple[TensorIndex, DeviceIndex, Number, Number])
 ]  # tensor, target device, start ms, end ms
 ShareRow = Annotated[
     LinkShare, RowOf(LinkShare, tuple[ServerIndex, ServerIndex, LinkIndex, Amount])

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.placement_solution import Transfer
+from topoopt.core.placement_solution import TensorTransfer
 from topoopt.simulate.placement.arrays import ALONE, PlacementArrays
 from topoopt.simulate.placement.events import in_order, send_time, simulate, tails
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class PlacedSchedule:
     """One step.
 
     Attributes:
@@ -26,7 +26,7 @@ class Schedule:
     device: NDArray[np.int64]
     start_ms: NDArray[np.float64]
     end_ms: NDArray[np.float64]
-    transfers: tuple[Transfer, ...]
+    transfers: tuple[TensorTransfer, ...]
     rates: NDArray[np.float64]
     makespan_ms: float
 
@@ -36,19 +36,19 @@ def simulated(
     device: NDArray[np.int64],
     rates: NDArray[np.float64],
     priority: NDArray[np.float64] | None = None,
-) -> Schedule:
+) -> PlacedSchedule:
     """The step by events; without priorities, longest tails first."""
     tail = tails(a, device, rates)
     order = -tail if priority is None else priority
     value, start, end, ways, tensor, target, sent, arrived = simulate(a, device, order, tail, rates, np.inf)
     columns = (tensor[:ways].tolist(), target[:ways].tolist(), sent[:ways].tolist(), arrived[:ways].tolist())
     rows = sorted(zip(*columns, strict=True), key=lambda row: (row[2], row[0], row[1]))
-    return Schedule(device, start, end, tuple(Transfer(*row) for row in rows), rates, float(value))
+    return PlacedSchedule(device, start, end, tuple(TensorTransfer(*row) for row in rows), rates, float(value))
 
 
 def ordered(
     a: PlacementArrays, device: NDArray[np.int64], rates: NDArray[np.float64], start_ms: NDArray[np.float64]
-) -> Schedule:
+) -> PlacedSchedule:
     """The step in the order of given starts, each device waiting for its next operator; only without contention.
 
     Raises:
@@ -66,6 +66,6 @@ def ordered(
             users = a.user[a.user_ptr[tensor] : a.user_ptr[tensor + 1]]
             for e in sorted(set(device[users].tolist()) - {int(device[i])}):
                 duration = send_time(a, a.tensor_size[tensor], device[i], e, rates)
-                rows.append(Transfer(tensor, e, float(end[i]), float(end[i] + duration)))
+                rows.append(TensorTransfer(tensor, e, float(end[i]), float(end[i] + duration)))
     rows.sort(key=lambda row: (row.start_ms, row.tensor, row.target))
-    return Schedule(device, start, end, tuple(rows), rates, float(value))
+    return PlacedSchedule(device, start, end, tuple(rows), rates, float(value))

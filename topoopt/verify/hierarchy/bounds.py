@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import BandwidthCertificate, GroupShare, PathWeight
-from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, Loop, Phase
+from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, LayerPhase, Loop
 from topoopt.verify.hierarchy.times import moved_bytes
 
 INFINITE = math.inf
@@ -28,7 +28,7 @@ class CertificateError(ValueError):
 
 
 @dataclass(frozen=True)
-class Row:
+class LinearRow:
     """low <= sum of coefficient x column <= high."""
 
     name: str
@@ -38,7 +38,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Work:
+class CertifiedWork:
     """What a certificate puts together: F, W by dimension, and the sum of path weights of each job."""
 
     compute: float
@@ -72,12 +72,12 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
         rows = _homogeneous(rows, network, prices_usd)
         low, high = [0.0] * (len(low) + 1), [INFINITE] * (len(high) + 1)
         weights, slopes, constant = [work.compute, *weights], [0.0, *slopes], 0.0
-    cutoff: list[Row] = []
+    cutoff: list[LinearRow] = []
     if objective is HierarchicalObjective.COST:
         slopes = list(prices_usd)
         constant += network.fixed_cost_usd - _limit_weight(problem, design, work) * (problem.time_limit_ns or 0.0)
         if math.isfinite(best):
-            cutoff.append(Row("known", tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
+            cutoff.append(LinearRow("known", tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
     total = constant
     for row in rows:
         price = prices.pop(row.name, 0.0)
@@ -104,13 +104,13 @@ def marginal_ns(
     ]
 
 
-def _limit_weight(problem: HierarchicalProblem, design: Design, work: Work) -> float:
+def _limit_weight(problem: HierarchicalProblem, design: Design, work: CertifiedWork) -> float:
     """eta: how often the certificate uses that the time limit holds."""
     parts = [own / job.weight for own, job in zip(work.path_weights, design.workloads, strict=True)]
     return sum(parts) if problem.fleet is Fleet.WORST_CASE else max(parts)
 
 
-def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthCertificate) -> Work:
+def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthCertificate) -> CertifiedWork:
     jobs = design.workloads
     sums = [0.0] * len(jobs)
     for path in proof.paths:
@@ -133,7 +133,7 @@ def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthCertific
     for share in proof.shares:
         for place, one in enumerate(_shared(jobs, share, due)):
             moved[place] += one
-    return Work(compute, tuple(moved), tuple(own * factor for own, factor in zip(sums, scale, strict=True)))
+    return CertifiedWork(compute, tuple(moved), tuple(own * factor for own, factor in zip(sums, scale, strict=True)))
 
 
 def follow(
@@ -142,7 +142,7 @@ def follow(
     """Compute on one path; its bytes are added to `due` by group."""
     compute = 0.0
 
-    def take(phase: Phase, times: float, *, compute_too: bool = True) -> None:
+    def take(phase: LayerPhase, times: float, *, compute_too: bool = True) -> None:
         nonlocal compute
         compute += phase.compute_ns * times if compute_too else 0.0
         for one in phase.communications:
@@ -171,7 +171,7 @@ def follow(
     return compute
 
 
-def _moves(phase: Phase, job: HierarchicalWorkload) -> bool:
+def _moves(phase: LayerPhase, job: HierarchicalWorkload) -> bool:
     """Whether the collectives of a phase move anything."""
     return any(
         any(rank > 1 for rank in job.communicators[one.communicator].ranks) and one.size_bytes > 0
@@ -195,35 +195,39 @@ def _shared(
     return [scale * one * per_byte for one, per_byte in zip(share.bytes_by_dimension, unit, strict=True)]
 
 
-def _linear_rows(problem: HierarchicalProblem, network: HierarchicalNetwork, prices_usd: Sequence[float]) -> list[Row]:
-    rows = [Row(one.name, one.coefficients, one.at_least, one.at_most) for one in network.constraints]
+def _linear_rows(
+    problem: HierarchicalProblem, network: HierarchicalNetwork, prices_usd: Sequence[float]
+) -> list[LinearRow]:
+    rows = [LinearRow(one.name, one.coefficients, one.at_least, one.at_most) for one in network.constraints]
     if problem.cost_cap_usd is not None:
-        rows.append(Row("cost cap", tuple(prices_usd), -INFINITE, problem.cost_cap_usd - network.fixed_cost_usd))
+        rows.append(LinearRow("cost cap", tuple(prices_usd), -INFINITE, problem.cost_cap_usd - network.fixed_cost_usd))
     return rows
 
 
-def _homogeneous(rows: Sequence[Row], network: HierarchicalNetwork, prices_usd: Sequence[float]) -> list[Row]:
+def _homogeneous(
+    rows: Sequence[LinearRow], network: HierarchicalNetwork, prices_usd: Sequence[float]
+) -> list[LinearRow]:
     """Rows over (tau, tau B): every one-sided row times tau, bounds as rows, and cost x tau = 1."""
     made = []
     for row in rows:
         if row.low == row.high:
-            made.append(Row(row.name, (-row.low, *row.coefficients), 0.0, 0.0))
+            made.append(LinearRow(row.name, (-row.low, *row.coefficients), 0.0, 0.0))
             continue
         if row.low > -INFINITE:
-            made.append(Row(f"{row.name} at least", (-row.low, *row.coefficients), 0.0, INFINITE))
+            made.append(LinearRow(f"{row.name} at least", (-row.low, *row.coefficients), 0.0, INFINITE))
         if row.high < INFINITE:
-            made.append(Row(f"{row.name} at most", (-row.high, *row.coefficients), -INFINITE, 0.0))
+            made.append(LinearRow(f"{row.name} at most", (-row.high, *row.coefficients), -INFINITE, 0.0))
     for place, one in enumerate(network.dimensions):
         unit = tuple(1.0 if k == place else 0.0 for k in range(len(network.dimensions)))
         if one.min_gbytes_per_s > 0:
-            made.append(Row(f"least {one.name}", (-one.min_gbytes_per_s, *unit), 0.0, INFINITE))
+            made.append(LinearRow(f"least {one.name}", (-one.min_gbytes_per_s, *unit), 0.0, INFINITE))
         if one.max_gbytes_per_s < INFINITE:
-            made.append(Row(f"most {one.name}", (-one.max_gbytes_per_s, *unit), -INFINITE, 0.0))
-    made.append(Row("normalisation", (network.fixed_cost_usd, *prices_usd), 1.0, 1.0))
+            made.append(LinearRow(f"most {one.name}", (-one.max_gbytes_per_s, *unit), -INFINITE, 0.0))
+    made.append(LinearRow("normalisation", (network.fixed_cost_usd, *prices_usd), 1.0, 1.0))
     return made
 
 
-def _ceilings(rows: Sequence[Row], low: Sequence[float], high: Sequence[float]) -> list[float]:
+def _ceilings(rows: Sequence[LinearRow], low: Sequence[float], high: Sequence[float]) -> list[float]:
     """Upper bounds of the columns that the rows imply."""
     one_sided = [(row.coefficients, row.high) for row in rows if row.high < INFINITE]
     one_sided += [(tuple(-c for c in row.coefficients), -row.low) for row in rows if row.low > -INFINITE]

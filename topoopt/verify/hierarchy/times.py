@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork
-from topoopt.core.hierarchy_workload import Collective, Communication, HierarchicalWorkload, Layer, Loop, Phase
+from topoopt.core.hierarchy_workload import Collective, CollectiveCall, HierarchicalWorkload, Layer, LayerPhase, Loop
 
 INFINITE = float("inf")
 
@@ -42,13 +42,13 @@ def moved_bytes(kind: Collective, size: float, ranks: Sequence[int]) -> list[flo
     return moved
 
 
-def collective_times(one: Communication, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> list[float]:
+def collective_times(one: CollectiveCall, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> list[float]:
     """ns in each dimension; infinite where bytes meet no bandwidth."""
     moved = moved_bytes(one.collective, one.size_bytes, workload.communicators[one.communicator].ranks)
     return [0.0 if b == 0 else (b / w if w > 0 else INFINITE) for b, w in zip(moved, bandwidth, strict=True)]
 
 
-def communication_ns(phase: Phase, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
+def communication_ns(phase: LayerPhase, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
     """Time of the collectives of a phase."""
     return sum(max(collective_times(one, workload, bandwidth)) for one in phase.communications)
 

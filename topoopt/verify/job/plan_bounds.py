@@ -16,7 +16,7 @@ from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts, check_strategy
-from topoopt.verify.job.schedule import Rates, Schedule, least_schedule
+from topoopt.verify.job.schedule import EarliestStarts, Rates, least_schedule
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic, recompute_traffic
 from topoopt.verify.job.wire import least_byte_hops
 from topoopt.verify.laws.findings import Findings
@@ -86,7 +86,7 @@ def bounds_of(
     return tuple(bounds)
 
 
-def _compute_bound(cluster: Cluster, parts: tuple[Parts, ...], schedule: Schedule) -> Bound:
+def _compute_bound(cluster: Cluster, parts: tuple[Parts, ...], schedule: EarliestStarts) -> Bound:
     server, release, work, tail = [], [], [], []
     for index, part in enumerate(parts):
         for starts, tails, duration in (
@@ -106,7 +106,7 @@ def _compute_bound(cluster: Cluster, parts: tuple[Parts, ...], schedule: Schedul
 def _network_bounds(
     cluster: Cluster,
     traffic: Traffic,
-    schedule: Schedule,
+    schedule: EarliestStarts,
     rates: Rates,
     links: NDArray[np.int64] | None,
     link_rate: float,

@@ -24,7 +24,7 @@ class Rates:
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class EarliestStarts:
     """Per operator, float64[P] by part.
 
     Attributes:
@@ -79,7 +79,7 @@ def least_reduction_ms(local: list[float], network: list[float]) -> float:
 
 def least_schedule(
     workload: Workload, parts: tuple[Parts, ...], traffic: Traffic, rates: Rates, *, reductions: bool = True
-) -> Schedule:
+) -> EarliestStarts:
     """Least times of all tasks.
 
     A part starts when everything it reads has come, all of it over its server's own interfaces (`latest_by`), and no
@@ -129,7 +129,7 @@ def least_schedule(
         backward_start[u] = np.maximum(_merge(sizes[u], waits), forward_end[u])
         backward_end[u] = backward_start[u] + durations[u][1]
         forward_tail[u] = np.maximum(_merge(sizes[u], follows), backward_tail[u]) + durations[u][0]
-    return Schedule(forward_start, backward_start, forward_end, backward_end, forward_tail, backward_tail)
+    return EarliestStarts(forward_start, backward_start, forward_end, backward_end, forward_tail, backward_tail)
 
 
 def _reduction_times(parts: tuple[Parts, ...], traffic: Traffic, rates: Rates) -> Times:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
-from topoopt.core.placement_solution import PlacementSolution, Transfer
+from topoopt.core.placement_solution import PlacementSolution, TensorTransfer
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings, float_array
 from topoopt.verify.placement.latency_bounds import latency_floor
@@ -86,14 +86,14 @@ def _check_operators(
 def _check_transfers(
     findings: Findings,
     problem: PlacementProblem,
-    transfers: Sequence[Transfer],
+    transfers: Sequence[TensorTransfer],
     device: NDArray[np.int64],
     start: NDArray[np.float64],
     end: NDArray[np.float64],
     slack: float,
-) -> dict[tuple[int, int], Transfer]:
+) -> dict[tuple[int, int], TensorTransfer]:
     """Each tensor once to each device that needs it, between the end of its producer and the starts of consumers."""
-    found: dict[tuple[int, int], Transfer] = {}
+    found: dict[tuple[int, int], TensorTransfer] = {}
     for transfer in transfers:
         key = (int(transfer.tensor), int(transfer.target))
         if key in found:
@@ -169,13 +169,13 @@ def _check_network(
     settings: Latency,
     solution: PlacementSolution,
     device: NDArray[np.int64],
-    transfers: dict[tuple[int, int], Transfer],
+    transfers: dict[tuple[int, int], TensorTransfer],
     value: float,
 ) -> None:
     """Durations of transfers, and that they share the network as the instance says."""
     room = [_bytes_per_ms(sum(link.gbps for link in server.links)) for server in problem.servers]
-    lanes: dict[tuple[str, int, int], list[Transfer]] = defaultdict(list)
-    fluid: list[tuple[Transfer, int, int, int]] = []
+    lanes: dict[tuple[str, int, int], list[TensorTransfer]] = defaultdict(list)
+    fluid: list[tuple[TensorTransfer, int, int, int]] = []
     for (index, target), transfer in transfers.items():
         tensor = problem.tensors[index]
         s, t = problem.devices[int(device[tensor.producer])].server, problem.devices[target].server
@@ -216,7 +216,7 @@ def _check_fluid(
     findings: Findings,
     latency: float,
     room: list[float],
-    fluid: list[tuple[Transfer, int, int, int]],
+    fluid: list[tuple[TensorTransfer, int, int, int]],
     value: float,
 ) -> None:
     """Ends of transfers that share fairly, replayed from their starts."""
