@@ -44,6 +44,11 @@ def first_part(stop: Stop, share: float, most_s: float) -> Stop:
     return replace(stop, deadline=time.monotonic() + (most_s if left is None else min(most_s, share * left)))
 
 
+def at_most(stop: Stop, seconds: float) -> Stop:
+    """The same, with a deadline after so many seconds where there is none."""
+    return stop if stop.deadline is not None else replace(stop, deadline=time.monotonic() + seconds)
+
+
 @contextmanager
 def stop_on_signals(time_limit_s: float | None) -> Iterator[Stop]:
     """A `Stop` that Ctrl-C and SIGTERM set while the block runs; a second Ctrl-C raises KeyboardInterrupt as usual.

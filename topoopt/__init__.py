@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.report import render_html as render_report
     from topoopt.kinds.job.solution_file import SOLUTION_FILE
-    from topoopt.kinds.job.solve import evaluate_plan, solve
+    from topoopt.kinds.job.solve import evaluate_plan
+    from topoopt.kinds.pipeline import solve_with as solve
     from topoopt.library import topologies
     from topoopt.verify.job.check import check_solution as check
 
@@ -35,7 +36,7 @@ _LAZY = {
     "read_solution": ("topoopt.kinds.job.solution_file", "SOLUTION_FILE.read"),
     "render_report": ("topoopt.kinds.job.report", "render_html"),
     "replay": ("topoopt.analyses.replay.run", "replay"),
-    "solve": ("topoopt.kinds.job.solve", "solve"),
+    "solve": ("topoopt.kinds.pipeline", "solve_with"),
     "write_solution": ("topoopt.kinds.job.solution_file", "SOLUTION_FILE.write"),
 }
 _MODULES = {"simulate": "topoopt.simulate", "topologies": "topoopt.library.topologies", "verify": "topoopt.verify"}

@@ -11,7 +11,7 @@ from tests.benchmarks.figures import Figure, best_of
 from tests.support.paths import INSTANCES
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.plans import fabric_options
 from topoopt.simulate.cluster.together import PlacedJob, simulate_together
 from topoopt.simulate.fabrics import FABRICS
@@ -30,11 +30,9 @@ def together_figures() -> list[Figure]:
         raise AssertionError("the instance of the benchmark is of another kind")
     given = replace(problem.at_once, loads=(27,), repetitions=1)
     full = replace(problem, jobs=given)
-    solve_shared_cluster(
-        replace(full, jobs=replace(given, loads=(1,)), search=replace(full.search, budget=1))
-    )  # compiles
+    solve(replace(full, jobs=replace(given, loads=(1,)), search=replace(full.search, budget=1)))  # compiles
     began = time.perf_counter()
-    solution = solve_shared_cluster(full)
+    solution = solve(full)
     whole = time.perf_counter() - began
     if not solution.check.ok:
         raise AssertionError(solution.check.violations)

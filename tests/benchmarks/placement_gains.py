@@ -17,7 +17,8 @@ from dataclasses import replace
 from tests.support.paths import INSTANCES
 from topoopt.core.placement import Device, Latency, Link, PlacementProblem, RateAllocation, Server, Sharing
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.placement.solve import solve_placement
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.workloads.branchy import branchy_graph
 
 FILES = (
@@ -89,8 +90,10 @@ def main() -> None:
         for name, (method, objective) in RUNS.items():
             values = []
             for seed in range(options.seeds):
-                solution = solve_placement(
-                    replace(problem, objective=objective), seed=seed, time_limit_s=options.seconds, method=method
+                asked = SolveOptions(seed=seed, time_limit_s=options.seconds, method=method)
+                solution = solve(
+                    replace(problem, objective=objective),
+                    asked,
                 )
                 assert solution.check.ok, solution.check.violations
                 values.append(solution.objective.value)

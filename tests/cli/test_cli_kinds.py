@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 import topoopt.cli
+from topoopt.kinds.instance_file import KINDS as FILES
 from topoopt.kinds.kind import KINDS, KindCommands, commands_of
-from topoopt.kinds.schemas import KINDS as FILES
 
 
 def test_every_kind_of_file_has_commands() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.kinds.schemas import KINDS, json_schema
+from topoopt.kinds.instance_file import KINDS, json_schema
 from topoopt.workloads.models import MODELS
 
 

@@ -10,7 +10,8 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.latency_model import alone_ms
 from tests.support.placed_graphs import problem, random_problems
 from topoopt.core.verdict import Status
-from topoopt.kinds.placement.solve import solve_placement
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.simulate.placement.arrays import placement_arrays
 
 
@@ -28,7 +29,7 @@ def optimum(instance, upper):
 def test_reference_program_and_intervals_agree(instance):
     """Up to five operators on up to four devices: the two exact models, by two solvers, have the same optimum."""
     small = replace(instance, devices=instance.devices[:3])
-    solution = solve_placement(small, method="exact")
+    solution = solve(small, SolveOptions(method="exact"))
     assert solution.status is Status.OPTIMAL
     assert optimum(small, solution.objective.value + 1.0) == pytest.approx(solution.objective.value, abs=1e-5)
 

@@ -12,7 +12,7 @@ from typing import Any
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.pipeline import solve
 
 SIX_MB = 1_500_000
 """Weights of an operator."""
@@ -111,4 +111,4 @@ def read(document: Mapping[str, Any]) -> SharedCluster:
 def solved() -> tuple[SharedCluster, SharedClusterSolution]:
     """The small instance and its solution."""
     problem = read(instance())
-    return problem, solve_shared_cluster(problem)
+    return problem, solve(problem)

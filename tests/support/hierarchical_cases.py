@@ -19,7 +19,8 @@ from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.files.documents import Document
 from topoopt.formats.libra.read import libra_document
 from topoopt.kinds.hierarchy.read import read_hierarchical
-from topoopt.kinds.hierarchy.solve import solve_hierarchical
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 
 SHARED = SHARED_DATA / "libra"
 
@@ -31,7 +32,7 @@ def problem_of(document: dict[str, Any]) -> HierarchicalProblem:
 
 def solved(document: dict[str, Any], **options: Any) -> HierarchicalSolution:
     """A solution that the checker accepts."""
-    solution = solve_hierarchical(problem_of(document), **options)
+    solution = solve(problem_of(document), SolveOptions(**options))
     assert solution.check.ok, solution.check.violations
     return solution
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError
-from topoopt.kinds.kind import commands_of
+from topoopt.kinds import kind_of
 
 
 def check(
@@ -25,7 +25,8 @@ def check(
         from topoopt.kinds.instance_file import read_instance
 
         problem = read_instance(instance)
-        violations = commands_of(problem.kind).check(problem, solution)
+        kind = kind_of(problem)
+        violations = tuple(kind.check(problem, kind.read_solution(solution)))
         document = {
             "ok": not violations,
             "violations": [{"code": violation.code, "message": violation.message} for violation in violations],

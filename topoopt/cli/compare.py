@@ -16,7 +16,7 @@ from topoopt.console.progress import counting_bar
 from topoopt.core.errors import CheckError, TopooptError
 from topoopt.core.verdict import StopReason
 from topoopt.files.table_and_plot import require_targets
-from topoopt.kinds.kind import commands_of
+from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
     from topoopt.cli.compare_runs import PlannedRun
@@ -64,7 +64,7 @@ def compare(
         require_targets(csv_file, plot)
         entrants = entrants_of(instances)
         kinds = list(dict.fromkeys(entrant.instance.kind for entrant in entrants))
-        book = given_book(prices, map(commands_of, kinds), ", ".join(kinds))
+        book = given_book(prices, [kind_named(name) for name in kinds])
         starts = starts_of(entrants, methods, seeds, time_limit, budget, book)
         runs, interrupted = _made(starts, output)
         with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
@@ -112,7 +112,7 @@ def _record(row: Comparison) -> dict[str, Any]:
     values = (
         run.file, run.instance, run.kind, run.method, run.seed, run.outcome, run.stopped_by, run.objective, run.value,
         run.unit, theta, 1.0 / theta if theta else None, run.bound, run.proved_by, row.gap_to_best, row.gap_to_bound,
-        row.proven, run.checked, run.worth, round(run.wall_s, 3),
+        row.proven, run.checked, run.value_per_million_usd, round(run.wall_s, 3),
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 

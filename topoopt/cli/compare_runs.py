@@ -11,7 +11,8 @@ from typing import Any
 from topoopt.core.comparison import ComparedRun
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
 from topoopt.core.price_book import PriceBook
-from topoopt.kinds.kind import KINDS, Contest, Wishes, commands_of
+from topoopt.kinds import kind_of
+from topoopt.kinds.kind import Kind, SolveOptions
 
 DEFAULT_LIMIT_S = 30.0
 
@@ -26,36 +27,36 @@ FAILURES: tuple[tuple[type[TopooptError], str], ...] = (
 
 @dataclass(frozen=True)
 class Entrant:
-    """An instance with what its kind says about comparing.
+    """An instance to be solved by several methods.
 
     Attributes:
         file: as given.
         instance: as read.
-        contest: of its kind.
+        kind: its record.
         methods: names of its methods.
     """
 
     file: str
     instance: Any
-    contest: Contest
+    kind: Kind
     methods: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run to be made; None for `wishes`: the kind has no such method."""
+    """A run to be made; None for `options`: the kind has no such method."""
 
     entrant: Entrant
     method: str
     seed: int
-    wishes: Wishes | None
+    options: SolveOptions | None
 
 
 def entrants_of(files: Sequence[Path]) -> list[Entrant]:
     """Read all instances; a file given twice counts once.
 
     Raises:
-        InputError: everything wrong with any of them, or a kind without a contest.
+        InputError: everything wrong with any of them.
     """
     from topoopt.kinds.instance_file import read_instance
 
@@ -67,13 +68,8 @@ def entrants_of(files: Sequence[Path]) -> list[Entrant]:
         except InputError as error:
             problems += error.problems
             continue
-        contest = commands_of(instance.kind).contest
-        if contest is None:
-            allowed = ", ".join(kind for kind in KINDS if commands_of(kind).contest is not None)
-            text = "methods of this kind are not compared"
-            problems.append(Problem(text, file=file, path="kind", value=instance.kind, allowed=allowed))
-        else:
-            entrants.append(Entrant(file, instance, contest, tuple(contest.methods(instance))))
+        kind = kind_of(instance)
+        entrants.append(Entrant(file, instance, kind, tuple(kind.methods(instance))))
     if problems:
         raise InputError(problems)
     return entrants
@@ -110,22 +106,24 @@ def starts_of(
         if name not in known:
             text = f"no such method of kind {kinds}"
             problems.append(Problem(text, path="--methods", value=repr(name), allowed=", ".join(known)))
-    if budget is not None and not any(entrant.contest.takes_budget for entrant in entrants):
+    if budget is not None and not any(entrant.kind.takes_budget for entrant in entrants):
         text = f"no such limit for kind {kinds}"
         problems.append(Problem(text, path="--budget", value=str(budget), allowed="--time-limit"))
     if problems:
         raise InputError(problems)
     starts = []
     for entrant in entrants:
-        budgeted = budget is not None and entrant.contest.takes_budget
-        wishes = Wishes(
+        budgeted = budget is not None and entrant.kind.takes_budget
+        options = SolveOptions(
             budget=budget if budgeted else None,
             time_limit_s=DEFAULT_LIMIT_S if time_limit_s is None and not budgeted else time_limit_s,
+            objective_only=True,
             book=book,
         )
-        for name in names if names is not None else [name for name in entrant.methods if name != "auto"]:
+        own = [name for name in entrant.methods if name != "auto"] or ["auto"]
+        for name in own if names is None else names:
             for seed in range(seeds):
-                fits = replace(wishes, seed=seed, method=name) if name in entrant.methods else None
+                fits = replace(options, seed=seed, method=name) if name in entrant.methods else None
                 starts.append(PlannedRun(entrant, name, seed, fits))
     return starts
 
@@ -148,13 +146,15 @@ def run_of(start: PlannedRun) -> ComparedRun:
         proved_by=f"no such method of kind {instance.kind}",
         checked=False,
         wall_s=0.0,
-        maximise=entrant.contest.maximise(entrant.instance),
+        maximise=entrant.kind.maximise(entrant.instance),
     )
-    if start.wishes is None:
+    if start.options is None:
         return failed
+    from topoopt.kinds.pipeline import solve
+
     began = time.monotonic()
     try:
-        found = entrant.contest.run(instance, start.wishes)
+        found = solve(instance, start.options)
     except TopooptError as error:
         outcome = next(text for kind, text in FAILURES if isinstance(error, kind))
         return replace(failed, outcome=outcome, proved_by=str(error), wall_s=time.monotonic() - began)
@@ -170,6 +170,6 @@ def run_of(start: PlannedRun) -> ComparedRun:
         bound=found.bound.value,
         proved_by=found.bound.proved_by,
         checked=found.check.ok,
-        worth=entrant.contest.worth(found),
+        value_per_million_usd=entrant.kind.value_per_million_usd(found),
         wall_s=time.monotonic() - began,
     )

@@ -43,7 +43,7 @@ def _show_instance(console: Console, rows: Sequence[Comparison]) -> None:
         what += f", {named.unit}"
     several = len({row.run.seed for row in rows}) > 1
     middle = [what, "median", "worst"] if several else [what]
-    worth = ["it/s per M USD"] if any(row.run.worth is not None for row in rows) else []
+    worth = ["it/s per M USD"] if any(row.run.value_per_million_usd is not None for row in rows) else []
     bounds = ["bound", "to best", "to optimum" if best.proven else "to bound"]
     headings = ["method", *middle, *bounds, *worth, "time", "outcome"]
     title = escape(
@@ -86,7 +86,7 @@ def _gap(gap: float | None) -> str:
 
 def _worth(rows: Sequence[Comparison]) -> str:
     """What the best run buys for a million dollars of network, iterations a second."""
-    known = [row.run.worth for row in rows if row.run.worth is not None]
+    known = [row.run.value_per_million_usd for row in rows if row.run.value_per_million_usd is not None]
     return f"{max(known):.6g}" if known else "-"
 
 

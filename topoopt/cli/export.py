@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.cli.export_inputs import SOLUTION_READERS, previous_topology, task_graph_of
+from topoopt.cli.export_inputs import previous_topology, task_graph_of
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.importer import QueuesOption, require_positive
+from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
     from topoopt.core.host_rates import HostSetting
@@ -107,7 +108,7 @@ def export(
             from topoopt.formats.hosts.read import read_hosts
 
             named = read_hosts(hosts)
-        found = SOLUTION_READERS[kind](solution)
+        found = kind_named(kind).read_solution(solution)
         options = ExportOptions(
             link_gbps,
             hop_latency_us,

@@ -2,56 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
     from topoopt.core.taskgraph import TaskGraph
     from topoopt.core.topology import Topology
-
-
-def _read_co_optimisation(path: Path) -> Any:
-    from topoopt.kinds.job.solution_file import SOLUTION_FILE
-
-    return SOLUTION_FILE.read(path)
-
-
-def _read_network(path: Path) -> Any:
-    from topoopt.kinds.network.solution_file import read_network_solution
-
-    return read_network_solution(path)
-
-
-def _read_hierarchical(path: Path) -> Any:
-    from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
-
-    return SOLUTION_FILE.read(path)
-
-
-def _read_placement(path: Path) -> Any:
-    from topoopt.kinds.placement.solution_file import SOLUTION_FILE
-
-    return SOLUTION_FILE.read(path)
-
-
-def _read_allocation(path: Path) -> Any:
-    from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
-
-    return SOLUTION_FILE.read(path)
-
-
-SOLUTION_READERS: Mapping[str, Callable[[Path], Any]] = {
-    "co-optimisation": _read_co_optimisation,
-    "routing": _read_network,
-    "topology": _read_network,
-    "hierarchical-bandwidth": _read_hierarchical,
-    "placement": _read_placement,
-    "allocation": _read_allocation,
-}
-"""Reader of the solution files of each kind that some target takes."""
 
 
 def task_graph_of(instance: Path, solution: Any) -> TaskGraph:
@@ -84,4 +43,4 @@ def previous_topology(file: Path) -> Topology:
     from topoopt.formats.graphml.graphs import topology_of
 
     kind = solution_kind(file, ["co-optimisation", "routing", "topology"])
-    return topology_of(SOLUTION_READERS[kind](file))
+    return topology_of(kind_named(kind).read_solution(file))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
-from topoopt.kinds.kind import KINDS, commands_of
+from topoopt.kinds import KINDS, kind_named, kind_of
 
 
 def validate(
@@ -24,16 +24,17 @@ def validate(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.instance_file import read_instance
+        from topoopt.kinds.instance_file import located, read_instance
+        from topoopt.kinds.pipeline import search_problems
 
         files: list[dict[str, Any]] = []
         problems: list[Problem] = []
         for path in instances:
             try:
                 instance = read_instance(path)
-                wrong = commands_of(instance.kind).search_problems(instance)
+                wrong = search_problems(kind_of(instance), instance)
                 if wrong:
-                    raise InputError([replace(problem, file=problem.file or str(path)) for problem in wrong])
+                    raise InputError(located(wrong, path))
                 files.append({"file": str(path), "ok": True, "kind": instance.kind, "sha256": instance.sha256})
             except InputError as error:
                 problems.extend(error.problems)
@@ -60,7 +61,7 @@ def schema(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.schemas import json_schema
+        from topoopt.kinds.instance_file import json_schema
 
         document = json_schema(kind)
         output.result(document, lambda console: console.print_json(json.dumps(document)))
@@ -81,7 +82,8 @@ def report(
         from topoopt.files.atomic import write_text_atomically
         from topoopt.files.solution_kind import solution_kind
 
-        write_text_atomically(out, commands_of(solution_kind(solution, KINDS)).report(solution))
+        kind = kind_named(solution_kind(solution, KINDS))
+        write_text_atomically(out, kind.pages().report(kind.read_solution(solution)))
         output.result({"report": str(out)}, lambda console: console.print(f"written: {out}", markup=False))
         return 0
 

@@ -53,7 +53,6 @@ def expert_split(
     def command() -> int:
         from topoopt.formats.dnn_partitioning.read import read_expert_split
         from topoopt.kinds.instance_file import read_instance
-        from topoopt.kinds.kind import exit_code
         from topoopt.kinds.placement.given import evaluate_given
         from topoopt.kinds.placement.solution_file import SOLUTION_FILE
 
@@ -69,6 +68,6 @@ def expert_split(
         }
         text = f"written: {out} (max load {solution.objective.value:.6f} ms)"
         output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
-        return exit_code(output, solution.check, solution.stopped_by)
+        return output.exit_code(solution.check, solution.stopped_by)
 
     output.run(command)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from topoopt.analyses.costs.prices import given_book
+from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
-from topoopt.kinds.kind import Wishes, commands_of
+from topoopt.console.progress import solving_bar
+from topoopt.core.errors import InfeasibleError, InputError, LimitError
+from topoopt.core.solution import SolutionHead
+from topoopt.core.versions import versions
+from topoopt.kinds import kind_named
+from topoopt.kinds.kind import Instance, Kind, SolveOptions
 
 
 def solve(
@@ -46,15 +56,100 @@ def solve(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.instance_file import read_instance
+        from topoopt.kinds.instance_file import located, read_instance
+        from topoopt.kinds.pipeline import search_problems
 
         problem = read_instance(instance)
-        commands = commands_of(problem.kind)
+        kind = kind_named(problem.kind)
         _require_writable(out)
-        book = given_book(prices, [commands], problem.kind)
-        return commands.solve(problem, output, out, Wishes(seed, time_limit, budget, method, book))
+        book = given_book(prices, [kind])
+        options = SolveOptions(seed, time_limit, budget, method, book=book)
+        own = located(search_problems(kind, problem), instance) if method is None else []
+        if own:
+            raise InputError(own)
+        return _solve(kind, problem, output, out, options)
 
     output.run(command)
+
+
+def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOptions) -> int:
+    """Solve, check, write solution.json and report.html, show; the exit code."""
+    from solvers.stop import stop_on_signals
+    from topoopt.console.solution_tables import show_end
+    from topoopt.files.atomic import make_directory, write_text_atomically
+    from topoopt.kinds.pipeline import solve as solved
+
+    began = time.monotonic()
+    try:
+        with solving_bar(output) as progress:
+            solution = solved(problem, replace(options, progress=progress))
+    except (InfeasibleError, LimitError) as error:
+        return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - began))
+    wall_s = time.monotonic() - began
+    pages = kind.pages()
+    extra = pages.table(solution)
+    texts = {} if extra is None else dict([extra])
+    files = [out / name for name in ("solution.json", *texts, "report.html")]
+    with stop_on_signals(None) as late:  # what was found is written, however late Ctrl-C comes
+        texts["report.html"] = pages.report(solution)
+        make_directory(out)
+        kind.write_solution(solution, files[0])
+        for name, text in texts.items():
+            write_text_atomically(out / name, text)
+    figures = dict(pages.figures(problem, solution))
+    if extra is not None:
+        figures["table"] = str(files[1])
+
+    def show(console: Console) -> None:
+        pages.show(console, solution, wall_s)
+        show_end(console, solution, files)
+
+    output.result(summary_of(solution, wall_s, figures, files), show)
+    code = output.exit_code(solution.check, solution.stopped_by)
+    return INTERRUPTED if solution.check.ok and late.interrupted.is_set() else code
+
+
+def summary_of(
+    solution: SolutionHead, wall_s: float, figures: Mapping[str, Any], files: Sequence[Path]
+) -> dict[str, Any]:
+    """The JSON object of a solve: what all kinds have, around the figures of one; first and last file by name."""
+    objective, bound = solution.objective, solution.bound
+    return {
+        "kind": solution.kind,
+        "name": solution.name,
+        "status": solution.status.value,
+        "stopped_by": solution.stopped_by.value,
+        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
+        "bound": {"value": bound.value, "proved_by": bound.proved_by},
+        "gap": solution.gap,
+        **figures,
+        "method": solution.method,
+        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+        "seed": solution.seed,
+        "wall_s": round(wall_s, 3),
+        "versions": dict(solution.versions),
+        "instance_sha256": solution.instance_sha256,
+        "notes": list(solution.notes),
+        "solution": str(files[0]),
+        "report": str(files[-1]),
+    }
+
+
+def nothing_found(problem: Instance, seed: int | None, wall_s: float) -> dict[str, Any]:
+    """The keys of the JSON object of a solve that found nothing."""
+    return {
+        "kind": problem.kind,
+        "name": problem.name,
+        "objective": None,
+        "bound": None,
+        "gap": None,
+        "check": None,
+        "seed": problem.search.seed if seed is None else seed,
+        "wall_s": round(wall_s, 3),
+        "versions": dict(versions()),
+        "instance_sha256": problem.sha256,
+        "solution": None,
+    }
 
 
 def _require_writable(out: Path) -> None:

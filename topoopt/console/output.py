@@ -14,10 +14,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.interrupt import INTERRUPTED, interrupted_document, raise_on_interrupt
-from topoopt.core.errors import InfeasibleError, InputError, TopooptError
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, TopooptError
+from topoopt.core.solution import CheckResult
 from topoopt.core.verdict import Status, StopReason
 
 JsonOption = typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
+
+
+EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.INTERRUPTED: INTERRUPTED}
+"""Exit codes of a run that ended early with a plan; all others are 0."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,14 @@ class Output:
         for line in str(error).splitlines():
             self.say_error(line)
         return error.exit_code
+
+    def exit_code(self, check: CheckResult, stopped_by: StopReason) -> int:
+        """The exit code of a run that found something; says what the checker rejects."""
+        if not check.ok:
+            for line in ("the checker rejects the solution:", *check.violations):
+                self.say_error(line)
+            return CheckError.exit_code
+        return EXIT_OF_STOP.get(stopped_by, 0)
 
     def say_error(self, line: str) -> None:
         """One line of an error for people."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.console.output import Output
@@ -18,3 +22,15 @@ def counting_bar(output: Output) -> Progress:
         transient=True,
         disable=not output.errors.is_terminal,
     )
+
+
+@contextmanager
+def solving_bar(output: Output) -> Iterator[Callable[[str, int, int | None], None]]:
+    """The same for a solve, as a function that is told (what is done, steps done, of how many; None: nobody knows)."""
+    with counting_bar(output) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(what: str, done: int, total: int | None) -> None:
+            bar.update(task, description=escape(what), completed=done, total=total)
+
+        yield tell

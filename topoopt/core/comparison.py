@@ -23,7 +23,7 @@ class ComparedRun:
         checked: whether the checker accepts the solution.
         wall_s: seconds.
         maximise: whether more is better, and the bound an upper one.
-        worth: iterations a second that a million dollars of its network buy; None without a price.
+        value_per_million_usd: iterations a second that a million dollars of its network buy; None without a price.
     """
 
     file: str
@@ -41,7 +41,7 @@ class ComparedRun:
     checked: bool
     wall_s: float
     maximise: bool = False
-    worth: float | None = None
+    value_per_million_usd: float | None = None
 
     @property
     def rejected(self) -> bool:

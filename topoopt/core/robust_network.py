@@ -34,7 +34,7 @@ class RobustProblem(Displayed):
         demands: float64[k, n, n], zero diagonals, in units of the capacity of one link.
         routing: common to all matrices, or adapted to each.
         step_ms: time a matrix stands for; theta times this is the time its traffic takes. None: not given.
-        seed, time_limit_s: of the search.
+        search: seed and time limit.
         sha256: of the canonical instance.
         notes: what was assumed in reading.
     """
@@ -47,17 +47,11 @@ class RobustProblem(Displayed):
     demands: NDArray[np.float64]
     routing: RobustMode
     step_ms: float | None = None
-    seed: int = 0
-    time_limit_s: float | None = None
+    search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
 
     kind = "robust-network"
-
-    @property
-    def search(self) -> SearchSettings:
-        """Seed and limit, as other instances have them."""
-        return SearchSettings(seed=self.seed, time_limit_s=self.time_limit_s)
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ def comparison_html(rows: Sequence[Comparison]) -> str:
             for each in _panels(rows)
         ],
         rows=[_cells(row) for row in rows],
-        priced=any(row.run.worth is not None for row in rows),
+        priced=any(row.run.value_per_million_usd is not None for row in rows),
         versions=versions_text(),
     )
 
@@ -77,7 +77,7 @@ def _cells(row: Comparison) -> dict[str, str]:
         "bound": figure(run.bound),
         "best": gap(row.gap_to_best),
         "proven": gap(row.gap_to_bound),
-        "worth": figure(run.worth),
+        "worth": figure(run.value_per_million_usd),
         "time": f"{number(run.wall_s)} s",
         "outcome": "rejected by the checker" if run.rejected else run.outcome,
         "why": run.proved_by,

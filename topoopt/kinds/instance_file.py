@@ -1,32 +1,30 @@
-"""Instance files: read, checked and built; written whole or not at all."""
+"""Instance files of all kinds: read, checked and built; written whole or not at all; their JSON Schema."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path as FilePath
+from typing import Any
 
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from ruamel.yaml import YAML
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.atomic import write_text_atomically
-from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
-from topoopt.files.job_document import cluster_document, instance_document, workload_document
-from topoopt.kinds.schemas import KINDS, Instance
+from topoopt.files.price_book_schema import PriceBookFile
+from topoopt.kinds import KINDS, kind_named
 
-__all__ = [
-    "build_instance",
-    "canonical_sha256",
-    "cluster_document",
-    "instance_document",
-    "read_instance",
-    "workload_document",
-    "write_instance",
-]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+OTHER_FILES: dict[str, type[BaseModel]] = {"price-book": PriceBookFile}
+"""Files that are no instances."""
 
 
 FORMER_KINDS: Mapping[str, str] = {
@@ -36,8 +34,8 @@ FORMER_KINDS: Mapping[str, str] = {
 """How what was once a kind is written now."""
 
 
-def build_instance(document: Document) -> Instance:
-    """Hand the document to its kind.
+def build_instance(document: Document) -> Any:
+    """Hand the document to its kind, which makes a problem of it.
 
     Raises:
         InputError: not a mapping, no or an unknown kind, and whatever the kind finds.
@@ -48,7 +46,7 @@ def build_instance(document: Document) -> Instance:
         raise AssertionError("refuse returned with a fault")
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind].read(document)
+        return kind_named(kind).read(document)
     if isinstance(kind, str) and kind in FORMER_KINDS:
         document.refuse([Fault(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
     message = "no such kind of instance" if "kind" in data else "missing"
@@ -57,7 +55,7 @@ def build_instance(document: Document) -> Instance:
     raise AssertionError("refuse returned with a fault")
 
 
-def read_instance(path: str | os.PathLike[str]) -> Instance:
+def read_instance(path: str | os.PathLike[str]) -> Any:
     """Read an instance file (YAML or JSON).
 
     Raises:
@@ -104,3 +102,36 @@ def write_instance(document: Mapping[str, object], path: str | os.PathLike[str])
         raise InputError([Problem("too many values", file=file, allowed=allowed)])
     build_instance(Document(file, document, lambda _: {}))
     write_text_atomically(path, instance_text(document, path))
+
+
+def located(problems: Iterable[Problem], path: str | os.PathLike[str]) -> list[Problem]:
+    """Problems with an instance, each with its file, and the line if it is one of the search settings."""
+    file = os.fspath(path)
+    document: Document | None = None
+    found = []
+    for problem in problems:
+        line = problem.line
+        if problem.file is None and problem.path is not None and problem.path.startswith("search."):
+            document = document or parse_document(path)
+            line = document.line(tuple(problem.path.split(".")))
+        found.append(replace(problem, file=problem.file or file, line=line))
+    return found
+
+
+def json_schema(kind: str | None = None) -> dict[str, Any]:
+    """JSON Schema of one kind of file, or of all instances: then one of the kinds.
+
+    Raises:
+        InputError: no such kind.
+    """
+    if kind is None:
+        models: list[tuple[type[BaseModel], JsonSchemaMode]]
+        models = [(kind_named(name).schema, "validation") for name in KINDS]
+        references, shared = models_json_schema(models)
+        return {"$schema": DIALECT, "oneOf": [references[one] for one in models], **shared}
+    if kind in OTHER_FILES:
+        return {"$schema": DIALECT, **OTHER_FILES[kind].model_json_schema()}
+    if kind not in KINDS:
+        allowed = nearest_text(kind, (*KINDS, *OTHER_FILES))
+        raise InputError([Problem("no such kind of instance", path="kind", value=value_text(kind), allowed=allowed)])
+    return {"$schema": DIALECT, **kind_named(kind).schema.model_json_schema()}

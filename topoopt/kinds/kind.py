@@ -1,150 +1,240 @@
-"""What the commands do with each kind of instance: one module a kind, one line in the table.
+"""What a kind of problem is to the command line, the library and studies: one frozen record.
 
-A module of a kind has the constant `COMMANDS`, and is loaded on first use, so that `topoopt check` of one kind does not
-load the solvers of the others.
+The module of a kind has the constant `RECORDS`; what reads, writes and checks its files is loaded with it, its solvers,
+pages and explanations on first use, so that `topoopt check` of one kind loads neither solvers nor other kinds.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from topoopt.console.interrupt import INTERRUPTED
-from topoopt.core.errors import CheckError, Problem
-from topoopt.core.solution import Bound, CheckResult, Objective
-from topoopt.core.verdict import Status, StopReason
+from pydantic import BaseModel
+
+from topoopt.core.errors import Problem
+from topoopt.core.search_settings import SearchSettings
+from topoopt.core.solution import SolutionHead
+from topoopt.files.documents import Document
 
 if TYPE_CHECKING:
-    from topoopt.console.output import Output
+    from rich.console import Console
+
+    from solvers.stop import Stop
     from topoopt.core.price_book import PriceBook
     from topoopt.verify.laws.findings import Violation
 
-EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.INTERRUPTED: INTERRUPTED}
-"""Exit codes of a run that ended early with a plan; all others are 0."""
+Progress = Callable[[str, int, int | None], None]
+"""Called with (what is being done, steps done, of how many; None: nobody knows)."""
+
+
+class Instance(Protocol):
+    """What problems of all kinds have."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def search(self) -> SearchSettings: ...
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """Options of `topoopt solve`; None: as the instance says, `book` None: the shipped prices."""
+class SolveOptions:
+    """How a call changes what an instance says of its search.
+
+    Attributes:
+        seed, time_limit_s, budget, method: None: as the instance says.
+        objective_only: leave out what is reported beside the objective: the same job on other fabrics, the same
+            jobs on the fabrics after the first, new links for every demand.
+        book: prices, for kinds that take them; None: those shipped.
+        progress: told what is being done.
+    """
 
     seed: int | None = None
     time_limit_s: float | None = None
     budget: int | None = None
     method: str | None = None
+    objective_only: bool = False
     book: PriceBook | None = None
+    progress: Progress | None = None
 
 
-class Found(Protocol):
-    """What `topoopt compare` reads of a solution."""
-
-    @property
-    def status(self) -> Status:
-        """What is known."""
-
-    @property
-    def stopped_by(self) -> StopReason:
-        """Why the run ended."""
-
-    @property
-    def objective(self) -> Objective:
-        """What was reached."""
-
-    @property
-    def bound(self) -> Bound:
-        """What was proven."""
-
-    @property
-    def check(self) -> CheckResult:
-        """Verdict of the checker."""
+AS_STATED = SolveOptions()
+"""All settings as the instance states them."""
 
 
 @dataclass(frozen=True)
-class Contest:
-    """How `topoopt compare` runs the methods of a kind.
+class Effort:
+    """How hard a method may work.
 
     Attributes:
-        methods: names of the methods for an instance; all but `auto` are compared when none are named.
-        run: (instance, wishes) -> checked solution. Raises InputError where the method does not cover the instance,
-            InfeasibleError, LimitError.
-        takes_budget: whether `wishes.budget` means something.
-        maximise: whether a larger objective of this instance is better.
-        worth: solution -> iterations a second that a million dollars of its network buy; None without a price.
+        search: settings of the instance, changed by the options of the call.
+        stop: the deadline, and the interrupt by Ctrl-C; every method looks at both.
+        options: of the call.
     """
 
-    methods: Callable[[Any], Sequence[str]]
-    run: Callable[[Any, Wishes], Found]
-    takes_budget: bool = False
+    search: SearchSettings
+    stop: Stop
+    options: SolveOptions = AS_STATED
+
+    def tell(self, what: str, done: int = 0, total: int | None = None) -> None:
+        """Report progress, if anybody listens."""
+        if self.options.progress is not None:
+            self.options.progress(what, done, total)
+
+
+def covers_all(problem: Any) -> Problem | None:
+    """For a method without conditions that can be told beforehand."""
+    return None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A line of a table of methods.
+
+    Attributes:
+        name: as in `search.method`.
+        summary: one line for people.
+        run: (problem, effort) -> what is found, before it is assembled. Raises InputError for a problem that turns out
+            to be outside what the method covers, InfeasibleError, and LimitError when the limit comes before anything
+            is found.
+        covers: problem -> why the method does not cover it, or None.
+    """
+
+    name: str
+    summary: str
+    run: Callable[[Any, Effort], Any]
+    covers: Callable[[Any], Problem | None] = covers_all
+
+
+def table(*methods: Method) -> dict[str, Method]:
+    """A literal table of methods, by name."""
+    return {method.name: method for method in methods}
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How problems of a kind are solved.
+
+    Attributes:
+        methods: problem -> methods by name, `auto` among them.
+        assemble: (problem with the settings in force, what a method found, effort) -> solution, all its figures
+            computed from the plan, not checked yet.
+        check: (problem, what a method found, solution) -> violations, where what was found holds hints that the
+            checker would otherwise search for again; None: as the kind checks any solution.
+        prepare: called with the problem before the clock of a time limit starts: compiles or loads kernels.
+    """
+
+    methods: Callable[[Any], Mapping[str, Method]]
+    assemble: Callable[[Any, Any, Effort], SolutionHead]
+    check: Callable[[Any, Any, Any], Iterable[Violation]] | None = None
+    prepare: Callable[[Any], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What people and programs are shown of a solution.
+
+    Attributes:
+        report: solution -> self-contained HTML.
+        figures: (problem, solution) -> keys that only this kind has, for one JSON object.
+        show: (console, solution, seconds): figures in the terminal; notes and files written are shown by the caller.
+        table: solution -> (file name, CSV text) of one more file beside the solution, or None.
+    """
+
+    report: Callable[[Any], str]
+    figures: Callable[[Any, Any], Mapping[str, Any]]
+    show: Callable[[Console, Any, float], None]
+    table: Callable[[Any], tuple[str, str] | None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an explanation is asked.
+
+    Attributes:
+        added_links: capacity to add, in links; None: 100 Gbit/s where the rate of a link is known, else one link.
+        checks: positions of one more link that are solved again.
+        time_limit_s: for all that is solved again.
+    """
+
+    added_links: Fraction | None = None
+    checks: int = 8
+    time_limit_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What limits a solution.
+
+    Attributes:
+        words: sentences for people.
+        figures: the same for programs.
+        notes: what was assumed.
+        late: whether the time limit left something unchecked.
+    """
+
+    words: tuple[str, ...]
+    figures: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    late: bool = False
+
+
+def no_problems(problem: Any) -> list[Problem]:
+    """For a kind whose reader finds everything."""
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of problem.
+
+    Attributes:
+        name: as in `kind` of its files.
+        summary: one line for people.
+        problem, solution: classes.
+        schema: model of instance files.
+        read: document -> problem. Raises InputError.
+        read_solution: file -> solution; whether it is right is for the checker to say. Raises InputError.
+        write_solution: (solution, file): whole or not at all. Raises WriteError.
+        check: (problem, solution) -> violations, found without a solver.
+        solver: loads how it is solved.
+        pages: loads how a solution is shown.
+        problems: what is wrong with an instance that its reader cannot know, as it stands in tables of the simulator.
+        explain: (problem or None, solution, question) -> what limits it; None: this kind is not explained.
+        evaluate: (problem, parts given by hand as keywords) -> checked solution; None: this kind is not evaluated.
+        maximise: whether a larger objective of a problem is better, and its bound an upper one.
+        value_per_million_usd: solution -> iterations a second that a million dollars of its network buy; None without
+            a price.
+        takes_budget, takes_prices: whether these options mean something.
+    """
+
+    name: str
+    summary: str
+    problem: type
+    solution: type[SolutionHead]
+    schema: type[BaseModel]
+    read: Callable[[Document], Any]
+    read_solution: Callable[[str | os.PathLike[str]], Any]
+    write_solution: Callable[[Any, str | os.PathLike[str]], None]
+    check: Callable[[Any, Any], Iterable[Violation]]
+    solver: Callable[[], Solver]
+    pages: Callable[[], Pages]
+    problems: Callable[[Any], list[Problem]] = no_problems
+    explain: Callable[[Any, Any, Question], Explanation] | None = None
+    evaluate: Callable[..., Any] | None = None
     maximise: Callable[[Any], bool] = lambda _: False
-    worth: Callable[[Any], float | None] = lambda _: None
-
-
-@dataclass(frozen=True)
-class KindCommands:
-    """One kind of instance at the command line.
-
-    Attributes:
-        solve: (instance, output, directory, wishes) -> exit code; writes solution.json and report.html, shows the
-            summary. Errors are raised.
-        check: (instance, solution file) -> violations, found without a solver.
-        report: solution file -> self-contained HTML.
-        search_problems: what is wrong with the search settings of an instance, known only where the solvers are.
-        contest: how methods are compared; None: they are not.
-        takes_prices: whether `wishes.book` means something.
-    """
-
-    solve: Callable[[Any, Output, Path, Wishes], int]
-    check: Callable[[Any, Path], Sequence[Violation]]
-    report: Callable[[Path], str]
-    search_problems: Callable[[Any], list[Problem]]
-    contest: Contest | None = None
+    value_per_million_usd: Callable[[Any], float | None] = lambda _: None
+    takes_budget: bool = False
     takes_prices: bool = False
 
-
-KINDS: dict[str, str] = {
-    "co-optimisation": "topoopt.kinds.job.commands",
-    "hierarchical-bandwidth": "topoopt.kinds.hierarchy.commands",
-    "routing": "topoopt.kinds.network.commands",
-    "topology": "topoopt.kinds.network.commands",
-    "allocation": "topoopt.kinds.allocation.commands",
-    "placement": "topoopt.kinds.placement.commands",
-    "shared-cluster": "topoopt.kinds.shared_cluster.commands",
-    "robust-network": "topoopt.kinds.network.several_demands.commands",
-}
-"""Module of each kind."""
-
-
-def commands_of(kind: str) -> KindCommands:
-    """The commands of a kind in the table."""
-    commands: KindCommands = importlib.import_module(KINDS[kind]).COMMANDS
-    return commands
-
-
-def nothing_found(problem: Any, seed: int | None, wall_s: float) -> dict[str, Any]:
-    """The keys of the JSON object of a solving command that found nothing."""
-    from topoopt.core.versions import versions
-
-    return {
-        "kind": problem.kind,
-        "name": problem.name,
-        "objective": None,
-        "bound": None,
-        "gap": None,
-        "check": None,
-        "seed": problem.search.seed if seed is None else seed,
-        "wall_s": round(wall_s, 3),
-        "versions": dict(versions()),
-        "instance_sha256": problem.sha256,
-        "solution": None,
-    }
-
-
-def exit_code(output: Output, check: CheckResult, stopped_by: StopReason) -> int:
-    """The exit code of a run that found something; says what the checker rejects."""
-    if not check.ok:
-        for line in ("the checker rejects the solution:", *check.violations):
-            output.say_error(line)
-        return CheckError.exit_code
-    return EXIT_OF_STOP.get(stopped_by, 0)
+    def methods(self, problem: Any) -> Mapping[str, Method]:
+        """The methods for a problem, by name."""
+        return self.solver().methods(problem)

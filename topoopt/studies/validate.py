@@ -11,8 +11,10 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Study, StudyRun
 from topoopt.files.documents import Document
+from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import build_instance, read_instance
-from topoopt.kinds.kind import commands_of
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import search_problems
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ def outlook(study: Study, *, progress: Callable[[int], None] | None = None) -> O
 def _problems(run: StudyRun) -> list[Problem]:
     try:
         instance = _instance(run)
-        settings = replace(instance.search, method=run.method or "auto", seed=run.seed or 0)
-        found = commands_of(instance.kind).search_problems(replace(instance, search=settings))
+        options = SolveOptions(method=run.method or "auto", seed=run.seed or 0)
+        found = search_problems(kind_of(instance), instance, options)
     except InputError as error:
         found = list(error.problems)
     return [_placed(problem, run) for problem in found]

@@ -14,7 +14,7 @@ from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import Status
-from topoopt.kinds.allocation import solve_allocation
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.allocation.bounds import level_bound, tightest_link
 from topoopt.verify.allocation.check import check_allocation
 
@@ -42,7 +42,7 @@ def codes(case: AllocationProblem, solution: AllocationSolution) -> set[str]:
 def test_sound_solutions_pass() -> None:
     """What the solvers make breaks nothing."""
     for case in (SINGLE, CHOICE):
-        assert codes(case, solve_allocation(case)) == set()
+        assert codes(case, solve(case)) == set()
 
 
 def rated(solution: AllocationSolution, *rates: float) -> AllocationSolution:
@@ -93,21 +93,21 @@ DAMAGE: list[tuple[str, Callable[[AllocationSolution], AllocationSolution], str]
 @pytest.mark.parametrize(("name", "damage", "code"), DAMAGE, ids=[entry[0] for entry in DAMAGE])
 def test_damage_is_found(name: str, damage: Callable[[AllocationSolution], AllocationSolution], code: str) -> None:
     """Every kind of damage has its code."""
-    assert code in codes(SINGLE, damage(solve_allocation(SINGLE)))
+    assert code in codes(SINGLE, damage(solve(SINGLE)))
 
 
 def test_guarantees_are_checked() -> None:
     """Rates below what is guaranteed."""
     wanted = replace(SINGLE, goal=AllocationGoal.MIN_GUARANTEE)
     wanted = replace(wanted, transfers=(replace(wanted.transfers[0], min_gbps=60.0), *wanted.transfers[1:]))
-    solution = solve_allocation(wanted)
+    solution = solve(wanted)
     assert codes(wanted, solution) == set()
     assert "guarantee" in codes(wanted, rated(solution, 50.0, 20.0, 50.0))
 
 
 def test_unfinished_solutions_need_not_be_fair() -> None:
     """Fairness is asked of what calls itself optimal; that in turn needs the bound."""
-    solution = solve_allocation(SINGLE)
+    solution = solve(SINGLE)
     assert "max-min" not in codes(SINGLE, replace(rated(solution, 40.0, 20.0, 60.0), status=Status.FEASIBLE))
     assert "status" in codes(SINGLE, replace(solution, objective=replace(solution.objective, value=10.0)))
 
@@ -128,14 +128,14 @@ def test_unfinished_solutions_need_not_be_fair() -> None:
 )
 def test_broken_certificates_prove_nothing(damage: Callable[[PriceCertificate], PriceCertificate]) -> None:
     """Where routes are chosen, rates without a sound proof are not believed."""
-    solution = solve_allocation(CHOICE)
+    solution = solve(CHOICE)
     broken = replace(solution, certificates=tuple(damage(proof) for proof in solution.certificates))
     assert codes(CHOICE, broken) & {"max-min", "certificate", "bound"}
 
 
 def test_unfair_rates_with_a_choice_are_found() -> None:
     """The certificates of the right rates do not prove others."""
-    solution = solve_allocation(CHOICE)
+    solution = solve(CHOICE)
     free, r, s = solution.transfers
     unfair = replace(
         solution,
@@ -153,7 +153,7 @@ def test_bounds_are_exact() -> None:
     net = line(2)
     case = problem(net, [shortest(net, f"t{k}", 0, 1) for k in range(3)], 1.0)
     assert level_bound(case, tightest_link(case)) == Fraction(1, 3)
-    bound = solve_allocation(case).bound.value
+    bound = solve(case).bound.value
     assert Fraction(bound) >= Fraction(1, 3)
     assert bound == pytest.approx(1 / 3, rel=1e-15)
 
@@ -164,7 +164,7 @@ def test_certificates_of_water_filling_cover_all() -> None:
 
     found = water_fill(network_of(SINGLE), shares_of(SINGLE))
     assert sorted({int(t) for proof in found.certificates for t in proof.transfers}) == [0, 1, 2]
-    solution = replace(solve_allocation(SINGLE), certificates=found.certificates)
+    solution = replace(solve(SINGLE), certificates=found.certificates)
     from topoopt.verify.allocation.fairness import check_certificates
     from topoopt.verify.laws.findings import Findings
 

@@ -17,8 +17,10 @@ from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus, 
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.allocation import ALLOCATION_METHODS, mixed_route, path_route, solve_allocation
+from topoopt.kinds.allocation import ALLOCATION_METHODS, mixed_route, path_route
 from topoopt.kinds.allocation.solve import assemble
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.simulate.time_models.fluid_rates import max_min_rates
 
 METHODS = list(ALLOCATION_METHODS)
@@ -26,7 +28,7 @@ METHODS = list(ALLOCATION_METHODS)
 
 def rates(case: AllocationProblem, method: str = "auto") -> list[float]:
     """Rates of a solution that is optimal and passes its check."""
-    solution = solve_allocation(case, method=method)
+    solution = solve(case, SolveOptions(method=method))
     assert solution.check.ok, solution.check.violations
     assert solution.status is Status.OPTIMAL
     return solution.rates_gbps.tolist()
@@ -103,7 +105,7 @@ def test_guarantees_come_first(method: str) -> None:
 def test_largest_sum(method: str) -> None:
     """The long transfer keeps its guarantee only: each of its units costs one on every link."""
     case = replace(parking_lot(3, min_gbps=10.0), goal=AllocationGoal.MIN_GUARANTEE, surplus=Surplus.SUM)
-    solution = solve_allocation(case, method=method)
+    solution = solve(case, SolveOptions(method=method))
     assert solution.rates_gbps.tolist() == pytest.approx([10.0, 90.0, 90.0, 90.0])
     assert solution.objective.value == pytest.approx(280.0)
     assert (solution.status, solution.check.ok) == (Status.OPTIMAL, True)
@@ -122,7 +124,7 @@ def test_completion_time(method: str) -> None:
         ],
         goal=AllocationGoal.COMPLETION_TIME,
     )
-    solution = solve_allocation(case, method=method)
+    solution = solve(case, SolveOptions(method=method))
     assert solution.completion_time_s == pytest.approx(3.2)
     assert solution.rates_gbps.tolist() == pytest.approx([25.0, 75.0, 25.0])
     assert [row.completion_time_s for row in solution.transfers] == pytest.approx([3.2, 3.2, 0.32])
@@ -162,7 +164,7 @@ def test_even_split_over_parallel_links() -> None:
 
 def test_rates_at_servers() -> None:
     """Every server on the way of a transfer has its row, with own and forwarded traffic apart."""
-    solution = solve_allocation(parking_lot(2))
+    solution = solve(parking_lot(2))
     rows = {(row.server, row.destination): row for row in solution.servers}
     assert set(rows) == {(0, 1), (0, 2), (1, 2)}
     assert rows[0, 2].next_hops == ((1, pytest.approx(50.0)),)
@@ -181,7 +183,7 @@ def test_clashing_guarantees_are_named() -> None:
     ]
     case = problem(net, wanted, goal=AllocationGoal.MIN_GUARANTEE)
     with pytest.raises(InfeasibleError) as caught:
-        solve_allocation(case)
+        solve(case)
     message = str(caught.value)
     assert all(name in message for name in ("a (40", "b (40", "c (40", "link 0 -> 1 (100"))
     assert "d (50" not in message
@@ -193,7 +195,7 @@ def test_clashing_guarantees_over_all_choices() -> None:
     net = network(4, [(0, 1), (1, 3), (0, 2), (2, 3)])
     wanted = along(net, "free", (0, 1, 3), (0, 2, 3), min_gbps=250.0)
     with pytest.raises(InfeasibleError, match="the guaranteed rate of free"):
-        solve_allocation(problem(net, [wanted], goal=AllocationGoal.MIN_GUARANTEE))
+        solve(problem(net, [wanted], goal=AllocationGoal.MIN_GUARANTEE))
 
 
 def test_what_methods_do_not_cover() -> None:
@@ -201,15 +203,15 @@ def test_what_methods_do_not_cover() -> None:
     net = network(3, [(0, 1), (1, 2), (0, 2)])
     choice = problem(net, [along(net, "a", (0, 2), (0, 1, 2))])
     with pytest.raises(InputError, match="needs one route"):
-        solve_allocation(choice, method="water-filling")
+        solve(choice, SolveOptions(method="water-filling"))
     total = problem(net, [along(net, "a", (0, 2))], goal=AllocationGoal.MIN_GUARANTEE, surplus=Surplus.SUM)
     with pytest.raises(InputError, match="largest sum"):
-        solve_allocation(total, method="water-filling")
+        solve(total, SolveOptions(method="water-filling"))
     with pytest.raises(InputError, match="unknown method"):
-        solve_allocation(choice, method="best")
+        solve(choice, SolveOptions(method="best"))
     for case in (choice, total, problem(net, [along(net, "a", (0, 2))])):
         with pytest.raises(LimitError):
-            solve_allocation(case, time_limit_s=0.0)
+            solve(case, SolveOptions(time_limit_s=0.0))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_unsound_problems_are_refused(changes: dict[str, object], words: str) ->
     net = line(3)
     transfer = replace(shortest(net, "a", 0, 2), **changes)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=words):
-        solve_allocation(problem(net, [transfer]))
+        solve(problem(net, [transfer]))
 
 
 def test_problems_without_sense_are_refused() -> None:
@@ -238,13 +240,13 @@ def test_problems_without_sense_are_refused() -> None:
     net = line(3)
     good = shortest(net, "a", 0, 2)
     with pytest.raises(InputError, match="no transfer"):
-        solve_allocation(problem(net, []))
+        solve(problem(net, []))
     with pytest.raises(InputError, match="does not lead"):
-        solve_allocation(problem(net, [replace(good, destination=1)]))
+        solve(problem(net, [replace(good, destination=1)]))
     with pytest.raises(InputError, match="capacity"):
-        solve_allocation(problem(net, [good], 0.0))
+        solve(problem(net, [good], 0.0))
     with pytest.raises(InputError, match="another transfer"):
-        solve_allocation(problem(net, [good, good]))
+        solve(problem(net, [good, good]))
     with pytest.raises(InputError, match="no path"):
         shortest(net, "back", 2, 0)
 
@@ -348,7 +350,7 @@ def test_largest_sum_agrees_with_scipy(case: AllocationProblem) -> None:
     """The weighted sum is that of a dense program, and never below that of the fair rates."""
     fair = replace(case, goal=AllocationGoal.MIN_GUARANTEE, surplus=Surplus.MAX_MIN)
     total = replace(fair, surplus=Surplus.SUM)
-    solution = solve_allocation(total)
+    solution = solve(total)
     assert (solution.status, solution.check.ok) == (Status.OPTIMAL, True)
     weights = np.array([t.weight for t in case.transfers])
     routes = [(t, route) for t, transfer in enumerate(case.transfers) for route in transfer.routes]

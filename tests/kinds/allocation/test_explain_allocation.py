@@ -13,8 +13,8 @@ from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.errors import InputError
 from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
-from topoopt.kinds.allocation.solve import solve_allocation
 from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.pipeline import solve
 
 PARKING = Path("instances/networks/parking-lot-5.yaml")
 
@@ -37,7 +37,7 @@ def test_one_full_link(tmp_path: Path) -> None:
     transfers = [{"name": "a", "source": 0, "destination": 1}, {"name": "b", "source": 0, "destination": 1},
                  {"name": "c", "source": 1, "destination": 2}]  # fmt: skip
     _, problem = problem_of(tmp_path, transfers=transfers)
-    found = explain_allocation(problem, solve_allocation(problem))
+    found = explain_allocation(problem, solve(problem))
     assert [row.name for row in found.critical] == ["a", "b"]
     assert found.full == (("link 0 -> 1", 2),)
     assert [(gain.names, gain.added_gbps) for gain in found.single] == [(("link 0 -> 1",), (100.0,))]
@@ -50,7 +50,7 @@ def test_parking_lot() -> None:
     """No single link helps the smallest rate of 50, as another one stays full; all four together double it."""
     problem = read_instance(PARKING)
     assert isinstance(problem, AllocationProblem)
-    found = explain_allocation(problem, solve_allocation(problem))
+    found = explain_allocation(problem, solve(problem))
     assert [gain.value for gain in found.single] == pytest.approx([50.0] * 4)
     assert found.together is not None
     assert found.together.value == pytest.approx(100.0)
@@ -61,10 +61,10 @@ def test_own_limits_and_servers(tmp_path: Path) -> None:
     """A transfer at its own largest rate is named as such; a server's egress counts like a link."""
     transfers = [{"name": "a", "source": 0, "destination": 1, "max_gbps": 10}]
     _, problem = problem_of(tmp_path, transfers=transfers)
-    found = explain_allocation(problem, solve_allocation(problem))
+    found = explain_allocation(problem, solve(problem))
     assert (found.own_limit, found.full, found.single) == (("a",), (), ())
     _, problem = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}], egress_gbps=[30, 100, 100])
-    found = explain_allocation(problem, solve_allocation(problem), added_links=0.5)
+    found = explain_allocation(problem, solve(problem), added_links=0.5)
     assert found.full == (("egress of server 0", 1),)
     assert found.single[0].value == pytest.approx(80.0)
 
@@ -74,7 +74,7 @@ def test_completion_time(tmp_path: Path) -> None:
     transfers = [{"name": "big", "source": 0, "destination": 1, "bytes": 1_250_000_000},
                  {"name": "small", "source": 1, "destination": 2, "bytes": 125_000_000}]  # fmt: skip
     _, problem = problem_of(tmp_path, transfers=transfers, objective="completion-time")
-    found = explain_allocation(problem, solve_allocation(problem))
+    found = explain_allocation(problem, solve(problem))
     assert [row.name for row in found.critical] == ["big"]
     assert found.solution.objective.value == pytest.approx(0.1)
     assert found.single[0].value == pytest.approx(0.05)
@@ -83,7 +83,7 @@ def test_completion_time(tmp_path: Path) -> None:
 def test_no_time_is_said(tmp_path: Path) -> None:
     """With no seconds nothing is solved again, and nothing is claimed."""
     _, problem = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}])
-    found = explain_allocation(problem, solve_allocation(problem), time_limit_s=0.0)
+    found = explain_allocation(problem, solve(problem), time_limit_s=0.0)
     assert found.late
     assert [gain.value for gain in found.single] == [None]
     assert any("not solved again" in line for line in allocation_lines(found))
@@ -94,7 +94,7 @@ def test_another_instance_is_refused(tmp_path: Path) -> None:
     _, one = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}])
     _, other = problem_of(tmp_path, transfers=[{"source": 0, "destination": 2}])
     with pytest.raises(InputError, match="not a solution of this instance"):
-        explain_allocation(other, solve_allocation(one))
+        explain_allocation(other, solve(one))
 
 
 def test_command(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support.hierarchical_cases import instance, job, network, problem_of,
 from topoopt.core.errors import InputError
 from topoopt.core.hierarchy_workload import Loop
 from topoopt.core.verdict import StopReason
-from topoopt.kinds.hierarchy.solve import solve_hierarchical
+from topoopt.kinds.pipeline import solve
 from topoopt.workloads.hierarchical_transformer import (
     DegreeChoices,
     Npu,
@@ -47,7 +47,7 @@ def test_best_of_all_designs(objective: str, loop: str) -> None:
     document = modelled(net, objective=objective, loop=loop, strategies={"microbatches": 2, "pipeline": [1, 2]})
     problem = problem_of(document)
     assert len(problem.designs) > 20
-    values = [solve_hierarchical(replace(problem, designs=(design,))).objective.value for design in problem.designs]
+    values = [solve(replace(problem, designs=(design,))).objective.value for design in problem.designs]
     found = solved(document)
     assert found.objective.value == pytest.approx(min(values), rel=3e-9)
     assert found.bound.value <= min(values) * (1 + 1e-9)

@@ -9,8 +9,8 @@ import pytest
 from tests.support.paths import INSTANCES
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.verdict import Status
-from topoopt.kinds.hierarchy.solve import solve_hierarchical
 from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.pipeline import solve
 
 FOLDER = INSTANCES / "hierarchical"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -27,7 +27,7 @@ def read(path: Path) -> HierarchicalProblem:
 def test_shipped_instances_are_solved(path: Path) -> None:
     """Optimal, accepted by the checker, and named like the file."""
     problem = read(path)
-    found = solve_hierarchical(problem)
+    found = solve(problem)
     assert problem.name == path.stem
     assert found.check.ok, found.check.violations
     assert found.status is Status.OPTIMAL
@@ -50,7 +50,7 @@ def test_published_sizes(name: str, job: str, billions: float) -> None:
 
 def test_published_network_of_gpt3() -> None:
     """The shipped form of the public files: time, and gain over the equal split, as by SLSQP and a zooming grid."""
-    found = solve_hierarchical(read(INSTANCES / "published" / "gpt3-libra-4d.yaml"))
+    found = solve(read(INSTANCES / "published" / "gpt3-libra-4d.yaml"))
     assert found.objective.value == pytest.approx(722411780.920, rel=1e-7)
     assert found.status is Status.OPTIMAL
     assert found.speedup_over_equal == pytest.approx(1.072858, abs=1e-6)

@@ -20,7 +20,7 @@ from topoopt.kinds.network.explain import Explanation, demand_from_flow, explain
 from topoopt.kinds.network.explain_bottleneck import find_bottleneck
 from topoopt.kinds.network.explain_gains import with_more
 from topoopt.kinds.network.explain_text import explanation_lines, server_list
-from topoopt.kinds.network.solve import solve_network
+from topoopt.kinds.pipeline import solve
 
 Array = np.ndarray
 
@@ -46,7 +46,7 @@ def uniform(n: int) -> Array:
 
 def explained(topology: Topology, demand: Array, **options: object) -> Explanation:
     """Solved, and explained from the solution alone."""
-    return explain_network(solve_network(RoutingProblem("case", topology, demand)), **options)  # type: ignore[arg-type]
+    return explain_network(solve(RoutingProblem("case", topology, demand)), **options)  # type: ignore[arg-type]
 
 
 def clique(servers: range) -> list[tuple[int, int]]:
@@ -203,7 +203,7 @@ def test_demand_is_what_stays_of_the_flow() -> None:
     """The demand comes back from the flow alone, zeros included."""
     rng = np.random.default_rng(3)
     demand = rng.integers(0, 3, (6, 6)) * (1.0 - np.eye(6)) * 0.1
-    solution = solve_network(
+    solution = solve(
         RoutingProblem("case", network(6, clique(range(6))[::2] + [(i, (i + 1) % 6) for i in range(6)]), demand)
     )
     np.testing.assert_array_equal(demand_from_flow(solution), demand)
@@ -225,7 +225,7 @@ def broken(solution: NetworkSolution, what: str) -> NetworkSolution:
 def test_what_does_not_hold_is_not_explained(what: str) -> None:
     """A flow that is none, a wrong theta, lengths that prove less than stated: refused, with and without instance."""
     problem = RoutingProblem("case", dumbbell(2), uniform(4))
-    solution = broken(solve_network(problem), what)
+    solution = broken(solve(problem), what)
     with pytest.raises(CheckError):
         explain_network(solution)
     with pytest.raises(CheckError):
@@ -234,7 +234,7 @@ def test_what_does_not_hold_is_not_explained(what: str) -> None:
 
 def test_another_kind_is_refused() -> None:
     """A routing solution is not explained by a topology instance."""
-    solution = solve_network(RoutingProblem("case", dumbbell(2), uniform(4)))
+    solution = solve(RoutingProblem("case", dumbbell(2), uniform(4)))
     other = TopologyProblem("case", 4, 2, LinkDirection.UNIDIRECTIONAL, uniform(4))
     with pytest.raises(InputError, match="kind routing"):
         explain_network(solution, other)
@@ -254,7 +254,7 @@ def test_no_time_leaves_predictions_alone() -> None:
 def test_one_more_interface(n: int, d: int, now: float, then: float) -> None:
     """Known optima of uniform demand (lambda 1/3 and 0.6 at n = 5, 0.238095 and 0.428571 at n = 6), d = 2 and 3."""
     problem = TopologyProblem("case", n, d, LinkDirection.UNIDIRECTIONAL, uniform(n))
-    found = explain_network(solve_network(problem), problem, checks=0)
+    found = explain_network(solve(problem), problem, checks=0)
     assert found.theta == pytest.approx(now, rel=1e-5)
     assert found.degree is not None
     assert found.degree.theta == pytest.approx(then, rel=1e-5)
@@ -267,7 +267,7 @@ def test_one_more_interface(n: int, d: int, now: float, then: float) -> None:
 def test_two_servers() -> None:
     """Two servers, three units over one link: 3, then 3/2 with a second link, and with a second interface."""
     problem = TopologyProblem("case", 2, 1, LinkDirection.BIDIRECTIONAL, np.array([[0.0, 3.0], [1.0, 0.0]]))
-    found = explain_network(solve_network(problem))
+    found = explain_network(solve(problem))
     assert found.bottleneck.cuts[0].senders == (0,)
     assert found.links.gains[0].theta == pytest.approx(1.5)
     assert found.degree is not None
@@ -279,7 +279,7 @@ def test_forbidden_pairs_get_no_link() -> None:
     problem = TopologyProblem(
         "case", 4, 2, LinkDirection.UNIDIRECTIONAL, uniform(4), forbidden=((0, 3),), parallel_links=False
     )
-    solution = solve_network(problem)
+    solution = solve(problem)
     found = explain_network(solution, problem, checks=0)
     assert found.links.candidates == 12 - 1 - len(solution.topology.arcs)
     assert explain_network(solution, checks=0).links.candidates == 12
@@ -298,7 +298,7 @@ def test_lengths_with_dust_are_cleaned() -> None:
 def test_rates_are_given_where_known() -> None:
     """100 Gbit/s is a quarter of a 400 Gbit/s link: 16 / 1.25; amounts are said in Gbit/s."""
     problem = RoutingProblem("case", dumbbell(4), uniform(8), link_gbps=400.0)
-    found = explain_network(solve_network(problem), problem, checks=0)
+    found = explain_network(solve(problem), problem, checks=0)
     assert found.everywhere.added == Fraction(1, 4)
     assert found.everywhere.theta == pytest.approx(12.8)
     text = "\n".join(explanation_lines(found))

@@ -16,8 +16,9 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
+from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
-from topoopt.kinds.network.solve import solve_network
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.network.check import check_network
 
 RING = Topology(
@@ -128,7 +129,7 @@ def test_a_node_cut_over_allowed_peers_passes() -> None:
     problem = TopologyProblem(
         "case", 4, 3, LinkDirection.UNIDIRECTIONAL, demand, forbidden=((0, 3),), parallel_links=False
     )
-    solution = solve_network(problem)
+    solution = solve(problem)
     assert solution.check.ok, solution.check.violations
     assert solution.bound.value == pytest.approx(1.5)
     assert solution.theta == pytest.approx(1.5)
@@ -169,10 +170,10 @@ def routings(draw: st.DrawFn) -> RoutingProblem:
 @settings(max_examples=25, deadline=None)
 def test_routing_is_proven_and_scales(problem: RoutingProblem, factor: float) -> None:
     """On random networks the answer is proven optimal and accepted; theta grows with the demand; a link never hurts."""
-    solution = solve_network(problem, method="simplex")
+    solution = solve(problem, SolveOptions(method="simplex"))
     assert solution.check.ok
     assert solution.status is Status.OPTIMAL
-    scaled = solve_network(replace(problem, demand=problem.demand * factor), method="simplex")
+    scaled = solve(replace(problem, demand=problem.demand * factor), SolveOptions(method="simplex"))
     assert scaled.theta == pytest.approx(factor * solution.theta, rel=1e-5)
     more = replace(problem.topology, multiplicity=problem.topology.multiplicity + 1)
-    assert solve_network(replace(problem, topology=more), method="simplex").theta <= solution.theta * (1 + 1e-6)
+    assert solve(replace(problem, topology=more), SolveOptions(method="simplex")).theta <= solution.theta * (1 + 1e-6)

@@ -17,9 +17,10 @@ from tests.support.two_layer import two_layer_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
 from topoopt.core.solution import Argument, Proof
+from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.bounds import formula_bound, multipliers_of
 from topoopt.kinds.network.check import check_solution
-from topoopt.kinds.network.solve import solve_network
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.network.bounds import two_layer_bound as two_layer
 from topoopt.verify.network.check import check_network
 from topoopt.verify.network.topology_bounds import two_layer_from
@@ -212,7 +213,7 @@ def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
     """The checker searches nothing itself: with them it confirms the bound, and refuses one that they do not prove."""
     demand = demand_matrix("balanced-skew", 12, seed=1)
     problem = TopologyProblem("case", 12, 3, LinkDirection.UNIDIRECTIONAL, demand)
-    solution = solve_network(problem, method="kautz")
+    solution = solve(problem, SolveOptions(method="kautz"))
     bound, multipliers = formula_bound(problem)
     claimed = replace(solution, bound=bound)
     assert not check_network(problem, claimed, multipliers)

@@ -16,9 +16,11 @@ from topoopt.core.placement import Link, Server, Sharing
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import Status, StopReason
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.kinds.placement.latency import LATENCY_METHODS
 from topoopt.kinds.placement.outcome import PlacementOutcome
-from topoopt.kinds.placement.solve import assemble, solve_placement
+from topoopt.kinds.placement.solve import assemble
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.schedule import simulated
@@ -133,11 +135,11 @@ def test_bound_below_brute_force_below_heuristics(instance):
     """On up to five operators: floor <= proven bound <= best of all orders <= methods, and exact meets it."""
     best = best_of_all(instance)
     assert latency_floor(instance)[0] <= best * (1 + 1e-9)
-    exact = solve_placement(instance, method="exact", seed=1)
+    exact = solve(instance, SolveOptions(method="exact", seed=1))
     assert exact.check.ok
     assert exact.bound.value <= best * (1 + 1e-9)
     assert exact.objective.value <= best * (1 + 1e-9)
-    listed = solve_placement(instance, method="list")
+    listed = solve(instance, SolveOptions(method="list"))
     assert listed.check.ok
     assert listed.objective.value >= exact.bound.value * (1 - 1e-9)
 
@@ -150,7 +152,7 @@ def test_memory_forces_cuts_on_a_chain():
     bounds = latency_bounds(chain)
     assert bounds["critical path"] == 4
     assert bounds["chain and cuts forced by memory"] == 5
-    solution = solve_placement(chain)
+    solution = solve(chain)
     assert solution.objective.value == 5
     assert solution.status is Status.OPTIMAL
 
@@ -158,13 +160,13 @@ def test_memory_forces_cuts_on_a_chain():
 def test_refusals_name_what_does_not_fit():
     """An operator larger than every device, too little memory in all, and a method that does not exist."""
     with pytest.raises(InfeasibleError, match="op1"):
-        solve_placement(problem([1, 1], [], [1, 1], memory=[1, 9], room=5))
+        solve(problem([1, 1], [], [1, 1], memory=[1, 9], room=5))
     with pytest.raises(InfeasibleError, match="devices have 10"):
-        solve_placement(problem([1] * 3, [], [1, 1], memory=[4] * 3, room=5))
+        solve(problem([1] * 3, [], [1, 1], memory=[4] * 3, room=5))
     with pytest.raises(InfeasibleError):  # 3 x 4 into 2 x 7: enough bytes, but not whole operators
-        solve_placement(problem([1] * 3, [], [1, 1], memory=[4] * 3, room=7))
+        solve(problem([1] * 3, [], [1, 1], memory=[4] * 3, room=7))
     with pytest.raises(InputError, match="unknown method"):
-        solve_placement(problem([1], [], [1]), method="magic")
+        solve(problem([1], [], [1]), SolveOptions(method="magic"))
 
 
 @pytest.mark.parametrize("method", [name for name in LATENCY_METHODS if name != "auto"])
@@ -172,7 +174,7 @@ def test_every_method_obeys_a_time_limit_of_nothing(method):
     """With no time at all there is still a placement, checked, and its bound."""
     sharing = "static" if method == "joint" else "fair"
     instance = problem([1, 2, 3], [(0, [1, 2], 1)], [1, 1], sharing=sharing)
-    solution = solve_placement(instance, method=method, time_limit_s=0.0)
+    solution = solve(instance, SolveOptions(method=method, time_limit_s=0.0))
     assert solution.check.ok
     assert solution.method == method
     assert 0 < solution.bound.value <= solution.objective.value
@@ -184,7 +186,7 @@ def test_same_seed_same_solution(sharing):
     instance = problem(
         [2, 3, 4, 3, 2], [(0, [1, 2, 3], 2), (1, [4], 1), (2, [4], 1), (3, [4], 1)], [1, 1, 1], sharing=sharing
     )
-    one, other = (solve_placement(instance, method="anneal", seed=5) for _ in range(2))
+    one, other = (solve(instance, SolveOptions(method="anneal", seed=5)) for _ in range(2))
     assert one.device.tolist() == other.device.tolist()
     assert one.start_ms.tolist() == other.start_ms.tolist()
     assert one.objective == other.objective
@@ -196,9 +198,9 @@ def test_windows_alone_reach_the_optimum_of_a_small_graph(seed):
     rng = np.random.default_rng(seed)
     tensors = [(i, sorted({i + 1, int(rng.integers(i + 1, 8))}), float(rng.integers(0, 3))) for i in range(7)]
     instance = problem([float(t) for t in rng.integers(1, 6, 8)], tensors, [1, 1, 1], sharing="none")
-    best = solve_placement(instance, method="exact")
+    best = solve(instance, SolveOptions(method="exact"))
     assert best.status is Status.OPTIMAL
-    found = solve_placement(instance, method="windows", budget=0)
+    found = solve(instance, SolveOptions(method="windows", budget=0))
     assert found.check.ok
     assert found.objective.value == pytest.approx(best.objective.value)
 
@@ -218,7 +220,7 @@ def test_static_rates_are_chosen_no_worse_than_uniform():
             room=10,
             labels=labels,
         )
-        solution = solve_placement(replace(instance, operators=instance.operators[:3]), method="anneal")
+        solution = solve(replace(instance, operators=instance.operators[:3]), SolveOptions(method="anneal"))
         assert solution.check.ok
         assert solution.objective.value == pytest.approx(20 + expected, rel=1e-6)
 

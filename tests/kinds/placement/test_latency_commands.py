@@ -12,8 +12,9 @@ from tests.support.paths import INSTANCES
 from topoopt.cli.app import app
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.instance_file import read_instance, write_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.kinds.placement.latency import warm_up
-from topoopt.kinds.placement.solve import solve_placement
 
 
 def document(sharing="static", layers=2, branches=4, **more):
@@ -105,7 +106,7 @@ def test_ctrl_c_keeps_the_best(method, tmp_path):
     timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     try:
-        solution = solve_placement(problem, method=method, time_limit_s=300)
+        solution = solve(problem, SolveOptions(method=method, time_limit_s=300))
     finally:
         timer.cancel()
     assert solution.stopped_by is StopReason.INTERRUPTED
@@ -149,7 +150,7 @@ def test_published_graphs_are_proven(graph, devices):
     """The best known values or better, proven with times rounded down, without CPUs."""
     problem = published(graph)
     assert len(problem.devices) == devices
-    solution = solve_placement(problem, time_limit_s=60)
+    solution = solve(problem, SolveOptions(time_limit_s=60))
     assert solution.check.ok, solution.check.violations
     assert solution.objective.value <= TARGETS[graph, devices] + 5e-4
     assert solution.status is Status.OPTIMAL
@@ -157,6 +158,6 @@ def test_published_graphs_are_proven(graph, devices):
 
 def test_training_graph_stays_below_the_known_value():
     """BERT-3 training on three devices at 2 GiB/s: at most 121.0 ms, with a bound below it, by counted work."""
-    solution = solve_placement(published("latency-bert-3-training"), budget=20_000)
+    solution = solve(published("latency-bert-3-training"), SolveOptions(budget=20_000))
     assert solution.check.ok
     assert 113.4 < solution.bound.value < solution.objective.value <= 121.0

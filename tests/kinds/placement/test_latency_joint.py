@@ -15,7 +15,8 @@ from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Sharing
 from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.placement.solve import solve_placement
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.schedule import simulated
@@ -131,7 +132,7 @@ def forced(seed: int, servers: int = 3) -> PlacementProblem:
 def test_the_joint_program_is_the_best_of_all_placements_orders_and_rates(seed):
     """Proven by the program, equal to brute force, and the checker accepts the schedule."""
     instance = forced(seed)
-    solution = solve_placement(instance, method="joint")
+    solution = solve(instance, SolveOptions(method="joint"))
     assert solution.check.ok, solution.check.violations
     assert solution.status is Status.OPTIMAL
     expected = best_of_all(instance)
@@ -142,12 +143,12 @@ def test_the_joint_program_is_the_best_of_all_placements_orders_and_rates(seed):
 def test_rates_and_placement_together_beat_uniform_rates():
     """A fork of 4 and 1 ms of bytes out of one server: square roots or proportions, 5 ms instead of 8."""
     instance = problem([0, 20, 20], [(0, [1], 4), (0, [2], 1)], [1, 1, 1], sharing="static", memory=[9, 9, 9], room=10)
-    solution = solve_placement(instance)
+    solution = solve(instance)
     assert solution.method == "joint"
     assert solution.status is Status.OPTIMAL
     assert solution.objective.value == pytest.approx(25.0, rel=1e-6)
     uniform = replace(instance, objective=replace(instance.objective, rates="uniform"))
-    assert solve_placement(uniform).objective.value == pytest.approx(28.0, rel=1e-6)
+    assert solve(uniform).objective.value == pytest.approx(28.0, rel=1e-6)
 
 
 def test_different_classes_of_devices():
@@ -156,7 +157,7 @@ def test_different_classes_of_devices():
     operators = (replace(two.operators[0], times_ms=(1.0, 9.0)), replace(two.operators[1], times_ms=(9.0, 1.0)))
     devices = (two.devices[0], replace(two.devices[1], class_index=1))
     instance = replace(two, classes=("one", "other"), operators=operators, devices=devices)
-    solution = solve_placement(instance, method="joint")
+    solution = solve(instance, SolveOptions(method="joint"))
     assert solution.status is Status.OPTIMAL
     assert solution.objective.value == pytest.approx(3.0)
 
@@ -164,7 +165,7 @@ def test_different_classes_of_devices():
 def test_small_and_large_tensors_in_one_graph():
     """A millionth of the largest tensor counts as nothing in the program, and in full in the answer."""
     instance = problem([1, 1, 1], [(0, [1], 4), (0, [2], 4e-6)], [1, 1, 1], sharing="static", memory=[3] * 3, room=4)
-    solution = solve_placement(instance, method="joint")
+    solution = solve(instance, SolveOptions(method="joint"))
     assert solution.check.ok
     assert solution.bound.value <= solution.objective.value
     assert solution.objective.value == pytest.approx(6.0, rel=1e-3)
@@ -174,16 +175,16 @@ def test_refusals_of_the_joint_method():
     """It is for static rates to be chosen, and for small graphs; both are named."""
     instance = problem([1, 1], [(0, [1], 1)], [1, 1], sharing="fifo")
     with pytest.raises(InputError, match="sharing: static, rates: optimised"):
-        solve_placement(instance, method="joint")
+        solve(instance, SolveOptions(method="joint"))
     wide = problem([1.0] * 40, [(0, list(range(1, 40)), 1)], [1, 1], sharing="static")
     with pytest.raises(InputError, match="at most 400 orders"):
-        solve_placement(wide, method="joint")
+        solve(wide, SolveOptions(method="joint"))
 
 
 def test_one_server_has_no_rates():
     """Two devices of one server: the program without pairs, 2 ms at ten times the rate inside."""
     instance = problem([1, 1], [(0, [1], 2)], [2], sharing="static", memory=[3, 3], room=4)
-    solution = solve_placement(instance, method="joint")
+    solution = solve(instance, SolveOptions(method="joint"))
     assert solution.status is Status.OPTIMAL
     assert solution.objective.value == pytest.approx(2.2)
 
@@ -211,6 +212,6 @@ def test_shipped_fork_meets_its_closed_form() -> None:
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if 5 + 40 / middle > 3 + 10 / (10 - middle) else (low, middle)
-    found = solve_placement(shipped)
+    found = solve(shipped)
     assert found.status is Status.OPTIMAL
     assert found.objective.value == pytest.approx(5 + 40 / low, rel=1e-6)

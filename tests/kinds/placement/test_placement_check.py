@@ -15,13 +15,14 @@ from topoopt.core.placement import Communication, PlacementProblem, Schedule, Th
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.solution import Bound, Objective
 from topoopt.core.verdict import Status
-from topoopt.kinds.placement.solve import solve_placement
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.simulate.placement.stage_loads import device_loads, max_load_ms
 from topoopt.verify.placement.check import check_placement
 from topoopt.verify.placement.loads import loads_of, objective_of
 
 PROBLEM = random_problem(21, operators=6, devices=3, cpus=1, backward=True)
-SOLUTION = solve_placement(PROBLEM, method="slices")
+SOLUTION = solve(PROBLEM, SolveOptions(method="slices"))
 
 Corruption = Callable[[PlacementSolution], PlacementSolution]
 

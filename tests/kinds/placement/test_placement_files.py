@@ -15,8 +15,9 @@ from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Schedule, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.kinds.placement.solution_file import SOLUTION_FILE
-from topoopt.kinds.placement.solve import solve_placement
 
 GOOD: dict[str, Any] = {
     "schema_version": 1,
@@ -155,7 +156,7 @@ def solution() -> PlacementSolution:
     problem = random_problem(
         4, operators=6, cpus=1, backward=True, memory=True, settings=Throughput(schedule=Schedule.GPIPE)
     )
-    return solve_placement(problem, method="slices")
+    return solve(problem, SolveOptions(method="slices"))
 
 
 def test_solution_file_round_trip(solution: PlacementSolution, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from tests.support.placement_cases import brute_force, random_problem
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
 from topoopt.core.verdict import Status
-from topoopt.kinds.placement.solve import solve_placement
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 
 VARIANTS = {
     "1f1b": Throughput(),
@@ -120,7 +121,7 @@ def test_start_of_a_placement_is_a_point_of_the_program(seed: int, variant: str,
 def test_solution_is_optimal_and_checked(variant: str) -> None:
     """From problem to solution: the enumerated optimum, proven, and accepted by the checker."""
     problem = random_problem(11, operators=6, cpus=1, backward=True, settings=VARIANTS[variant])
-    solution = solve_placement(problem, time_limit_s=60)
+    solution = solve(problem, SolveOptions(time_limit_s=60))
     assert solution.check.ok, solution.check.violations
     assert solution.objective.value == pytest.approx(brute_force(problem))
     assert solution.status is Status.OPTIMAL
@@ -129,7 +130,7 @@ def test_solution_is_optimal_and_checked(variant: str) -> None:
 def test_equal_seeds_give_equal_placements() -> None:
     """Order slicing draws from the seed alone."""
     problem = random_problem(3, operators=9, devices=3)
-    one, other = (solve_placement(problem, method="slices", seed=5) for _ in range(2))
+    one, other = (solve(problem, SolveOptions(method="slices", seed=5)) for _ in range(2))
     assert (one.device == other.device).all()
 
 
@@ -142,13 +143,13 @@ def test_memory_that_nothing_fits_is_infeasible() -> None:
         devices=tuple(replace(device, memory_bytes=3) for device in base.devices),
     )
     with pytest.raises(InfeasibleError):
-        solve_placement(crowded)
+        solve(crowded)
 
 
 def test_one_device_takes_everything() -> None:
     """k = 1: the load is all the work, nothing is sent."""
     problem = random_problem(2, operators=5, devices=1)
-    solution = solve_placement(problem)
+    solution = solve(problem)
     assert solution.objective.value == pytest.approx(sum(op.times_ms[0] for op in problem.operators))
     assert solution.status is Status.OPTIMAL
 
@@ -159,7 +160,7 @@ def test_faster_links_inside_servers_bound_the_others() -> None:
     servers = (replace(problem.servers[0], intra_gbps=1.0), problem.servers[1])
     devices = tuple(replace(device, server=min(i // 2, 1)) for i, device in enumerate(problem.devices))
     mixed = replace(problem, servers=servers, devices=devices)
-    solution = solve_placement(mixed)
+    solution = solve(mixed)
     assert solution.check.ok, solution.check.violations
     assert solution.bound.value <= solution.objective.value * (1 + 1e-9)
     assert any("fastest pair" in note for note in solution.notes)
@@ -173,9 +174,9 @@ def test_rounding_is_between_its_bound_and_slicing(variant: str, seed: int) -> N
     best = brute_force(problem)
     if best is None:
         with pytest.raises(InfeasibleError):
-            solve_placement(problem)
+            solve(problem)
         return
-    rounded, sliced = (solve_placement(problem, method=method) for method in ("rounding", "slices"))
+    rounded, sliced = (solve(problem, SolveOptions(method=method)) for method in ("rounding", "slices"))
     assert rounded.check.ok
     assert rounded.bound.value <= best * (1 + 1e-7)
     assert best * (1 - 1e-9) <= rounded.objective.value <= sliced.objective.value
@@ -185,4 +186,4 @@ def test_rounding_needs_an_order_of_stages() -> None:
     """Free sets are refused, with what is allowed."""
     problem = random_problem(0, settings=Throughput(stages=StageShape.FREE))
     with pytest.raises(InputError, match="contiguous or interleaved"):
-        solve_placement(problem, method="rounding")
+        solve(problem, SolveOptions(method="rounding"))

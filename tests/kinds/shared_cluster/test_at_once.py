@@ -18,7 +18,8 @@ from topoopt.core.shared_cluster_jobs import JobsAtOnce
 from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, LoadStatistics, SharedClusterSolution
 from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.plans import fabric_options
 from topoopt.kinds.shared_cluster.report import render_shared
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE, statistics_csv
@@ -83,7 +84,7 @@ def test_published_mix_and_times_give_the_published_means(
 ) -> None:
     """Dedicated times drawn by the job mix: means of 60 to 71 ms at every load, near the expectation; p99 131.5 ms."""
     problem = cases.read(cases.published(shares))
-    solution = solve_shared_cluster(problem)
+    solution = solve(problem)
     weights = dict(at_once(problem).mix)
     means = [sum(one.iteration_ms) / len(one.iteration_ms) for one in problem.classes]
     expected = sum(weights[index] * mean for index, mean in enumerate(means)) / sum(weights.values())
@@ -164,7 +165,7 @@ def test_the_cluster_speaks_for_the_interfaces_of_the_classes() -> None:
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
     """A second run writes the same solution, statistics and report; the file read back writes itself again."""
     problem, solution = cases.solved()
-    again = solve_shared_cluster(problem)
+    again = solve(problem)
     texts = []
     for number, each in enumerate((solution, again)):
         SOLUTION_FILE.write(each, tmp_path / f"{number}.json")
@@ -180,7 +181,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 
 def test_the_rounds_model_runs_too() -> None:
     """First come, first served: checked like the fluid one."""
-    solution = solve_shared_cluster(cases.read(cases.instance({"at_once": [3], "repetitions": 1}, time_model="rounds")))
+    solution = solve(cases.read(cases.instance({"at_once": [3], "repetitions": 1}, time_model="rounds")))
     assert solution.check.ok
     assert solution.time_model == "rounds"
 
@@ -194,7 +195,7 @@ def test_ctrl_c_keeps_the_draws_done() -> None:
         if what == "4 jobs, draw 1 of 2":
             signal.raise_signal(signal.SIGINT)
 
-    solution = solve_shared_cluster(problem, progress=progress)
+    solution = solve(problem, SolveOptions(progress=progress))
     assert solution.stopped_by is StopReason.INTERRUPTED
     assert [(run.load, run.repetition) for run in solution.draws] == [(1, 0)]
     assert solution.check.ok
@@ -208,20 +209,20 @@ def test_ctrl_c_while_planning_leaves_nothing() -> None:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        solve_shared_cluster(cases.read(cases.instance()), progress=progress)
+        solve(cases.read(cases.instance()), SolveOptions(progress=progress))
 
 
 def test_no_time_at_all_is_a_limit() -> None:
     """A time limit of 0 ends before the first draw."""
     with pytest.raises(LimitError, match="before any jobs"):
-        solve_shared_cluster(cases.read(cases.instance()), time_limit_s=0.0)
+        solve(cases.read(cases.instance()), SolveOptions(time_limit_s=0.0))
 
 
 def test_refuses_what_does_not_exist() -> None:
     """Fabric, method and time model are all named at once."""
     problem = cases.read(cases.instance(time_model="guess", fabrics=[{"kind": "token-ring"}]))
     with pytest.raises(InputError) as refusal:
-        solve_shared_cluster(problem, method="magic")
+        solve(problem, SolveOptions(method="magic"))
     assert [each.path for each in refusal.value.problems] == ["fabrics[0].kind", "search.method", "time_model"]
 
 
@@ -236,7 +237,7 @@ def test_refuses_classes_that_cannot_run_together() -> None:
     )
     slow = replace(long, plan=replace(long.plan, workload=replace(long.plan.workload, operators=operators)))
     with pytest.raises(InputError, match="too uneven"):
-        solve_shared_cluster(replace(problem, classes=(problem.classes[0], slow)))
+        solve(replace(problem, classes=(problem.classes[0], slow)))
 
 
 def changed_run(solution: SharedClusterSolution, **changes: Any) -> SharedClusterSolution:
@@ -308,7 +309,7 @@ def test_the_objective_is_found_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("topoopt.kinds.shared_cluster.at_once.load_objective", altered)
     problem = cases.read(cases.published(jobs={"at_once": [5], "repetitions": 2}))
-    assert any(text.startswith("objective") for text in solve_shared_cluster(problem).check.violations)
+    assert any(text.startswith("objective") for text in solve(problem).check.violations)
 
 
 def test_the_checker_accepts_a_subset_of_the_draws() -> None:

@@ -14,7 +14,8 @@ from topoopt.core.errors import InputError
 from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import Queue, SharedCluster
 from topoopt.core.shared_cluster_solution import Decisions, FabricRun
-from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.exact import ExactPlacer
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
 from topoopt.kinds.shared_cluster.solve import search_problems
@@ -35,7 +36,7 @@ def staggered(
 
 def run_of(problem: SharedCluster) -> FabricRun:
     """The run, which the checker accepts."""
-    solution = solve_shared_cluster(problem)
+    solution = solve(problem)
     assert solution.check.ok, solution.check.violations
     return solution.runs[0]
 
@@ -108,16 +109,16 @@ def test_a_search_cut_short_is_counted() -> None:
 def test_too_large_a_cluster_is_refused() -> None:
     """The message says what to use instead."""
     with pytest.raises(InputError, match=r"too many servers.*spread"):
-        solve_shared_cluster(staggered(THREE, servers=65))
+        solve(staggered(THREE, servers=65))
     with pytest.raises(InputError, match="not moved"):
-        solve_shared_cluster(staggered(THREE), method="fifo-defragment")
+        solve(staggered(THREE), SolveOptions(method="fifo-defragment"))
 
 
 def test_same_bytes_and_the_counts_are_kept(tmp_path: Path) -> None:
     """Twice the same file, read back with its counts; a file that leaves them out is not accepted."""
     problem = staggered(THREE)
     for name in ("a.json", "b.json"):
-        SOLUTION_FILE.write(solve_shared_cluster(problem), tmp_path / name)
+        SOLUTION_FILE.write(solve(problem), tmp_path / name)
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     solution = SOLUTION_FILE.read(tmp_path / "a.json")
     assert isinstance(solution.runs[0].decisions, Decisions)

@@ -21,7 +21,7 @@ from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.shared_cluster_solution import Metrics, SharedClusterSolution
 from topoopt.core.solution import Bound, Objective
 from topoopt.core.verdict import Status
-from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.pipeline import solve
 from topoopt.simulate.cluster import objective_of
 from topoopt.verify.shared_cluster.bounds import least_total_s
 from topoopt.verify.shared_cluster.check import check_shared_cluster
@@ -52,7 +52,7 @@ def problem() -> SharedCluster:
 @pytest.fixture(scope="module")
 def solution(problem: SharedCluster) -> SharedClusterSolution:
     """A right one."""
-    found = solve_shared_cluster(problem)
+    found = solve(problem)
     assert found.check.ok, found.check.violations
     return found
 
@@ -158,14 +158,14 @@ def test_a_changed_solution_is_rejected(problem: SharedCluster, solution: Shared
 def test_the_objective_is_found_twice(problem: SharedCluster, monkeypatch: pytest.MonkeyPatch, goal: Goal) -> None:
     """What the simulation states is met by the checker's own sum; altered in the simulation alone, it is rejected."""
     problem = replace(problem, goal=goal)
-    assert solve_shared_cluster(problem).check.ok
+    assert solve(problem).check.ok
 
     def altered(goal: Goal, metrics: Metrics) -> Objective:
         found = objective_of(goal, metrics)
         return replace(found, value=1.01 * found.value)
 
     monkeypatch.setattr("topoopt.kinds.shared_cluster.arrivals.objective_of", altered)
-    assert any(text.startswith("objective") for text in solve_shared_cluster(problem).check.violations)
+    assert any(text.startswith("objective") for text in solve(problem).check.violations)
 
 
 def test_a_long_run_is_followed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_a_long_run_is_followed_in_windows(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("topoopt.verify.shared_cluster.contention.MOMENTS", 30)
     jobs = [(2.0 * j, 0, 30) for j in range(60)]
     problem = shared_cluster(jobs, CLASSES, servers=16, fabrics=(RANDOM,))
-    solution = solve_shared_cluster(problem)
+    solution = solve(problem)
     assert solution.check.ok
     stays = solution.runs[0].stays
     ends = stays.held_to_s - 0.05 * (stays.held_to_s - stays.held_from_s)
@@ -189,6 +189,6 @@ def test_least_total_time_of_one_machine() -> None:
 def test_two_bounds_on_the_completion_time() -> None:
     """Ten jobs of all servers at once wait for each other: the area bound is met by running one after the other."""
     problem = shared_cluster([(0.0, 0, 10)] * 10, [JobClass("all", 8, (1000.0,), 1000.0)])
-    solution = solve_shared_cluster(problem)
+    solution = solve(problem)
     assert solution.bound.value == pytest.approx(55.0)
     assert solution.status is Status.OPTIMAL

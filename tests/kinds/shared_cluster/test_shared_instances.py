@@ -19,7 +19,8 @@ from topoopt.core.shared_cluster import (
 from topoopt.core.shared_cluster_jobs import DrawnJobs
 from topoopt.kinds.instance_file import instance_text, read_instance
 from topoopt.kinds.job.solution_file import SOLUTION_FILE as JOB_SOLUTIONS
-from topoopt.kinds.job.solve import solve
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 
 SHIPPED = INSTANCES / "shared"
 
@@ -256,7 +257,7 @@ def test_a_class_from_a_solution(tmp_path: Path) -> None:
     """Its times and bytes are those of the plan; one for servers with other interfaces is refused."""
     tiny = read_instance(INSTANCES / "tiny-4.yaml")
     assert isinstance(tiny, CoOptimisation)
-    solution = solve(tiny, budget=5, baselines=False)
+    solution = solve(tiny, SolveOptions(budget=5, objective_only=True))
     JOB_SOLUTIONS.write(solution, tmp_path / "plan.json")
     entry = {"name": "a", "plan": "plan.json", "iterations": 5}
     section = {"servers": 16, "degree": tiny.cluster.degree, "link_gbps": tiny.cluster.link_gbps}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.shared_cases import PARTITIONED, fat_tree, plain_class, shared_cluster
 from topoopt.core.errors import InputError
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.kinds.shared_cluster import solve_shared_cluster
+from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.ranges import ranges_text, servers_of_text
 from topoopt.kinds.shared_cluster.report import render_shared
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
@@ -30,7 +30,7 @@ PROBLEM = shared_cluster(
 @pytest.fixture(scope="module")
 def solution() -> SharedClusterSolution:
     """Three jobs on two fabrics."""
-    return solve_shared_cluster(PROBLEM)
+    return solve(PROBLEM)
 
 
 @settings(derandomize=True, max_examples=50)

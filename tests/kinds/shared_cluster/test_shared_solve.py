@@ -25,8 +25,9 @@ from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.job.solve import solve
-from topoopt.kinds.shared_cluster import SCHEDULING_METHODS, solve_shared_cluster
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.kinds.shared_cluster import SCHEDULING_METHODS
 
 SHIPPED = INSTANCES / "shared"
 FORMULAS = (Contention.COINCIDING, Contention.INTERLEAVED)
@@ -37,7 +38,7 @@ SIZES = (ONE, TWO, FOUR, SIX, EIGHT)
 
 def solved(problem: SharedCluster, **options: object) -> SharedClusterSolution:
     """The solution, which the checker accepts."""
-    solution = solve_shared_cluster(problem, **options)  # type: ignore[arg-type]
+    solution = solve(problem, SolveOptions(**options))  # type: ignore[arg-type]
     assert solution.check.ok, solution.check.violations
     return solution
 
@@ -194,7 +195,7 @@ def test_spread_shards_reach_over_borders() -> None:
         switches = problem.layer.switch_of[:, run.stays.servers_of(stay)]
         assert sum(len(set(row.tolist())) == 1 for row in switches) >= 2
     with pytest.raises(InputError, match="not moved"):
-        solve_shared_cluster(problem, method="fifo-defragment")
+        solve(problem, SolveOptions(method="fifo-defragment"))
 
 
 @settings(derandomize=True, deadline=None, max_examples=25)
@@ -266,7 +267,7 @@ def test_a_class_is_planned_first() -> None:
     problem = replace(problem, cluster=cluster)
     problem = replace(problem, layer=staggered_layer(8, plan.cluster.degree, 8, 0.0), goal=Goal.ITERATION_TIME)
     solution = solved(problem)
-    assert solution.objective.value == pytest.approx(solve(plan, baselines=False).objective.value)
+    assert solution.objective.value == pytest.approx(solve(plan, SolveOptions(objective_only=True)).objective.value)
     assert solution.classes[0].compute_ms <= solution.classes[0].iteration_ms[0]
 
 
@@ -341,20 +342,20 @@ def test_no_time_no_solution() -> None:
     """A limit of 0 is an error; an unknown method another."""
     problem = shared_cluster([(0.0, 0, 1)], SIZES)
     with pytest.raises(LimitError):
-        solve_shared_cluster(problem, time_limit_s=0.0)
+        solve(problem, SolveOptions(time_limit_s=0.0))
     with pytest.raises(InputError, match="unknown method"):
-        solve_shared_cluster(problem, method="lottery")
+        solve(problem, SolveOptions(method="lottery"))
 
 
 def test_times_in_which_nothing_can_be_sent() -> None:
     """5 GB at 400 Gbit/s take 100 ms; 99 ms are refused, also on a fabric whose rate is found by its cost."""
     one = JobClass("fast", 4, (99.0,), 40.0, allreduce_bytes=5e9)
     with pytest.raises(InputError, match=r"iteration_ms.*at least 100"):
-        solve_shared_cluster(shared_cluster([(0.0, 0, 1)], [one]))
+        solve(shared_cluster([(0.0, 0, 1)], [one]))
     tree = replace(fat_tree(), server_gbps=None)
     slow = replace(one, iteration_ms=(100.0,), fabric_ms=(("tree", 100.0),))
     with pytest.raises(InputError, match=r"fabric_ms.tree"):
-        solve_shared_cluster(shared_cluster([(0.0, 0, 1)], [slow], fabrics=(PARTITIONED, tree)))
+        solve(shared_cluster([(0.0, 0, 1)], [slow], fabrics=(PARTITIONED, tree)))
 
 
 def test_an_uncontended_mean_is_proven_optimal() -> None:

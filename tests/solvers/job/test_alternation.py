@@ -15,7 +15,9 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.kinds.job.solve import evaluate_plan, solve
+from topoopt.kinds.job.solve import evaluate_plan
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.job.check import check_solution
 from topoopt.verify.job.plan import check_plan
 
@@ -116,7 +118,7 @@ def test_memory_decides_over_time():
 def test_solving_gives_a_checked_solution_whose_parts_agree():
     """Pipeline: objective = evaluation >= bound, breakdown sums, baselines are there, the checker agrees."""
     instance = CoOptimisation("job", Cluster(8, 2, 3, 50.0), job(8))
-    solution = solve(instance, budget=200, seed=3)
+    solution = solve(instance, SolveOptions(budget=200, seed=3))
     assert solution.check.ok, solution.check.violations
     assert check_solution(instance, solution) == ()
     assert solution.objective.value == solution.evaluation.iteration_time_ms
@@ -135,7 +137,7 @@ def test_solving_gives_a_checked_solution_whose_parts_agree():
 def test_a_job_without_any_traffic_is_solved_to_optimality():
     """One operator without weights on one server: nothing to send, the time is its compute time and the bound."""
     workload = Workload("still", 4, (Operator("only", "dense", 8, 4, (), (), (Split(1, 1.5, 2.5, 0),)),))
-    solution = solve(CoOptimisation("still", Cluster(4, 1, 2, 50.0), workload), budget=20)
+    solution = solve(CoOptimisation("still", Cluster(4, 1, 2, 50.0), workload), SolveOptions(budget=20))
     assert (solution.objective.value, solution.bound.value, solution.status.value) == (4.0, 4.0, "optimal")
     assert solution.evaluation.bandwidth_tax == 1.0
 

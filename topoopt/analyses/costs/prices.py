@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from topoopt.core.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from topoopt.core.price_book import PriceBook
-    from topoopt.kinds.kind import KindCommands
+    from topoopt.kinds.kind import Kind
 
 
 def book_of(path: Path | None) -> PriceBook:
@@ -25,20 +25,20 @@ def book_of(path: Path | None) -> PriceBook:
     return default_price_book() if path is None else read_price_book(path)
 
 
-def given_book(path: Path | None, kinds: Iterable[KindCommands], named: str) -> PriceBook | None:
+def given_book(path: Path | None, kinds: Sequence[Kind]) -> PriceBook | None:
     """The user's book, None if there is none.
 
     Args:
         path: of the option.
-        kinds: commands of the kinds at hand.
-        named: these kinds, for the message.
+        kinds: those at hand.
 
     Raises:
         InputError: everything wrong with it, or no kind that prices mean something to.
     """
     if path is None:
         return None
-    if not any(commands.takes_prices for commands in kinds):
+    if not any(kind.takes_prices for kind in kinds):
+        named = ", ".join(kind.name for kind in kinds)
         text = f"networks of kind {named} are not priced by a price book"
         raise InputError([Problem(text, path="--prices", value=str(path), allowed="kind co-optimisation")])
     return book_of(path)

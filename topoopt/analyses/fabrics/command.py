@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from topoopt.console.interrupt import INTERRUPTED
-from topoopt.console.output import JsonOption, Output
+from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.progress import counting_bar
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.fabric_row import FabricRow
@@ -22,7 +22,6 @@ from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.optical_devices import devices_text, parse_delay
 from topoopt.core.verdict import StopReason
 from topoopt.files.table_and_plot import require_targets
-from topoopt.kinds.kind import EXIT_OF_STOP
 
 if TYPE_CHECKING:
     from solvers.job.baselines import FabricSearch

@@ -11,12 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from topoopt.console.output import JsonOption, Output
+from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.optical_devices import delay_text, devices_text, parse_delay
 from topoopt.core.reconfiguration import ReconfigurationSweep
 from topoopt.files.table_and_plot import require_targets
-from topoopt.kinds.kind import EXIT_OF_STOP
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
@@ -114,7 +113,8 @@ def _job(
     from topoopt.core.job import CoOptimisation
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job.solution_file import SOLUTION_FILE
-    from topoopt.kinds.job.solve import solve
+    from topoopt.kinds.kind import SolveOptions
+    from topoopt.kinds.pipeline import solve
     from topoopt.verify.job.check import check_solution
 
     job = read_instance(path)
@@ -122,7 +122,7 @@ def _job(
         text = "not an instance with a job"
         raise InputError([Problem(text, file=str(path), path="kind", value=job.kind, allowed="co-optimisation")])
     if solution is None:
-        found = solve(job, budget=budget, seed=seed, time_limit_s=stop.remaining_s(), baselines=False)
+        found = solve(job, SolveOptions(seed, stop.remaining_s(), budget, objective_only=True))
         if not found.check.ok:
             raise CheckError("the checker rejects the plan: " + "; ".join(found.check.violations))
         if stop.interrupted.is_set():

@@ -20,9 +20,9 @@ from topoopt.core.plan import Plan
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status
+from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.methods import TOPOLOGY_METHODS
-from topoopt.kinds.network.outcome import Effort
-from topoopt.kinds.network.solve import assemble
+from topoopt.kinds.pipeline import judged
 from topoopt.verify.failures.laws import check_repair, check_rewiring
 from topoopt.verify.job.plan import check_plan
 from topoopt.verify.laws.findings import Findings, Violation
@@ -121,10 +121,12 @@ def _solved(problem: TopologyProblem, seed: int, stop: Stop) -> NetworkSolution 
     """By the exact methods where they are quick enough, else by the portfolio's search."""
     for method, share in (("auto", first_part(stop, 1.0, EXACT_S)), ("portfolio", stop)):
         try:
-            outcome = TOPOLOGY_METHODS[method].run(problem, Effort(seed, share))
+            effort = Effort(SearchSettings(seed=seed), share)
+            outcome = TOPOLOGY_METHODS[method].run(problem, effort)
         except LimitError:
             continue
         except InfeasibleError:
             return None
-        return assemble(problem, outcome, SearchSettings(seed=seed))
+        solution: NetworkSolution = judged(problem, outcome, effort)
+        return solution
     return None

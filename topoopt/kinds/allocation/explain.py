@@ -10,8 +10,10 @@ import numpy as np
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, TransferRate
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.files.solution_head import bound_document
 from topoopt.kinds.allocation.methods import wants_total
-from topoopt.kinds.allocation.solve import solve_allocation
+from topoopt.kinds.kind import Explanation, Question, SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.allocation.bounds import base_and_gain
 from topoopt.verify.allocation.check import check_allocation
 
@@ -122,7 +124,7 @@ def _gain(problem: AllocationProblem, places: list[int], added_links: float, end
     left = ends - time.monotonic()
     if left > 0:
         try:
-            found = solve_allocation(more, time_limit_s=left)
+            found = solve(more, SolveOptions(time_limit_s=left))
             value = found.objective.value if found.check.ok else None
         except LimitError:
             value = None
@@ -158,3 +160,30 @@ def _told(gain: CapacityGain, value: float, unit: str) -> str:
     if abs(change) <= SAME * max(abs(value), abs(gain.value)):
         return f"{gain.value:.6g} {unit}, no gain (checked)"
     return f"{gain.value:.6g} {unit}, {change:+.4g} {unit} (checked)"
+
+
+def explain(problem: AllocationProblem | None, solution: AllocationSolution, question: Question) -> Explanation:
+    """What holds the objective back, in words and figures.
+
+    Raises:
+        InputError: no instance, or one that the solution is not of.
+    """
+    if problem is None:
+        raise InputError([Problem("needed for the routes", path="--instance", allowed="the instance that was solved")])
+    added = 1.0 if question.added_links is None else float(question.added_links)
+    found = explain_allocation(
+        problem, solution, added_links=added, checks=question.checks, time_limit_s=question.time_limit_s
+    )
+    gains = (*found.single, *([found.together] if found.together is not None else []))
+    figures = {
+        "objective": vars(solution.objective),
+        "bound": bound_document(solution.bound),
+        "critical": [row.name for row in found.critical],
+        "full": [{"name": name, "transfers": count} for name, count in found.full],
+        "at_their_own_limit": list(found.own_limit),
+        "more_capacity": [
+            {"names": list(gain.names), "added_gbps": list(gain.added_gbps), "checked_value": gain.value}
+            for gain in gains
+        ],
+    }
+    return Explanation(tuple(allocation_lines(found)), figures, solution.notes, found.late)

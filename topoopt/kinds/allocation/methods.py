@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 
-from solvers.allocation import AllocationResult, SharedCapacities, Shares, largest_total, raise_levels, water_fill
+from solvers.allocation import (
+    AllocationResult,
+    SharedCapacities,
+    Shares,
+    clashing_guarantees,
+    largest_total,
+    network_of,
+    raise_levels,
+    shares_of,
+    water_fill,
+)
 from solvers.stop import Stop
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InfeasibleError, Problem
+from topoopt.kinds.kind import Effort, Method, table
 
-Run = Callable[[AllocationProblem, SharedCapacities, Shares, Stop], AllocationResult]
-
-
-@dataclass(frozen=True)
-class AllocationMethod:
-    """A line of the table; `run` raises InputError for what the method does not cover, and LimitError."""
-
-    summary: str
-    run: Run
+Step = Callable[[AllocationProblem, SharedCapacities, Shares, Stop], AllocationResult]
 
 
 def wants_total(problem: AllocationProblem) -> bool:
@@ -35,9 +37,6 @@ def _programs(
 
 
 def _filled(problem: AllocationProblem, network: SharedCapacities, shares: Shares, stop: Stop) -> AllocationResult:
-    if wants_total(problem):
-        text = "water-filling gives fair rates, not those of the largest sum"
-        raise InputError([Problem(text, path="search.method", value="water-filling", allowed="auto, lp, lp-glop")])
     return water_fill(network, shares, stop.reason())
 
 
@@ -47,11 +46,38 @@ def _chosen(problem: AllocationProblem, network: SharedCapacities, shares: Share
     return _programs(problem, network, shares, stop, "highs-simplex")
 
 
-ALLOCATION_METHODS: Mapping[str, AllocationMethod] = {
-    "auto": AllocationMethod("water-filling where every transfer has one route, else lp", _chosen),
-    "water-filling": AllocationMethod("progressive filling; fair rates, one route a transfer", _filled),
-    "lp": AllocationMethod(
-        "linear programs level by level, HiGHS dual simplex", partial(_programs, backend="highs-simplex")
+def _fair_only(problem: AllocationProblem) -> Problem | None:
+    if not wants_total(problem):
+        return None
+    text = "water-filling gives fair rates, not those of the largest sum"
+    return Problem(text, path="search.method", value="water-filling", allowed="auto, lp, lp-glop")
+
+
+def _after_guarantees(step: Step, problem: AllocationProblem, effort: Effort) -> AllocationResult:
+    """Rates by one step, once the guarantees are known to fit together.
+
+    Raises:
+        InfeasibleError: they do not; names the transfers and links that clash.
+    """
+    network, shares = network_of(problem), shares_of(problem)
+    clash = clashing_guarantees(network, shares, effort.stop)
+    if clash is not None:
+        raise InfeasibleError(clash)
+    return step(problem, network, shares, effort.stop)
+
+
+def _method(name: str, summary: str, step: Step) -> Method:
+    return Method(name, summary, partial(_after_guarantees, step))
+
+
+ALLOCATION_METHODS = table(
+    _method("auto", "water-filling where every transfer has one route, else lp", _chosen),
+    Method(
+        "water-filling",
+        "progressive filling; fair rates, one route a transfer",
+        partial(_after_guarantees, _filled),
+        _fair_only,
     ),
-    "lp-glop": AllocationMethod("the same by OR-Tools GLOP", partial(_programs, backend="glop")),
-}
+    _method("lp", "linear programs level by level, HiGHS dual simplex", partial(_programs, backend="highs-simplex")),
+    _method("lp-glop", "the same by OR-Tools GLOP", partial(_programs, backend="glop")),
+)

@@ -1,4 +1,4 @@
-"""The one straight line from an allocation problem to a checked solution."""
+"""From rates of routes to the solution they amount to."""
 
 from __future__ import annotations
 
@@ -7,59 +7,20 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.allocation import AllocationResult, clashing_guarantees, network_of, shares_of
-from solvers.stop import stop_on_signals
+from solvers.allocation import AllocationResult
 from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem
-from topoopt.core.allocation_rules import problem_faults
 from topoopt.core.allocation_solution import AllocationSolution, TransferRate
-from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.allocation.figures import destination_rates, limits_of, link_loads, reached
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS, wants_total
+from topoopt.kinds.kind import Effort, Solver
 from topoopt.verify.allocation.bounds import allocation_bound
-from topoopt.verify.allocation.check import check_allocation
 
 
-def search_problems(problem: AllocationProblem, method: str) -> list[Problem]:
-    """What is wrong with the name of a method."""
-    if method in ALLOCATION_METHODS:
-        return []
-    return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(ALLOCATION_METHODS))]
-
-
-def solve_allocation(
-    problem: AllocationProblem,
-    *,
-    seed: int | None = None,
-    time_limit_s: float | None = None,
-    method: str | None = None,
-) -> AllocationSolution:
-    """Find rates, bound and check them; arguments left out are taken from the instance. Nothing is random.
-
-    Raises:
-        InputError: unknown method, or one that does not cover the problem.
-        InfeasibleError: the guarantees do not fit; names the transfers and links that clash.
-        LimitError: the limit came before any rates were found.
-    """
-    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
-    problems = search_problems(problem, search.method)
-    problems += [Problem(fault, path="problem") for fault in problem_faults(problem)]
-    if problems:
-        raise InputError(problems)
-    network, shares = network_of(problem), shares_of(problem)
-    with stop_on_signals(search.time_limit_s) as stop:
-        clash = clashing_guarantees(network, shares, stop)
-        if clash is not None:
-            raise InfeasibleError(clash)
-        result = ALLOCATION_METHODS[search.method].run(problem, network, shares, stop)
-    return assemble(problem, result, search)
-
-
-def assemble(problem: AllocationProblem, result: AllocationResult, search: SearchSettings) -> AllocationSolution:
-    """The solution that rates amount to, all figures recomputed, with the verdict of the checker."""
+def assemble(problem: AllocationProblem, result: AllocationResult, effort: Effort) -> AllocationSolution:
+    """The solution that rates amount to."""
     rates = _transfer_rates(problem, result.route_gbps)
     objective = reached(problem, rates)
     certificates = result.certificates if wants_total(problem) or not problem.single_route else ()
@@ -72,7 +33,7 @@ def assemble(problem: AllocationProblem, result: AllocationResult, search: Searc
         absolute=0.0 if objective.unit == "s" else Tolerance.ROUNDING.of(float(problem.capacity_gbps.max())),
         conclusive=result.stopped_by is StopReason.CONVERGED,
     )
-    solution = AllocationSolution(
+    return AllocationSolution(
         name=problem.name,
         status=status,
         stopped_by=result.stopped_by,
@@ -81,7 +42,7 @@ def assemble(problem: AllocationProblem, result: AllocationResult, search: Searc
         objective=objective,
         bound=replace(proven, value=bound),
         check=UNCHECKED,
-        seed=search.seed,
+        seed=effort.search.seed,
         method=result.method,
         topology=problem.topology,
         capacity_gbps=problem.capacity_gbps,
@@ -93,7 +54,6 @@ def assemble(problem: AllocationProblem, result: AllocationResult, search: Searc
         versions=versions(),
         notes=problem.notes,
     )
-    return solution.judged(check_allocation(problem, solution))
 
 
 def _transfer_rates(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> tuple[TransferRate, ...]:
@@ -110,3 +70,6 @@ def _transfer_rates(problem: AllocationProblem, route_gbps: NDArray[np.float64])
     if problem.goal is AllocationGoal.COMPLETION_TIME and any(row.completion_time_s is None for row in rows):
         raise AssertionError("a transfer with a size and no rate")
     return tuple(rows)
+
+
+SOLVER = Solver(methods=lambda _: ALLOCATION_METHODS, assemble=assemble)

@@ -1,1 +1,1 @@
-"""Hierarchical networks, from a problem to a checked solution: `solve.solve_hierarchical`."""
+"""Hierarchical networks: the bandwidth of every dimension."""

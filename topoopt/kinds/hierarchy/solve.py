@@ -1,22 +1,20 @@
-"""The one straight line from a hierarchical problem to a checked solution."""
+"""Hierarchical networks: what the one method finds, and the solution it amounts to."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram, plain_program
 from solvers.hierarchy import BestDesign, best_design, front
-from solvers.stop import Stop, stop_on_signals
-from topoopt.core.errors import InputError, Problem
+from solvers.stop import Stop
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution, ParetoPoint
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Bound, Objective
-from topoopt.core.verdict import Tolerance, settle
+from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.hierarchy.figures import figures_of, marginal_ns
 from topoopt.kinds.hierarchy.proofs import certificate_of, proof_of
-from topoopt.verify.hierarchy.check import check_hierarchical
+from topoopt.kinds.kind import Effort, Method, Solver, table
 
 UNITS = {
     HierarchicalObjective.TIME: "ns",
@@ -25,43 +23,36 @@ UNITS = {
 }
 
 
-def search_problems(method: str) -> list[Problem]:
-    """What is wrong with the name of a method."""
-    if method == "auto":
-        return []
-    return [Problem("unknown method", path="search.method", value=repr(method), allowed="auto")]
+@dataclass(frozen=True)
+class Found:
+    """A design with bandwidths.
+
+    Attributes:
+        choice: the design, its bandwidths, their bound and proofs.
+        plain: its program without tau.
+        front: of time and cost.
+        late: why the front ends early; None: it does not.
+    """
+
+    choice: BestDesign
+    plain: BandwidthProgram
+    front: tuple[ParetoPoint, ...]
+    late: StopReason | None
 
 
-def solve_hierarchical(
-    problem: HierarchicalProblem,
-    *,
-    seed: int | None = None,
-    time_limit_s: float | None = None,
-    method: str | None = None,
-) -> HierarchicalSolution:
-    """Choose design and bandwidths; evaluate, bound and check what comes out. Arguments left out: as the instance says.
-
-    Ctrl-C and the time limit end the search with the best so far.
+def _best(problem: HierarchicalProblem, effort: Effort) -> Found:
+    """The best design and its front.
 
     Raises:
-        InputError: unknown method; nothing limits a bandwidth, or cost may vanish.
+        InputError: nothing limits a bandwidth, or cost may vanish.
         InfeasibleError: nothing satisfies the constraints; they are named.
         LimitError: the limit came before anything was found.
     """
-    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
-    problems = search_problems(search.method)
-    if problems:
-        raise InputError(problems)
-    with stop_on_signals(search.time_limit_s) as stop:
-        choice = best_design(problem, stop)
-        plain = plain_program(problem.designs[choice.design], problem)
-        points = _front(plain, problem, stop)
-        late = stop.reason()
-    solution = _assembled(problem, choice, plain, points, search)
-    if late is not None and len(points) < problem.pareto_points:
-        notes = (*solution.notes, f"the front of time and cost ends early: {late.value}")
-        solution = replace(solution, notes=notes, stopped_by=late)
-    return solution.judged(check_hierarchical(problem, solution))
+    choice = best_design(problem, effort.stop)
+    plain = plain_program(problem.designs[choice.design], problem)
+    points = _front(plain, problem, effort.stop)
+    late = effort.stop.reason() if len(points) < problem.pareto_points else None
+    return Found(choice, plain, points, late)
 
 
 def _front(plain: BandwidthProgram, problem: HierarchicalProblem, stop: Stop) -> tuple[ParetoPoint, ...]:
@@ -82,20 +73,16 @@ def _front(plain: BandwidthProgram, problem: HierarchicalProblem, stop: Stop) ->
     )
 
 
-def _assembled(
-    problem: HierarchicalProblem,
-    choice: BestDesign,
-    plain: BandwidthProgram,
-    points: tuple[ParetoPoint, ...],
-    search: SearchSettings,
-) -> HierarchicalSolution:
+def assemble(problem: HierarchicalProblem, found: Found, effort: Effort) -> HierarchicalSolution:
+    """The solution that a design with bandwidths amounts to."""
+    choice, plain = found.choice, found.plain
     design = problem.designs[choice.design]
     bandwidth = choice.optimum.bandwidth
-    found = figures_of(design, plain, bandwidth)
+    figures = figures_of(design, plain, bandwidth)
     value = {
-        HierarchicalObjective.TIME: found.time_ns,
-        HierarchicalObjective.TIME_TIMES_COST: found.time_ns * (found.cost_usd or 0.0),
-        HierarchicalObjective.COST: found.cost_usd or 0.0,
+        HierarchicalObjective.TIME: figures.time_ns,
+        HierarchicalObjective.TIME_TIMES_COST: figures.time_ns * (figures.cost_usd or 0.0),
+        HierarchicalObjective.COST: figures.cost_usd or 0.0,
     }[problem.objective]
     discrete = any(plain.speeds)
     bound, status = settle(value, choice.bound, Tolerance.LINEAR_PROGRAM if discrete else Tolerance.TANGENTS)
@@ -104,14 +91,16 @@ def _assembled(
     notes = [f"no traffic in dimension {name}: its bandwidth says nothing about time" for name in idle]
     if len(problem.designs) > 1:
         notes.append(f"{len(problem.designs)} designs, {choice.opened} opened, the others excluded by bounds")
+    if found.late is not None:
+        notes.append(f"the front of time and cost ends early: {found.late.value}")
     return HierarchicalSolution(
         name=problem.name,
         status=status,
-        stopped_by=choice.stopped_by,
+        stopped_by=found.late or choice.stopped_by,
         objective=Objective(problem.objective.value, value, UNITS[problem.objective]),
         bound=Bound(bound, choice.proved_by),
         check=UNCHECKED,
-        seed=search.seed,
+        seed=effort.search.seed,
         method="branch and bound" if discrete else "tangents",
         design=choice.design,
         design_name=design.name,
@@ -120,17 +109,22 @@ def _assembled(
         blocks=tuple(one.block.value for one in design.network.dimensions),
         sizes=tuple(one.size for one in design.network.dimensions),
         bandwidth_gbytes_per_s=tuple(bandwidth.tolist()),
-        time_ns=found.time_ns,
-        cost_usd=found.cost_usd,
-        equal_time_ns=found.equal_time_ns,
-        equal_cost_usd=found.equal_cost_usd,
-        jobs=found.jobs,
-        collectives=found.collectives,
-        gain_ns=found.gain_ns,
+        time_ns=figures.time_ns,
+        cost_usd=figures.cost_usd,
+        equal_time_ns=figures.equal_time_ns,
+        equal_cost_usd=figures.equal_cost_usd,
+        jobs=figures.jobs,
+        collectives=figures.collectives,
+        gain_ns=figures.gain_ns,
         marginal_ns=None if own is None else marginal_ns(own.program, own.multipliers, bandwidth),
         proofs=tuple(proof_of(proof) for proof in choice.proofs),
-        pareto=points,
+        pareto=found.front,
         instance_sha256=problem.sha256,
         versions=versions(),
         notes=(*problem.notes, *notes),
     )
+
+
+METHODS = table(Method("auto", "tangents; branch and bound over speeds and designs", _best))
+
+SOLVER = Solver(methods=lambda _: METHODS, assemble=assemble)

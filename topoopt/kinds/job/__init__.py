@@ -1,0 +1,1 @@
+"""Training jobs: parallelization strategy, topology and routes together."""

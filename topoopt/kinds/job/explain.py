@@ -13,7 +13,9 @@ import numpy as np
 from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution, Span
+from topoopt.files.solution_head import bound_document
 from topoopt.kinds.job.solve import evaluate_plan
+from topoopt.kinds.kind import Explanation, Question
 from topoopt.verify.job.check import check_solution
 
 SHOWN = 5
@@ -143,3 +145,19 @@ def job_lines(explanation: JobExplanation) -> list[str]:
             f"{faster.iteration_time_ms:.6g} ms ({change}), simulated again. A new search may gain more."
         )
     return lines
+
+
+def explain(instance: CoOptimisation | None, solution: JobSolution, question: Question) -> Explanation:
+    """What limits the plan of a job, in words and figures."""
+    added = None if question.added_links is None else float(question.added_links)
+    found = explain_job(solution, instance, added_links=added)
+    figures = {
+        "iteration_time_ms": solution.evaluation.iteration_time_ms,
+        "bound": bound_document(solution.bound),
+        "critical_path_ms": dict(found.terms),
+        "longest_steps": [vars(step) for step in found.steps],
+        "busiest_links": [vars(link) for link in found.busiest],
+        "busiest_server_compute_ms": found.floor_ms,
+        "faster_links": {**vars(found.faster), "checked": found.faster.iteration_time_ms is not None},
+    }
+    return Explanation(tuple(job_lines(found)), figures, solution.notes)

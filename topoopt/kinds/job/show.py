@@ -10,11 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
+from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
+from topoopt.kinds.job.report import render_html
 from topoopt.kinds.job.strategy_table import strategy_rows
 from topoopt.kinds.job.times import breakdown_terms, comparison, fabric_bars
 from topoopt.kinds.job.traffic_summary import traffic_summary
+from topoopt.kinds.kind import Pages
 
 MAX_ROWS = 16
 """Rows of the strategy shown in the terminal; the report has them all."""
@@ -26,29 +29,13 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def summary_dict(solution: JobSolution) -> dict[str, Any]:
-    """The figures of a solution as JSON-ready data, unrounded; times in ms, ratios as fractions.
+def figures(problem: CoOptimisation, solution: JobSolution) -> dict[str, Any]:
+    """Keys of this kind in the JSON object of a solve; times in ms, ratios as fractions, None what is not finite.
 
-    Values that are not finite become None. The caller adds `wall_s` and `solution` (where the file is).
+    A fabric that cannot be built for the cluster has no time, but its key.
     """
     parts = solution.evaluation.breakdown
     return {
-        "kind": solution.kind,
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {
-            "name": solution.objective.name,
-            "value": _finite(solution.objective.value),
-            "unit": solution.objective.unit,
-        },
-        "bound": {"value": _finite(solution.bound.value), "proved_by": solution.bound.proved_by},
-        "gap": _finite(solution.gap),
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "method": solution.method,
-        "versions": dict(solution.versions),
-        "instance_sha256": solution.instance_sha256,
         "iteration_time_ms": _finite(solution.evaluation.iteration_time_ms),
         "breakdown_ms": {
             "compute": _finite(parts.compute_ms),
@@ -63,8 +50,10 @@ def summary_dict(solution: JobSolution) -> dict[str, Any]:
         "mean_hops": _finite(solution.mean_hops),
         "diameter_bound": _finite(solution.diameter_bound),
         "initial_ms": _finite(solution.initial_ms),
-        "notes": list(solution.notes),
-        "baselines_ms": {line.fabric: _finite(line.iteration_time_ms) for line in solution.baselines},
+        "baselines_ms": {
+            **dict.fromkeys(each.name for each in problem.baselines.fabrics),
+            **{line.fabric: _finite(line.iteration_time_ms) for line in solution.baselines},
+        },
         "prices": _prices(solution),
         **traffic_summary(solution),
     }
@@ -170,7 +159,7 @@ def _facts(solution: JobSolution) -> Table:
     return table
 
 
-def print_summary(solution: JobSolution, console: Console) -> None:
+def show(console: Console, solution: JobSolution, wall_s: float) -> None:
     """Print the figures a user asks for first; names from the instance are never read as markup."""
     head = Text()
     head.append(solution.name, style="bold")
@@ -183,8 +172,6 @@ def print_summary(solution: JobSolution, console: Console) -> None:
     console.print()
     console.print(_fabrics(solution))
     console.print()
-    for note in solution.notes:
-        console.print(Text(f"note: {note}", style="dim"))
     violations = solution.check.violations
     if solution.check.ok:
         console.print(Text("independent check passed", style="green"))
@@ -194,3 +181,6 @@ def print_summary(solution: JobSolution, console: Console) -> None:
             console.print(Text(f"  {violation}"))
         if len(violations) > SHOWN_VIOLATIONS:
             console.print(Text(f"  … and {len(violations) - SHOWN_VIOLATIONS} more"))
+
+
+PAGES = Pages(render_html, figures, show)

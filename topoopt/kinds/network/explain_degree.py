@@ -11,9 +11,10 @@ from topoopt.core.network import LengthCertificate, TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
+from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.bounds import best_multipliers
 from topoopt.kinds.network.explain_gains import Effort
-from topoopt.kinds.network.solve import solve_network
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.network.topology_bounds import dual_cut, evaluate_cut_mixture, node_cut_bound, topology_bounds
 
 EXACT_SERVERS = 8
@@ -81,9 +82,7 @@ def _searched(problem: TopologyProblem, known: DegreeGain, effort: Effort) -> De
     if left == 0.0:
         return replace(known, note="time limit: not searched")
     try:
-        found = solve_network(
-            replace(problem, degree=problem.degree + 1), time_limit_s=left, method="exact", seed=problem.search.seed
-        )
+        found = solve(replace(problem, degree=problem.degree + 1), SolveOptions(time_limit_s=left, method="exact"))
     except (InputError, InfeasibleError, LimitError) as error:
         effort.late = effort.late or isinstance(error, LimitError)
         return replace(known, note=f"not searched: {error}")

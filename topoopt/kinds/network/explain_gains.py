@@ -21,8 +21,9 @@ from topoopt.core.network import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
+from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.explain_bottleneck import Bottleneck, length_bound
-from topoopt.kinds.network.solve import solve_network
+from topoopt.kinds.pipeline import solve
 
 Array = NDArray[np.float64]
 
@@ -91,7 +92,7 @@ def routed_again(problem: RoutingProblem, effort: Effort) -> NetworkSolution | N
     left = effort.left_s()
     if left == 0.0:
         return None
-    found = solve_network(problem, time_limit_s=left, method="auto")
+    found: NetworkSolution = solve(problem, SolveOptions(time_limit_s=left, method="auto"))
     if not found.check.ok:
         raise CheckError("the checker rejects a routing of the changed network: " + "; ".join(found.check.violations))
     if found.stopped_by is StopReason.TIME:

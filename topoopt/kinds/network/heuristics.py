@@ -15,8 +15,9 @@ from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
+from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.bounds import formula_bound
-from topoopt.kinds.network.outcome import Effort, Outcome
+from topoopt.kinds.network.outcome import Outcome
 from topoopt.verify.network.bounds import quick_bound
 
 BOUND_SHARE = 0.2
@@ -36,7 +37,7 @@ def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> Outcom
     space = open_space(problem)
     bound = _larger(space.bound, quick_bound(problem))
     topology = SEEDS[name](
-        problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.seed)
+        problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.search.seed)
     )
     _refuse_broken(space, topology, name)
     return _routed(problem, topology, bound, name, effort.stop)
@@ -84,7 +85,7 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Outcome:
     formula, multipliers = formula_bound(problem, stop=_for_bounds(effort.stop))
     bound = _larger(open_space(problem).bound, formula)
     budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
-    found = search_topology(problem, seed=effort.seed, budget=budget, goal=bound.value, stop=effort.stop)
+    found = search_topology(problem, seed=effort.search.seed, budget=budget, goal=bound.value, stop=effort.stop)
     return Outcome(
         topology=found.topology,
         flow=found.routing.flow,

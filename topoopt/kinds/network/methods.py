@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
 
 from solvers.network.exact import METHODS as EXACT
@@ -14,8 +13,9 @@ from solvers.network.routing import route
 from topoopt.core.errors import InputError
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.solution import Argument, Bound, Proof
+from topoopt.kinds.kind import Effort, Method, table
 from topoopt.kinds.network.heuristics import portfolio, seed_topology
-from topoopt.kinds.network.outcome import Effort, Method, Outcome
+from topoopt.kinds.network.outcome import Outcome
 from topoopt.kinds.network.robust import robust
 from topoopt.verify.network.regular_networks import enumeration_bound
 
@@ -64,7 +64,7 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> Outcome:
 
 def exactly(problem: TopologyProblem, effort: Effort, method: str) -> Outcome:
     """Topology by a method of `solvers.network.exact`."""
-    found = EXACT[method].run(problem, ExactLimits(seed=effort.seed, stop=effort.stop))
+    found = EXACT[method].run(problem, ExactLimits(seed=effort.search.seed, stop=effort.stop))
     bound = _proven_again(problem, found)
     notes = (f"searched {found.restriction} only",) if found.restriction else ()
     return Outcome(
@@ -109,43 +109,43 @@ def _least_theta(problem: TopologyProblem, effort: Effort) -> Outcome:
     return portfolio(problem, effort)
 
 
-def _router(name: str) -> Callable[[RoutingProblem, Effort], Outcome]:
-    return partial(routed, method=name)
+def _router(name: str, summary: str) -> Method:
+    return Method(name, summary, partial(routed, method=name))
 
 
-def _exact(name: str) -> Callable[[TopologyProblem, Effort], Outcome]:
-    return partial(exactly, method=name)
+def _exact(name: str, summary: str) -> Method:
+    return Method(name, summary, partial(exactly, method=name))
 
 
-def _seed(name: str) -> Callable[[TopologyProblem, Effort], Outcome]:
-    return partial(seed_topology, name=name)
+def _seed(name: str, summary: str) -> Method:
+    return Method(name, summary, partial(seed_topology, name=name))
 
 
-ROUTING_METHODS: Mapping[str, Method[RoutingProblem]] = {
-    "auto": Method("by structure, size and accuracy", _router("auto")),
-    "simplex": Method("linear program, HiGHS dual simplex", _router("simplex")),
-    "ipx": Method("linear program, HiGHS interior points without crossover", _router("ipx")),
-    "pdlp": Method("linear program, first-order method", _router("pdlp")),
-    "frank-wolfe": Method("block Frank-Wolfe on a softmax potential", _router("frank-wolfe")),
-    "column-generation": Method("source trees priced one by one", _router("column-generation")),
-    "path-generation": Method("paths priced one by one", _router("path-generation")),
-    "circulant": Method("reduction of circulants with shift-invariant demand", _router("circulant")),
-}
+ROUTING_METHODS = table(
+    _router("auto", "by structure, size and accuracy"),
+    _router("simplex", "linear program, HiGHS dual simplex"),
+    _router("ipx", "linear program, HiGHS interior points without crossover"),
+    _router("pdlp", "linear program, first-order method"),
+    _router("frank-wolfe", "block Frank-Wolfe on a softmax potential"),
+    _router("column-generation", "source trees priced one by one"),
+    _router("path-generation", "paths priced one by one"),
+    _router("circulant", "reduction of circulants with shift-invariant demand"),
+)
 
-TOPOLOGY_METHODS: Mapping[str, Method[TopologyProblem]] = {
-    "auto": Method("exact when small, else portfolio", choose),
-    "exact": Method("bounds, then the exact method that suits the problem", _exact("exact")),
-    "milp": Method("joint topology and routing program by HiGHS", _exact("milp")),
-    "enumerate": Method("all regular networks up to renaming; uniform demand, directed links", _exact("enumerate")),
-    "brute-force": Method("all topologies of at most 5 servers", _exact("brute-force")),
-    "circulant": Method("best circulant; exact among circulants only", _exact("circulant")),
-    "portfolio": Method("best of all seeds, then annealing and polish", portfolio),
-    "robust": Method("least theta after the worst single link failure", _robust),
-    "totient": Method("TotientPerms with the paper's ring distances, routed", _seed("totient")),
-    "matching": Method("heaviest matchings of the demand, routed", _seed("matching")),
-    "kautz": Method("generalized Kautz graph, routed", _seed("kautz")),
-    "random": Method("random regular graph, routed", _seed("random")),
-}
+TOPOLOGY_METHODS = table(
+    Method("auto", "exact when small, else portfolio", choose),
+    _exact("exact", "bounds, then the exact method that suits the problem"),
+    _exact("milp", "joint topology and routing program by HiGHS"),
+    _exact("enumerate", "all regular networks up to renaming; uniform demand, directed links"),
+    _exact("brute-force", "all topologies of at most 5 servers"),
+    _exact("circulant", "best circulant; exact among circulants only"),
+    Method("portfolio", "best of all seeds, then annealing and polish", portfolio),
+    Method("robust", "least theta after the worst single link failure", _robust),
+    _seed("totient", "TotientPerms with the paper's ring distances, routed"),
+    _seed("matching", "heaviest matchings of the demand, routed"),
+    _seed("kautz", "generalized Kautz graph, routed"),
+    _seed("random", "random regular graph, routed"),
+)
 
 UNLISTED = set(ROUTERS) - set(ROUTING_METHODS) | set(EXACT) - set(TOPOLOGY_METHODS)
 """Methods of the solvers without a line here; a test holds it empty."""

@@ -1,12 +1,9 @@
-"""What every method for network problems takes and gives."""
+"""What every method for network problems gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass
 
-from solvers.stop import Stop
 from topoopt.core.network import (
     EnumerationProof,
     LengthCertificate,
@@ -21,21 +18,6 @@ from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 
 NetworkProblem = RoutingProblem | TopologyProblem
-
-Kind = TypeVar("Kind", RoutingProblem, TopologyProblem)
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How hard to work.
-
-    Attributes:
-        seed: of every random choice.
-        stop: a deadline, and the interrupt by Ctrl-C; every method looks at both.
-    """
-
-    seed: int = 0
-    stop: Stop = field(default_factory=Stop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,15 +49,3 @@ class Outcome:
     enumeration: EnumerationProof | None = None
     robustness: Robustness | None = None
     multipliers: TwoLayerMultipliers | None = None
-
-
-@dataclass(frozen=True)
-class Method(Generic[Kind]):
-    """A line of a table of methods.
-
-    `run` raises InputError for a problem outside what the method covers, InfeasibleError, and LimitError when the limit
-    comes before anything is found.
-    """
-
-    summary: str
-    run: Callable[[Kind, Effort], Outcome]

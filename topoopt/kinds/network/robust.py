@@ -28,7 +28,8 @@ from topoopt.core.network_solution import Robustness
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
-from topoopt.kinds.network.outcome import Effort, Outcome
+from topoopt.kinds.kind import Effort
+from topoopt.kinds.network.outcome import Outcome
 from topoopt.verify.failures.laws import check_rerouted
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
 
@@ -100,11 +101,11 @@ def _searched(
     """The best network found, and whether all were considered."""
     space = open_space(problem)
     search = RobustSearch(space, limit)
-    starts = [first.adjacency(), *_seeds(problem, space, effort.seed)]
+    starts = [first.adjacency(), *_seeds(problem, space, effort.search.seed)]
     if problem.servers > EXCHANGE_SERVERS:
         return _best_of(problem, space, starts, limit, effort), False
     programs, random = next(row[1:] for row in PROGRAMS if problem.servers <= row[0])
-    rng = np.random.default_rng(effort.seed)
+    rng = np.random.default_rng(effort.search.seed)
     empty = np.zeros((problem.servers, problem.servers), dtype=np.int64)
     if space.kept is None and problem.servers > MOST_SERVERS:
         starts += [filled(space, empty, rng) for _ in range(random)]

@@ -1,78 +1,26 @@
-"""The one straight line from a network problem to a checked solution."""
+"""From a topology with a routing to the solution it amounts to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.network.constructions.switches import assign_switches
-from solvers.stop import stop_on_signals
-from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Tolerance, capped, settle
 from topoopt.core.versions import versions
+from topoopt.kinds.kind import Effort, Method, Solver
 from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS
-from topoopt.kinds.network.outcome import Effort, NetworkProblem, Outcome
+from topoopt.kinds.network.outcome import NetworkProblem, Outcome
 from topoopt.simulate.hops import hop_matrix
+from topoopt.verify.laws.findings import Violation
 from topoopt.verify.network.check import check_network
-
-
-def methods_of(problem: NetworkProblem) -> tuple[str, ...]:
-    """Names of the methods for a problem, `auto` first."""
-    table = ROUTING_METHODS if isinstance(problem, RoutingProblem) else TOPOLOGY_METHODS
-    return ("auto", *(name for name in table if name != "auto"))
-
-
-def search_problems(problem: NetworkProblem, method: str) -> list[Problem]:
-    """What is wrong with the name of a method."""
-    names = methods_of(problem)
-    if method in names:
-        if problem.search.robust is None or method in ("auto", "robust"):
-            return []
-        text = "this method does not look at search.robust"
-        return [Problem(text, path="search.method", value=repr(method), allowed="auto, robust")]
-    return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(names))]
-
-
-def solve_network(
-    problem: NetworkProblem,
-    *,
-    seed: int | None = None,
-    time_limit_s: float | None = None,
-    method: str | None = None,
-) -> NetworkSolution:
-    """Route the demand, or choose the links as well; evaluate, bound and check what comes out.
-
-    Arguments left out are taken from the instance. Ctrl-C ends the search, and the best so far is what comes out.
-
-    Raises:
-        InputError: unknown method, or one that does not cover the problem.
-        InfeasibleError: nothing satisfies the constraints.
-        LimitError: the limit came before anything was found.
-        KeyboardInterrupt: an interrupt did.
-    """
-    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method)
-    problems = search_problems(problem, search.method)
-    if problems:
-        raise InputError(problems)
-    with stop_on_signals(search.time_limit_s) as stop:
-        effort = Effort(search.seed, stop)
-        try:
-            if isinstance(problem, RoutingProblem):
-                outcome = ROUTING_METHODS[search.method].run(problem, effort)
-            else:
-                outcome = TOPOLOGY_METHODS[search.method].run(problem, effort)
-        except LimitError:
-            if stop.interrupted.is_set():
-                raise KeyboardInterrupt from None  # there is nothing to keep
-            raise
-    return assemble(problem, outcome, search)
 
 
 def largest_utilisation(topology: Topology, flow: NDArray[np.float64]) -> float:
@@ -80,8 +28,8 @@ def largest_utilisation(topology: Topology, flow: NDArray[np.float64]) -> float:
     return float((flow.sum(axis=0) / topology.multiplicity).max())
 
 
-def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) -> NetworkSolution:
-    """The solution an outcome amounts to, all figures recomputed, with the verdict of the checker."""
+def assemble(problem: NetworkProblem, outcome: Outcome, effort: Effort) -> NetworkSolution:
+    """The solution an outcome amounts to, all figures recomputed."""
     topology = outcome.topology
     if not isinstance(problem, RoutingProblem) and not (topology.switches >= 0).any():
         switches = assign_switches(topology.servers, topology.degree, topology.arcs, topology.multiplicity)
@@ -90,7 +38,7 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
     value = objective.value
     bound, status = settle(value, outcome.bound.value, Tolerance.LINEAR_PROGRAM)
     diameter, mean_hops = _hops(topology)
-    solution = NetworkSolution(
+    return NetworkSolution(
         name=problem.name,
         kind=problem.kind,
         status=status,
@@ -99,7 +47,7 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         bound=replace(outcome.bound, value=bound),
         routing_bound=capped(outcome.routing_bound, value),
         check=UNCHECKED,
-        seed=search.seed,
+        seed=effort.search.seed,
         method=outcome.method,
         topology=topology,
         flow=outcome.flow,
@@ -113,7 +61,6 @@ def assemble(problem: NetworkProblem, outcome: Outcome, search: SearchSettings) 
         link_gbps=problem.link_gbps,
         robustness=outcome.robustness,
     )
-    return solution.judged(check_network(problem, solution, outcome.multipliers))
 
 
 def _objective(problem: NetworkProblem, topology: Topology, flow: NDArray[np.float64]) -> Objective:
@@ -132,3 +79,15 @@ def _hops(topology: Topology) -> tuple[int | None, float | None]:
     if (hops < 0).any():
         return None, None
     return int(hops.max()), float(hops.sum() / (n * (n - 1)))
+
+
+def methods_of(problem: NetworkProblem) -> Mapping[str, Method]:
+    """The methods for a problem."""
+    return ROUTING_METHODS if isinstance(problem, RoutingProblem) else TOPOLOGY_METHODS
+
+
+def _checked(problem: NetworkProblem, outcome: Outcome, solution: NetworkSolution) -> Iterable[Violation]:
+    return check_network(problem, solution, outcome.multipliers)
+
+
+SOLVER = Solver(methods_of, assemble, _checked)

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from formulations.placement.stage_graph import order_pairs, stage_graph
 from solvers.placement.throughput import WORK, work_bound
+from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import StopReason
+from topoopt.kinds.kind import Effort
+from topoopt.kinds.pipeline import judged
 from topoopt.kinds.placement.outcome import PlacementOutcome
-from topoopt.kinds.placement.solve import assemble
 
 
 def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> NDArray[np.int32]:
@@ -77,4 +79,5 @@ def evaluate_given(problem: PlacementProblem, named: Mapping[str, str], method: 
     stage = None if settings.stages is StageShape.FREE else stages_of(problem, device)
     bound = Bound(work_bound(stage_graph(problem), settings), WORK)
     outcome = PlacementOutcome(device, bound, StopReason.CONVERGED, method, stage)
-    return assemble(problem, outcome, problem.search)
+    solution: PlacementSolution = judged(problem, outcome, Effort(problem.search, Stop()))
+    return solution

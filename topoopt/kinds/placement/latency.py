@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
@@ -14,13 +14,15 @@ from solvers.placement import latency as work
 from solvers.placement.compaction import RULES, compacted
 from solvers.placement.latency_joint import possible_orders, solve_joint
 from solvers.placement.latency_search import LatencySearch, open_search, require_room
-from solvers.stop import Stop, stop_on_signals
+from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
 from topoopt.core.placement_solution import CompactResult
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import Bound
+from topoopt.kinds.kind import Effort, Method, table
 from topoopt.kinds.placement.latency_outcome import outcome_of
-from topoopt.kinds.placement.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
+from topoopt.kinds.placement.outcome import PlacementOutcome
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.schedule import ordered
 from topoopt.verify.placement.latency_bounds import latency_floor
@@ -45,10 +47,10 @@ JOINT_UP_TO, JOINT_AUTO = 400, 160
 JOINT_S = 60.0
 """Seconds for the joint program where no time limit is given; graphs for `auto` took a few."""
 
-Plan = Callable[[LatencySearch, PlacementEffort], CompactResult | None]
+Plan = Callable[[LatencySearch, SearchSettings], CompactResult | None]
 
 
-def _moves(search: LatencySearch, effort: PlacementEffort) -> int:
+def _moves(search: LatencySearch, effort: SearchSettings) -> int:
     """Moves of the annealing; priorities take a tenth as many, once or twice, so that all stay within a budget."""
     if effort.budget is not None:
         return effort.budget - 2 * (effort.budget // 12)
@@ -57,7 +59,7 @@ def _moves(search: LatencySearch, effort: PlacementEffort) -> int:
     return max(LEAST_MOVES, min(MOST_MOVES, OPERATOR_MOVES // len(search.a.needs)))
 
 
-def _until(search: LatencySearch, effort: PlacementEffort, share: float) -> float | None:
+def _until(search: LatencySearch, effort: SearchSettings, share: float) -> float | None:
     """When this share of what is left of the time limit is over."""
     left = search.stop.remaining_s()
     return None if left is None else time.monotonic() + share * left
@@ -67,24 +69,24 @@ def _small(search: LatencySearch) -> bool:
     return len(search.a.user) * len(search.a.room) <= EXACT_UP_TO
 
 
-def listed(search: LatencySearch, effort: PlacementEffort) -> None:
+def listed(search: LatencySearch, effort: SearchSettings) -> None:
     """First placements only."""
     work.start(search)
     work.finish(search, 0, None)
 
 
-def annealed(search: LatencySearch, effort: PlacementEffort) -> None:
+def annealed(search: LatencySearch, effort: SearchSettings) -> None:
     """First placements, annealing, priorities and rates."""
     places = work.start(search)
     work.improve(search, places, _moves(search, effort), _until(search, effort, 0.85))
     work.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
 
 
-def proven(search: LatencySearch, effort: PlacementEffort) -> None:
+def proven(search: LatencySearch, effort: SearchSettings) -> None:
     """Annealing, then CP-SAT on the whole graph, with contention if the model of it is exact."""
     places = work.start(search)
     # enough on small graphs; the rest of the time is for the proof
-    moves = _moves(search, PlacementEffort(budget=effort.budget))
+    moves = _moves(search, SearchSettings(budget=effort.budget))
     work.improve(search, places, moves, _until(search, effort, 0.3))
     work.finish(search, moves // 10, _until(search, effort, 0.1))
     budget = None if effort.time_limit_s is not None else WORK
@@ -96,7 +98,7 @@ def proven(search: LatencySearch, effort: PlacementEffort) -> None:
     work.finish(search, moves // 10, _until(search, effort, 1.0))
 
 
-def windowed(search: LatencySearch, effort: PlacementEffort) -> None:
+def windowed(search: LatencySearch, effort: SearchSettings) -> None:
     """Annealing, then CP-SAT on windows of time."""
     places = work.start(search)
     work.improve(search, places, _moves(search, effort), _until(search, effort, 0.5))
@@ -105,14 +107,14 @@ def windowed(search: LatencySearch, effort: PlacementEffort) -> None:
 
 
 def compact_first(
-    search: LatencySearch, effort: PlacementEffort, rules: tuple[str, ...] = RULES
+    search: LatencySearch, effort: SearchSettings, rules: tuple[str, ...] = RULES
 ) -> CompactResult | None:
     """Fuse operators, place the blocks (by CP-SAT if there are few), expand, polish on the original graph."""
     fused = compacted(search.problem, rules=rules, target=COMPACT_TO)
     began = time.monotonic()
     until = _until(search, effort, 0.5)
     half = None if effort.budget is None else effort.budget // 2
-    part = PlacementEffort(effort.seed, None if until is None else until - began, half)
+    part = replace(effort, time_limit_s=None if until is None else until - began, budget=half)
     try:
         floor = latency_floor(fused.problem)
         small = open_search(fused.problem, floor, effort.seed, Stop(until, search.stop.interrupted))
@@ -133,7 +135,7 @@ def compact_first(
     return CompactResult(len(fused.problem.operators), small.value, Bound(small.bound, small.proved_by))
 
 
-def jointly(search: LatencySearch, effort: PlacementEffort) -> None:
+def jointly(search: LatencySearch, effort: SearchSettings) -> None:
     """Annealing, then placement, orders and rates together as one program, with a proven bound."""
     problems = []
     if not search.allocate:
@@ -148,7 +150,7 @@ def jointly(search: LatencySearch, effort: PlacementEffort) -> None:
     if problems:
         raise InputError(problems)
     places = work.start(search)
-    moves = min(MOST_MOVES // 10, _moves(search, PlacementEffort(budget=effort.budget)))
+    moves = min(MOST_MOVES // 10, _moves(search, SearchSettings(budget=effort.budget)))
     work.improve(search, places, moves, _until(search, effort, 0.2))
     work.finish(search, moves // 10, _until(search, effort, 0.1))
     if not search.closed():
@@ -163,7 +165,7 @@ def chosen(search: LatencySearch) -> tuple[Plan, str]:
     return (proven, "exact") if _small(search) else (annealed, "anneal")
 
 
-def auto(search: LatencySearch, effort: PlacementEffort) -> None:
+def auto(search: LatencySearch, effort: SearchSettings) -> None:
     """The method that fits the size of the graph."""
     chosen(search)[0](search, effort)
 
@@ -189,28 +191,26 @@ def last(search: LatencySearch) -> tuple[NDArray[np.int64], NDArray[np.float64],
     return search.best.device, search.best.rates, search.best.start_ms
 
 
-def _solve(problem: PlacementProblem, effort: PlacementEffort, plan: Plan, method: str) -> PlacementOutcome:
-    warm_up()
-    with stop_on_signals(effort.time_limit_s) as stop:
-        require_room(problem)
-        exact = compacted(problem, rules=())
-        search = open_search(exact.problem, latency_floor(problem), effort.seed, stop)
-        if plan is auto:
-            plan, method = chosen(search)
-        compact = plan(search, effort)
-        return outcome_of(search, method, compact, exact)
+def _solve(problem: PlacementProblem, effort: Effort, plan: Plan, method: str) -> PlacementOutcome:
+    require_room(problem)
+    exact = compacted(problem, rules=())
+    search = open_search(exact.problem, latency_floor(problem), effort.search.seed, effort.stop)
+    if plan is auto:
+        plan, method = chosen(search)
+    compact = plan(search, effort.search)
+    return outcome_of(search, method, compact, exact)
 
 
-def _method(summary: str, plan: Plan, name: str) -> PlacementMethod:
-    return PlacementMethod(summary, partial(_solve, plan=plan, method=name))
+def _method(name: str, summary: str, plan: Plan) -> Method:
+    return Method(name, summary, partial(_solve, plan=plan, method=name))
 
 
-LATENCY_METHODS: Mapping[str, PlacementMethod] = {
-    "auto": _method("joint or exact while the graph is small, anneal beyond", auto, "auto"),
-    "list": _method("single device, topological fill, earliest finish: the best of them", listed, "list"),
-    "anneal": _method("annealing of connected bunches of operators", annealed, "anneal"),
-    "exact": _method("annealing, then intervals by CP-SAT with a proven bound", proven, "exact"),
-    "joint": _method("placement, orders and static rates as one program, with a proven bound", jointly, "joint"),
-    "compact": _method("fused operators placed first, then polish of all", compact_first, "compact"),
-    "windows": _method("annealing, then CP-SAT on windows of time", windowed, "windows"),
-}
+LATENCY_METHODS = table(
+    _method("auto", "joint or exact while the graph is small, anneal beyond", auto),
+    _method("list", "single device, topological fill, earliest finish: the best of them", listed),
+    _method("anneal", "annealing of connected bunches of operators", annealed),
+    _method("exact", "annealing, then intervals by CP-SAT with a proven bound", proven),
+    _method("joint", "placement, orders and static rates as one program, with a proven bound", jointly),
+    _method("compact", "fused operators placed first, then polish of all", compact_first),
+    _method("windows", "annealing, then CP-SAT on windows of time", windowed),
+)

@@ -1,69 +1,22 @@
-"""The one straight line from a placement problem to a checked solution."""
+"""From a placement to the solution it amounts to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
-from topoopt.kinds.placement.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
+from topoopt.kinds.kind import Effort, Method, Solver
+from topoopt.kinds.placement.outcome import PlacementOutcome
 from topoopt.simulate.placement.stage_loads import compute_loads, device_loads, max_load_ms
-from topoopt.verify.placement.check import check_placement
 
 
-def methods_table(problem: PlacementProblem) -> Mapping[str, PlacementMethod]:
-    """The methods for the objective of a problem."""
-    if isinstance(problem.objective, Throughput):
-        from topoopt.kinds.placement.throughput import THROUGHPUT_METHODS
-
-        return THROUGHPUT_METHODS
-    from topoopt.kinds.placement.latency import LATENCY_METHODS
-
-    return LATENCY_METHODS
-
-
-def search_problems(problem: PlacementProblem, method: str) -> list[Problem]:
-    """What is wrong with the name of a method."""
-    names = ("auto", *(name for name in methods_table(problem) if name != "auto"))
-    if method in names:
-        return []
-    return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(names))]
-
-
-def solve_placement(
-    problem: PlacementProblem,
-    *,
-    seed: int | None = None,
-    time_limit_s: float | None = None,
-    method: str | None = None,
-    budget: int | None = None,
-) -> PlacementSolution:
-    """Place the operators; evaluate, bound and check what comes out.
-
-    Arguments left out are taken from the instance.
-
-    Raises:
-        InputError: unknown method, or one that does not cover the problem.
-        InfeasibleError: nothing satisfies the constraints.
-        LimitError: the limit came before anything was found.
-    """
-    search = problem.search.but(seed=seed, time_limit_s=time_limit_s, method=method, budget=budget)
-    problems = search_problems(problem, search.method)
-    if problems:
-        raise InputError(problems)
-    effort = PlacementEffort(search.seed, search.time_limit_s, search.budget)
-    outcome = methods_table(problem)[search.method].run(problem, effort)
-    return assemble(problem, outcome, search)
-
-
-def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: SearchSettings) -> PlacementSolution:
-    """The solution an outcome amounts to, all figures recomputed, with the verdict of the checker."""
+def assemble(problem: PlacementProblem, outcome: PlacementOutcome, effort: Effort) -> PlacementSolution:
+    """The solution an outcome amounts to, all figures recomputed."""
     settings = problem.objective
     if isinstance(settings, Throughput):
         loads = device_loads(problem, outcome.device)
@@ -73,14 +26,14 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: Searc
         objective = Objective("makespan", 0.0 if outcome.end_ms is None else float(outcome.end_ms.max()), "ms")
     tolerance = Tolerance.TIMES_ROUNDED_DOWN
     bound, status = settle(objective.value, outcome.bound.value, tolerance, rounding=tolerance)
-    solution = PlacementSolution(
+    return PlacementSolution(
         name=problem.name,
         status=status,
         stopped_by=outcome.stopped_by,
         objective=objective,
         bound=replace(outcome.bound, value=bound),
         check=UNCHECKED,
-        seed=search.seed,
+        seed=effort.search.seed,
         method=outcome.method,
         settings=settings,
         servers=problem.servers,
@@ -100,4 +53,25 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, search: Searc
         versions=versions(),
         notes=(*problem.notes, *outcome.notes),
     )
-    return solution.judged(check_placement(problem, solution))
+
+
+def methods_of(problem: PlacementProblem) -> Mapping[str, Method]:
+    """The methods for the objective of a problem."""
+    if isinstance(problem.objective, Throughput):
+        from topoopt.kinds.placement.throughput import THROUGHPUT_METHODS
+
+        return THROUGHPUT_METHODS
+    from topoopt.kinds.placement.latency import LATENCY_METHODS
+
+    return LATENCY_METHODS
+
+
+def prepare(problem: PlacementProblem) -> None:
+    """Load the kernels of the simulator of latencies."""
+    if not isinstance(problem.objective, Throughput):
+        from topoopt.kinds.placement.latency import warm_up
+
+        warm_up()
+
+
+SOLVER = Solver(methods_of, assemble, prepare=prepare)

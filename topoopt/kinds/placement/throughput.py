@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from solvers.placement.stage_rounding import PROOF, round_stages
@@ -16,12 +15,13 @@ from solvers.placement.throughput import (
     work_bound,
 )
 from solvers.placement.throughput_proof import prove
-from solvers.stop import Stop, stop_on_signals
-from topoopt.core.errors import InputError, Problem
+from solvers.stop import Stop, at_most
+from topoopt.core.errors import Problem
 from topoopt.core.placement import PlacementProblem, StageShape
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import StopReason
-from topoopt.kinds.placement.outcome import PlacementEffort, PlacementMethod, PlacementOutcome
+from topoopt.kinds.kind import Effort, Method, table
+from topoopt.kinds.placement.outcome import PlacementOutcome
 
 DEFAULT_S = 60.0
 """Time limit of the exact search where none is given."""
@@ -30,11 +30,12 @@ EXACT_UP_TO = 60_000
 """Columns of the stage-order program up to which `auto` tries to prove anything."""
 
 
-def _heuristic(problem: PlacementProblem, effort: PlacementEffort, stop: Stop) -> Search:
+def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
     search = Search(problem)
-    orders = slice_orders(search, effort.seed, stop, effort.budget)
+    budget = effort.search.budget
+    orders = slice_orders(search, effort.search.seed, stop, budget)
     if not search.graph.uniform or search.settings.stages is not StageShape.CONTIGUOUS:
-        polish(search, effort.seed, stop, None if effort.budget is None else max(0, effort.budget - orders))
+        polish(search, effort.search.seed, stop, None if budget is None else max(0, budget - orders))
     return search
 
 
@@ -52,53 +53,52 @@ def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) 
     return PlacementOutcome(device, bound, stopped_by, method, stage if ordered else None, notes=notes)
 
 
-def slices(problem: PlacementProblem, effort: PlacementEffort) -> PlacementOutcome:
+def slices(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     """Order slicing and local search only."""
-    with stop_on_signals(effort.time_limit_s) as stop:
-        search = _heuristic(problem, effort, stop)
-        ran = StopReason.CONVERGED if effort.budget is None or search.closed() else StopReason.BUDGET
-        return _outcome(search, Bound(0.0, WORK), stop.reason() or ran, "slices")
+    search = _heuristic(problem, effort, effort.stop)
+    ran = StopReason.CONVERGED if effort.search.budget is None or search.closed() else StopReason.BUDGET
+    return _outcome(search, Bound(0.0, WORK), effort.stop.reason() or ran, "slices")
 
 
-def rounding(problem: PlacementProblem, effort: PlacementEffort) -> PlacementOutcome:
-    """Order slicing, then the linear relaxation of the stage-order program, rounded; its value is the bound.
-
-    Raises:
-        InputError: free sets, which have no order.
-    """
-    if settings_of(problem).stages is StageShape.FREE:
-        text = "this method rounds an order of stages, and free sets have none"
-        allowed = "contiguous or interleaved"
-        raise InputError([Problem(text, path="throughput.stages", value=StageShape.FREE.value, allowed=allowed)])
-    with stop_on_signals(DEFAULT_S if effort.time_limit_s is None else effort.time_limit_s) as stop:
-        search = _heuristic(problem, effort, stop)
-        if search.closed():
-            return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "rounding")
-        bound, stopped_by = round_stages(search, effort.seed, stop)
-        return _outcome(search, Bound(bound, PROOF), stop.reason() or stopped_by, "rounding")
+def rounding(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
+    """Order slicing, then the linear relaxation of the stage-order program, rounded; its value is the bound."""
+    stop = at_most(effort.stop, DEFAULT_S)
+    search = _heuristic(problem, effort, stop)
+    if search.closed():
+        return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "rounding")
+    bound, stopped_by = round_stages(search, effort.search.seed, stop)
+    return _outcome(search, Bound(bound, PROOF), stop.reason() or stopped_by, "rounding")
 
 
-def exact(problem: PlacementProblem, effort: PlacementEffort, backend: str) -> PlacementOutcome:
+def _ordered_only(problem: PlacementProblem) -> Problem | None:
+    if settings_of(problem).stages is not StageShape.FREE:
+        return None
+    text = "this method rounds an order of stages, and free sets have none"
+    allowed = "contiguous or interleaved"
+    return Problem(text, path="throughput.stages", value=StageShape.FREE.value, allowed=allowed)
+
+
+def exact(problem: PlacementProblem, effort: Effort, backend: str) -> PlacementOutcome:
     """Order slicing, then the stage-order program by a backend."""
-    with stop_on_signals(DEFAULT_S if effort.time_limit_s is None else effort.time_limit_s) as stop:
-        search = _heuristic(problem, effort, stop)
-        if search.closed():
-            return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "slices")
-        bound, proved_by, stopped_by = prove(search, backend, effort.seed, stop)
-        return _outcome(search, Bound(bound, proved_by), stopped_by, backend)
+    stop = at_most(effort.stop, DEFAULT_S)
+    search = _heuristic(problem, effort, stop)
+    if search.closed():
+        return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "slices")
+    bound, proved_by, stopped_by = prove(search, backend, effort.search.seed, stop)
+    return _outcome(search, Bound(bound, proved_by), stopped_by, backend)
 
 
-def auto(problem: PlacementProblem, effort: PlacementEffort) -> PlacementOutcome:
+def auto(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     """CP-SAT where the program is not too large, order slicing alone beyond."""
     if program_columns(problem) <= EXACT_UP_TO:
         return exact(problem, effort, "cp-sat")
     return slices(problem, effort)
 
 
-THROUGHPUT_METHODS: Mapping[str, PlacementMethod] = {
-    "auto": PlacementMethod("cp-sat; order slicing alone beyond its reach", auto),
-    "cp-sat": PlacementMethod("stage-order program by CP-SAT, times rounded down", partial(exact, backend="cp-sat")),
-    "highs": PlacementMethod("stage-order program by HiGHS", partial(exact, backend="highs")),
-    "rounding": PlacementMethod("linear relaxation of the stage-order program, rounded to orders", rounding),
-    "slices": PlacementMethod("best slices of several topological orders, local search", slices),
-}
+THROUGHPUT_METHODS = table(
+    Method("auto", "cp-sat; order slicing alone beyond its reach", auto),
+    Method("cp-sat", "stage-order program by CP-SAT, times rounded down", partial(exact, backend="cp-sat")),
+    Method("highs", "stage-order program by HiGHS", partial(exact, backend="highs")),
+    Method("rounding", "linear relaxation of the stage-order program, rounded to orders", rounding, _ordered_only),
+    Method("slices", "best slices of several topological orders, local search", slices),
+)

@@ -24,6 +24,8 @@ from topoopt.core.shared_plan import class_of_plan
 from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.fabric_run import Progress, rated, run_fabric
 from topoopt.kinds.shared_cluster.methods import BEST, SCHEDULING_METHODS
 from topoopt.simulate.cluster import objective_of
@@ -37,27 +39,25 @@ MOST_BACKFILLED_SERVERS = 16
 """Of a cluster whose placement is exact and whose queue is not fifo: larger bursts took the solver minutes."""
 
 
-def scheduling_problems(problem: SharedCluster, method: str) -> list[Problem]:
-    """What is wrong with the name of a method."""
-    if method in SCHEDULING_METHODS:
-        exact = [fabric.name for fabric in problem.fabrics if fabric.placement == "exact"]
-        if exact and problem.servers > MOST_EXACT_SERVERS:
-            text = f"too many servers for the exact placement of {exact[0]}"
-            allowed = f"up to {MOST_EXACT_SERVERS} servers, or placement spread"
-            return [Problem(text, path="cluster.servers", value=str(problem.servers), allowed=allowed)]
-        queue = SCHEDULING_METHODS[method].applied(problem.scheduling).queue
-        if exact and queue is not Queue.FIFO and problem.servers > MOST_BACKFILLED_SERVERS:
-            text = f"too many servers to place out of turn on {exact[0]}, whose placement is exact"
-            allowed = f"queue fifo, up to {MOST_BACKFILLED_SERVERS} servers, or placement spread"
-            return [Problem(text, path="scheduling.queue", value=queue.value, allowed=allowed)]
-        moved = SCHEDULING_METHODS[method].applied(problem.scheduling).defragment
-        fixed = [fabric for fabric in problem.fabrics if fabric.placement in ACROSS_GROUPS]
-        if moved and fixed:
-            text = f"running jobs are not moved on {fixed[0].name}, whose placement is {fixed[0].placement}"
-            allowed = "no defragmentation, or placement best-fit or first-fit"
-            return [Problem(text, path="search.method", value=repr(method), allowed=allowed)]
-        return []
-    return [Problem("unknown method", path="search.method", value=repr(method), allowed=", ".join(SCHEDULING_METHODS))]
+def outside(method: str, problem: SharedCluster) -> Problem | None:
+    """Why a way of scheduling does not cover a problem."""
+    exact = [fabric.name for fabric in problem.fabrics if fabric.placement == "exact"]
+    if exact and problem.servers > MOST_EXACT_SERVERS:
+        text = f"too many servers for the exact placement of {exact[0]}"
+        allowed = f"up to {MOST_EXACT_SERVERS} servers, or placement spread"
+        return Problem(text, path="cluster.servers", value=str(problem.servers), allowed=allowed)
+    queue = SCHEDULING_METHODS[method].applied(problem.scheduling).queue
+    if exact and queue is not Queue.FIFO and problem.servers > MOST_BACKFILLED_SERVERS:
+        text = f"too many servers to place out of turn on {exact[0]}, whose placement is exact"
+        allowed = f"queue fifo, up to {MOST_BACKFILLED_SERVERS} servers, or placement spread"
+        return Problem(text, path="scheduling.queue", value=queue.value, allowed=allowed)
+    moved = SCHEDULING_METHODS[method].applied(problem.scheduling).defragment
+    fixed = [fabric for fabric in problem.fabrics if fabric.placement in ACROSS_GROUPS]
+    if moved and fixed:
+        text = f"running jobs are not moved on {fixed[0].name}, whose placement is {fixed[0].placement}"
+        allowed = "no defragmentation, or placement best-fit or first-fit"
+        return Problem(text, path="search.method", value=repr(method), allowed=allowed)
+    return None
 
 
 def solve_arrivals(
@@ -96,9 +96,7 @@ def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass,
         if one.plan is None:
             classes.append(one)
             continue
-        from topoopt.kinds.job.solve import solve
-
-        solution = solve(one.plan, time_limit_s=stop.remaining_s(), baselines=False)
+        solution = solve(one.plan, SolveOptions(time_limit_s=stop.remaining_s(), objective_only=True))
         if solution.stopped_by is StopReason.INTERRUPTED:
             stop.interrupted.set()
         made = class_of_plan(one, solution)
@@ -144,7 +142,7 @@ def _runs(
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
     first: dict[str, FabricRun] = {}
     if method == BEST:
-        names = [one for one in SCHEDULING_METHODS if one != BEST and not scheduling_problems(problem, one)]
+        names = [one for one in SCHEDULING_METHODS if one != BEST and outside(one, problem) is None]
         settings = {one: SCHEDULING_METHODS[one].applied(problem.scheduling) for one in names}
         for name, one in settings.items():
             first[name] = run_fabric(problem, 0, classes, jobs, one, seed, stop, progress)

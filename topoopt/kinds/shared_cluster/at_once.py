@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.job.methods import METHODS
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
@@ -36,8 +35,8 @@ SETTINGS = {
 """Settings of a fabric, and what the table of fabrics calls them."""
 
 
-def problems_at_once(problem: SharedCluster, method: str) -> list[Problem]:
-    """Names of fabrics, method and time model that do not exist; settings that a fabric does not have."""
+def problems_at_once(problem: SharedCluster) -> list[Problem]:
+    """Names of fabrics and time model that do not exist; settings that a fabric does not have."""
     problems = []
     for place, fabric in enumerate(problem.fabrics):
         if fabric.kind == PARTITIONED:
@@ -54,19 +53,14 @@ def problems_at_once(problem: SharedCluster, method: str) -> list[Problem]:
             if value is not None and name not in known:
                 text = f"{fabric.kind} has no such setting"
                 problems.append(Problem(text, path=f"{where}.{key}", value=str(value), allowed=allowed))
-    for path, value, table in (
-        ("search.method", method, ("auto", *METHODS)),
-        ("time_model", problem.time_model, tuple(TOGETHER_MODELS)),
-    ):
-        if value not in table:
-            problems.append(Problem("no such name", path=path, value=repr(value), allowed=", ".join(table)))
+    if problem.time_model not in TOGETHER_MODELS:
+        allowed = ", ".join(TOGETHER_MODELS)
+        problems.append(Problem("no such name", path="time_model", value=repr(problem.time_model), allowed=allowed))
     return problems
 
 
-def solve_at_once(
-    problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress: Progress
-) -> tuple[SharedClusterSolution, list[str]]:
-    """Plan every class for every fabric, run the drawn jobs together and sum up; what the checker rejects of the plans.
+def solve_at_once(problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress: Progress) -> SharedClusterSolution:
+    """Plan every class for every fabric, run the drawn jobs together and sum up.
 
     The stop ends it after the run at work; the draws simulated so far are kept.
 
@@ -74,7 +68,6 @@ def solve_at_once(
         InputError: a fabric that is not for this cluster, or classes too uneven to run together.
         InfeasibleError: a class has no plan.
         LimitError: the time limit came before the first draw was simulated.
-        KeyboardInterrupt: so did Ctrl-C.
     """
     total = len(problem.classes) * len(problem.fabrics) + len(jobs.loads) * jobs.repetitions
     done = 0
@@ -85,19 +78,14 @@ def solve_at_once(
         done += 1
 
     planned: list[list[Planned]] = []
-    rejected: list[str] = []
     for index in range(len(problem.classes)):
-        plans, violations = plan_class(problem, index, problem.search, stop, tell)
-        planned.append(plans)
-        rejected += violations
+        planned.append(plan_class(problem, index, problem.search, stop, tell))
     _refuse_uneven(problem, planned)
     draws = _runs(problem, jobs, planned, stop, tell)
     reason = stop.reason()
     if not draws:
-        if reason is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
         raise LimitError("the time limit was reached before any jobs were run together")
-    return _assemble(problem, jobs, planned, draws, reason), rejected
+    return _assemble(problem, jobs, planned, draws, reason)
 
 
 def _refuse_uneven(problem: SharedCluster, planned: Sequence[Sequence[Planned]]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from solvers.job.fabric_strategy import FabricJob, fabric_job, search_strategy
 from solvers.job.methods import default_budget, run_method
 from solvers.stop import Stop
+from topoopt.core.errors import CheckError
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.plan import Plan
 from topoopt.core.search_settings import SearchSettings
@@ -55,10 +56,8 @@ def fabric_options(fabric: Fabric, seed: int) -> FabricOptions:
     return options_of(choice, BaselineSettings(), seed)
 
 
-def plan_class(
-    problem: SharedCluster, index: int, search: SearchSettings, stop: Stop, tell: Tell
-) -> tuple[list[Planned], list[str]]:
-    """The plans of a class on every fabric, and what the checker rejects of its plan on a shard.
+def plan_class(problem: SharedCluster, index: int, search: SearchSettings, stop: Stop, tell: Tell) -> list[Planned]:
+    """The plans of a class on every fabric.
 
     A shard gets the co-optimised plan. A shared fabric gets the best strategy found on it, for a job that has it to
     itself on servers drawn as those of the jobs are.
@@ -66,6 +65,7 @@ def plan_class(
     Raises:
         InfeasibleError: no plan satisfies the constraints.
         InputError: a fabric does not exist for the cluster.
+        CheckError: the checker rejects the plan of a shard (a bug of ours).
     """
     one = problem.classes[index]
     if one.plan is None:
@@ -73,12 +73,14 @@ def plan_class(
         plans = [
             ClassPlan(each.name, one.name, alone, min(one.iteration_ms), "given", None) for each in problem.fabrics
         ]
-        return [Planned(plan, None) for plan in plans], []
+        return [Planned(plan, None) for plan in plans]
     cluster, workload = one.plan.cluster, one.plan.workload
     budget = default_budget(cluster, workload) if search.budget is None else search.budget
     tell(f"{one.name}: plan of a shard")
     result = run_method(search.method, cluster, workload, budget=budget, seed=search.seed, stop=stop)
     rejected = [f"{one.name}: {each}" for each in check_plan(cluster, workload, result.plan)]
+    if rejected:
+        raise CheckError("\n".join(rejected))
     tried = fabric_job(cluster, workload, [result.plan.strategy])
     found = []
     for place, fabric in enumerate(problem.fabrics):
@@ -88,7 +90,7 @@ def plan_class(
         tell(f"{one.name}: strategy on {fabric.name}")
         seed = search.seed * 1_000_003 + 900 + place
         found.append(_shared(problem, index, one.plan, fabric, tried, replace(search, seed=seed, budget=budget), stop))
-    return found, rejected
+    return found
 
 
 def _alone(problem: SharedCluster, graph: TaskGraph, network: Network) -> float:

@@ -1,17 +1,26 @@
-"""Tables of shared clusters at the terminal: a line for each fabric, of jobs at once for each load."""
+"""What the terminal and `--json` show of shared clusters: a line for each fabric, of jobs at once for each load."""
 
 from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from topoopt.console.solution_tables import show_figures
+from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
+from topoopt.drawing.format import number
+from topoopt.kinds.kind import Pages
+from topoopt.kinds.shared_cluster.report import render_shared
+from topoopt.kinds.shared_cluster.solution_file import statistics_csv
+
+STATISTICS_FILE = "statistics.csv"
 
 
 def _row(run: FabricRun) -> tuple[str, ...]:
-    from topoopt.drawing.format import number
-
     name = run.fabric.name if run.whole else f"{run.fabric.name} (cut short)"
     metrics = run.metrics
     if metrics is None:
@@ -65,3 +74,55 @@ def at_once_tables(console: Console, solution: SharedClusterSolution) -> None:
         times = [plan.alone_ms for plan in solution.plans if plan.job_class == one.name]
         alone.add_row(escape(one.name), *(f"{time:.3f}" for time in times))
     console.print(alone)
+
+
+def _figures(run: FabricRun) -> dict[str, Any]:
+    """Figures of one fabric, for JSON."""
+    figures: dict[str, Any] = {"server_gbps": run.fabric.server_gbps, "whole": run.whole}
+    return figures if run.metrics is None else {**figures, **asdict(run.metrics)}
+
+
+def figures(problem: SharedCluster | None, solution: SharedClusterSolution) -> dict[str, Any]:
+    """Keys of this kind in the JSON object of a solve: each fabric by name, of jobs at once at the largest load."""
+    document: dict[str, Any] = {"servers": solution.servers, "contention": solution.contention}
+    if solution.at_once:
+        top = max(row.load for row in solution.statistics)
+        rows = [asdict(row) for row in solution.statistics if row.load == top]
+        document |= {
+            "load": top,
+            "fabrics": {row.pop("fabric"): {k: value for k, value in row.items() if k != "load"} for row in rows},
+            "statistics": [asdict(row) for row in solution.statistics],
+            "alone_ms": {
+                name: {plan.job_class: plan.alone_ms for plan in solution.plans if plan.fabric == name}
+                for name, _ in solution.fabrics
+            },
+            "draws": len(solution.draws),
+        }
+    else:
+        document |= {"jobs": len(solution.jobs), "fabrics": {run.fabric.name: _figures(run) for run in solution.runs}}
+    return document
+
+
+def show(console: Console, solution: SharedClusterSolution, wall_s: float) -> None:
+    """The figures of the objective, and a line for each fabric, of jobs at once for each load."""
+    objective = solution.objective
+    first = solution.fabrics[0][0] if solution.at_once else solution.runs[0].fabric.name
+    jobs = f"{len(solution.draws)} draws" if solution.at_once else f"{len(solution.jobs)}"
+    rows = (
+        (objective.name.replace("_", " "), f"{objective.value:.6g} {objective.unit} on {first}"),
+        ("bound", f"{solution.bound.value:.6g} {objective.unit} ({solution.bound.proved_by})"),
+        ("jobs", f"{jobs} on {solution.servers} servers"),
+    )
+    show_figures(console, solution, wall_s, rows)
+    if solution.at_once:
+        at_once_tables(console, solution)
+        console.print(f"slow-down: over the same class alone; the last two: over {escape(first)}", highlight=False)
+    else:
+        console.print(arrivals_table(solution))
+
+
+def _table(solution: SharedClusterSolution) -> tuple[str, str] | None:
+    return (STATISTICS_FILE, statistics_csv(solution)) if solution.at_once else None
+
+
+PAGES = Pages(render_shared, figures, show, _table)

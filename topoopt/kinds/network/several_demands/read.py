@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.robust_network import RobustMode, RobustProblem
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.demand_files import read_demand
@@ -79,8 +80,7 @@ def read_robust_network(document: Document) -> RobustProblem:
         demands=demands,
         routing=RobustMode(file.routing),
         step_ms=file.step_ms,
-        seed=file.search.seed,
-        time_limit_s=file.search.time_limit_s,
+        search=SearchSettings(seed=file.search.seed, time_limit_s=file.search.time_limit_s),
         sha256=_identity(document, file, topology, demands),
     )
 

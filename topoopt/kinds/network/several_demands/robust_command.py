@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from topoopt.console.output import JsonOption, Output
+from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.optical_devices import parse_delay
 from topoopt.core.robust_network import RobustProblem, RobustSolution
-from topoopt.kinds.kind import EXIT_OF_STOP
-from topoopt.kinds.network.several_demands.commands import device_delays, figures_of, show_solution
+from topoopt.kinds.network.several_demands.show import figures, show
 
 
 def robust(
@@ -45,10 +44,10 @@ def robust(
         began = time.monotonic()
         problem = read_robust(instance)
         wanted = _delays(delays, problem)
-        limit = problem.time_limit_s if time_limit is None else time_limit
+        limit = problem.search.time_limit_s if time_limit is None else time_limit
         with stop_on_signals(limit) as stop, output.errors.status("robust"):
             found = solve_robust(
-                problem if seed is None else replace(problem, seed=seed), stop=stop, steps=steps, delays=wanted
+                replace(problem, search=problem.search.but(seed=seed)), stop=stop, steps=steps, delays=wanted
             )
             if out is not None:
                 write_robust_solution(found, out)
@@ -73,6 +72,8 @@ def _delays(text: str | None, problem: RobustProblem) -> tuple[float, ...]:
             raise InputError([Problem(message, path="--delays", value=text, allowed=allowed)])
         return ()
     if text is None:
+        from topoopt.kinds.network.several_demands.solve import device_delays
+
         return device_delays(problem)
     problems, found = [], []
     for word in text.split(","):
@@ -94,7 +95,7 @@ def _document(problem: RobustProblem, found: RobustSolution) -> dict[str, Any]:
         "stopped_by": found.stopped_by.value,
         "bound": {"value": found.bound.value, "proved_by": found.bound.proved_by},
         "gap": found.gap,
-        **figures_of(found),
+        **figures(None, found),
         "check": {"ok": found.check.ok, "violations": list(found.check.violations)},
         "seed": found.seed,
         "instance_sha256": found.instance_sha256,
@@ -104,6 +105,8 @@ def _document(problem: RobustProblem, found: RobustSolution) -> dict[str, Any]:
 
 
 def _show(console: Console, found: RobustSolution, out: Path | None) -> None:
-    show_solution(console, found)
+    show(console, found)
+    for note in found.notes:
+        console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
     if out is not None:
         console.print(f"written: {out}", soft_wrap=True, highlight=False, markup=False)

@@ -1,8 +1,8 @@
-"""The one straight line from a set of demand matrices to a checked topology and routing."""
+"""From a set of demand matrices to one topology and its routing."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from solvers.network.robust_topology import robust_topologies
 from solvers.network.routing import route
 from solvers.network.routing.common import route_in_common
 from solvers.stop import Stop
-from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.optical_devices import OPTICAL_DEVICES
 from topoopt.core.robust_network import (
     AdaptedRouting,
     CommonRouting,
@@ -20,11 +20,13 @@ from topoopt.core.robust_network import (
     RobustSolution,
     StepTopologies,
 )
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.solution import UNCHECKED, Bound, Objective
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason, Tolerance, capped, settle
+from topoopt.core.verdict import StopReason, Tolerance, capped, settle
 from topoopt.core.versions import versions
+from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.network.several_demands.steps import step_topologies
+from topoopt.kinds.pipeline import judged
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.robust_check import single
@@ -37,10 +39,29 @@ BY_LENGTHS = "lengths of the arcs for the worst matrix (linear-programming duali
 BY_PRICES = "prices of the arcs in every matrix (linear-programming duality)"
 
 
-def solve_robust(
-    problem: RobustProblem, *, stop: Stop | None = None, steps: bool = True, delays: tuple[float, ...] = ()
-) -> RobustSolution:
-    """Find the topology if it is not given, route, bound, check, and compare with links set anew for every matrix.
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A topology with its routings.
+
+    Attributes:
+        topology: given or found.
+        adapted: a routing for each matrix.
+        common: one for all; None where each matrix has its own.
+        formula: bound over all topologies.
+        compared: with links set anew for every matrix; None: not asked for.
+        stopped_by: why the search ended.
+    """
+
+    topology: Topology
+    adapted: AdaptedRouting
+    common: CommonRouting | None
+    formula: Bound
+    compared: StepTopologies | None
+    stopped_by: StopReason
+
+
+def find(problem: RobustProblem, stop: Stop, *, steps: bool = True, delays: tuple[float, ...] = ()) -> Found:
+    """Find the topology if it is not given, route, and compare with links set anew for every matrix.
 
     Args:
         stop: ends the search; the routing of what was found is finished all the same.
@@ -52,7 +73,6 @@ def solve_robust(
         InfeasibleError: servers with demand that nothing joins.
         LimitError: the time was up before anything was found.
     """
-    stop = stop or Stop()
     formula = max((quick_bound(single(problem, k)) for k in range(len(problem.demands))), key=lambda b: b.value)
     topology, routing = _network(problem, formula.value, stop)
     adapted = _adapted(topology, problem)
@@ -61,7 +81,28 @@ def solve_robust(
         changing, _ = adapted_thetas(topology, problem.demands, adapted)
         fixed = changing if routing is None else common_thetas(topology, problem.demands, routing)[0]
         compared = step_topologies(problem, topology, fixed, changing, delays, stop)
-    return _assembled(problem, topology, adapted, routing or adapted, formula, compared, stop)
+    return Found(topology, adapted, routing, formula, compared, stop.reason() or StopReason.CONVERGED)
+
+
+def solve_robust(
+    problem: RobustProblem, *, stop: Stop | None = None, steps: bool = True, delays: tuple[float, ...] = ()
+) -> RobustSolution:
+    """Find and check; arguments and errors as of `find`."""
+    stop = stop or Stop()
+    found = find(problem, stop, steps=steps, delays=delays)
+    solution: RobustSolution = judged(problem, found, Effort(problem.search, stop))
+    return solution
+
+
+def device_delays(problem: RobustProblem) -> tuple[float, ...]:
+    """Reconfiguration delays of all devices, in steps; none where no length of a step is given."""
+    if problem.step_ms is None:
+        return ()
+    return tuple(sorted(device.delay_ms / problem.step_ms for device in OPTICAL_DEVICES.values()))
+
+
+def _found(problem: RobustProblem, effort: Effort) -> Found:
+    return find(problem, effort.stop, steps=not effort.options.objective_only, delays=device_delays(problem))
 
 
 def _network(problem: RobustProblem, goal: float, stop: Stop) -> tuple[Topology, CommonRouting | None]:
@@ -75,7 +116,7 @@ def _network(problem: RobustProblem, goal: float, stop: Stop) -> tuple[Topology,
             problem.degree,
             problem.links,
             problem.demands,
-            seed=problem.seed,
+            seed=problem.search.seed,
             goal=goal,
             keep=POOL if common else 1,
             stop=stop,
@@ -105,41 +146,24 @@ def _adapted(topology: Topology, problem: RobustProblem) -> AdaptedRouting:
     return AdaptedRouting(tuple(each.flow for each in found), tuple(each.certificate for each in found))
 
 
-def _assembled(
-    problem: RobustProblem,
-    topology: Topology,
-    adapted: AdaptedRouting,
-    routing: CommonRouting | AdaptedRouting,
-    formula: Bound,
-    compared: StepTopologies | None,
-    stop: Stop,
-) -> RobustSolution:
-    """Every figure comes from the checker's own evaluation."""
-    violations: list[str] = []
+def assemble(problem: RobustProblem, found: Found, effort: Effort) -> RobustSolution:
+    """The solution that a topology with its routings amounts to."""
+    topology, demands, routing = found.topology, problem.demands, found.common or found.adapted
     # A common routing is one of the adapted ones, so that what bounds those bounds it as well.
-    routing_bound = Bound(adapted_bound(topology, problem.demands, adapted), BY_LENGTHS)
+    routing_bound = Bound(adapted_bound(topology, demands, found.adapted), BY_LENGTHS)
     if isinstance(routing, CommonRouting):
-        theta, wrong = common_thetas(topology, problem.demands, routing)
-        violations += wrong
-        try:
-            by_prices = Bound(common_bound(topology, problem.demands, routing.prices), BY_PRICES)
-            if by_prices.value >= routing_bound.value:
-                routing_bound = by_prices
-            else:
-                routing = replace(routing, prices=_worst_lengths(topology, problem, adapted))
-        except (InputError, InfeasibleError) as error:
-            violations.append(f"the prices prove nothing: {error}")
+        theta, _ = common_thetas(topology, demands, routing)
+        by_prices = Bound(common_bound(topology, demands, routing.prices), BY_PRICES)
+        if by_prices.value >= routing_bound.value:
+            routing_bound = by_prices
+        else:
+            routing = replace(routing, prices=_worst_lengths(topology, problem, found.adapted))
     else:
-        theta, wrong = adapted_thetas(topology, problem.demands, routing)
-        violations += wrong
+        theta, _ = adapted_thetas(topology, demands, routing)
     worst = max(theta)
     routing_bound = replace(routing_bound, value=capped(routing_bound.value, worst))
-    proven = formula if problem.topology is None else routing_bound
-    bound, known = settle(worst, proven.value, Tolerance.LINEAR_PROGRAM)
-    sent = np.bincount(topology.arcs[:, 0], topology.multiplicity, problem.servers)
-    received = np.bincount(topology.arcs[:, 1], topology.multiplicity, problem.servers)
-    if problem.topology is None and max(sent.max(), received.max()) > problem.degree:
-        violations.append(f"a server has more links than its degree {problem.degree}")
+    proven = found.formula if problem.topology is None else routing_bound
+    bound, status = settle(worst, proven.value, Tolerance.LINEAR_PROGRAM)
     return RobustSolution(
         name=problem.name,
         objective=Objective("worst-theta", worst, ""),
@@ -149,12 +173,12 @@ def _assembled(
         theta=theta,
         routing_bound=routing_bound.value,
         bound=replace(proven, value=bound),
-        steps=compared,
-        status=Status.UNKNOWN if violations else known,
-        stopped_by=StopReason.ERROR if violations else stop.reason() or StopReason.CONVERGED,
-        check=CheckResult(not violations, tuple(violations)),
+        steps=found.compared,
+        status=status,
+        stopped_by=found.stopped_by,
+        check=UNCHECKED,
         step_ms=problem.step_ms,
-        seed=problem.seed,
+        seed=effort.search.seed,
         instance_sha256=problem.sha256,
         versions=versions(),
         notes=problem.notes,
@@ -170,3 +194,8 @@ def _worst_lengths(topology: Topology, problem: RobustProblem, adapted: AdaptedR
     worst = int(np.argmax(values))
     prices[worst] = proofs[worst]
     return prices
+
+
+METHODS = table(Method("auto", "seeds and annealing; a common routing by linear program", _found))
+
+SOLVER = Solver(methods=lambda _: METHODS, assemble=assemble)

@@ -54,7 +54,7 @@ def step_topologies(
             return None
         single = TopologyProblem(problem.name, problem.servers, problem.degree, problem.links, demand)
         try:
-            found = search_topology(single, seed=problem.seed, budget=search_budget(problem.servers), stop=stop)
+            found = search_topology(single, seed=problem.search.seed, budget=search_budget(problem.servers), stop=stop)
         except LimitError:
             continue
         value = route(found.topology, demand, accuracy=ACCURACY).theta

@@ -1,38 +1,27 @@
-"""Commands on instances of the kind `hierarchical-bandwidth`."""
+"""What the terminal and `--json` show of a hierarchical network."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topoopt.console.output import Output
-from topoopt.core.errors import Problem
+from topoopt.console.solution_tables import show_figures
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
-from topoopt.kinds.kind import KindCommands, Wishes
-from topoopt.kinds.solving import Steps, show_end, show_figures, solve_and_write, summary_of
+from topoopt.kinds.hierarchy.format import duration, gigabytes, money, times
+from topoopt.kinds.hierarchy.report import render_hierarchical
+from topoopt.kinds.kind import Pages
 
 if TYPE_CHECKING:
-    from topoopt.verify.laws.findings import Violation
+    pass
 
 
-def solve_command(problem: HierarchicalProblem, output: Output, out: Path, wishes: Wishes) -> int:
-    """Solve, check, write solution.json and report.html, show; the exit code."""
-    from topoopt.kinds.hierarchy.report import render_hierarchical
-    from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
-    from topoopt.kinds.hierarchy.solve import solve_hierarchical
-
-    steps = Steps(solve_hierarchical, SOLUTION_FILE.write, render_hierarchical, summary, _show)
-    return solve_and_write(problem, output, out, wishes, steps)
-
-
-def summary(solution: HierarchicalSolution, wall_s: float, out: Path) -> dict[str, Any]:
-    """The JSON object of a solve."""
-    figures = {
+def figures(problem: HierarchicalProblem, solution: HierarchicalSolution) -> dict[str, Any]:
+    """Keys of this kind in the JSON object of a solve."""
+    return {
         "dimensions": list(solution.dimensions),
         "bandwidth_gbytes_per_s": list(solution.bandwidth_gbytes_per_s),
         "time_ns": solution.time_ns,
@@ -57,12 +46,10 @@ def summary(solution: HierarchicalSolution, wall_s: float, out: Path) -> dict[st
         "marginal_ns": None if solution.marginal_ns is None else list(solution.marginal_ns),
         "pareto": [{"time_ns": point.time_ns, "cost_usd": point.cost_usd} for point in solution.pareto],
     }
-    return summary_of(solution, wall_s, out, figures)
 
 
-def _show(console: Console, solution: HierarchicalSolution, wall_s: float, out: Path) -> None:
-    from topoopt.kinds.hierarchy.format import duration, money, times
-
+def show(console: Console, solution: HierarchicalSolution, wall_s: float) -> None:
+    """The figures, the dimensions and the longest collectives."""
     cost = "no prices" if solution.cost_usd is None else money(solution.cost_usd)
     gain = solution.perf_per_cost_gain
     rows = [
@@ -80,12 +67,9 @@ def _show(console: Console, solution: HierarchicalSolution, wall_s: float, out: 
     console.print(_dimension_table(solution))
     if solution.collectives:
         console.print(_collective_table(solution))
-    show_end(console, solution, out)
 
 
 def _dimension_table(solution: HierarchicalSolution) -> Table:
-    from topoopt.kinds.hierarchy.format import duration
-
     table = Table("dimension", "block", "GB/s per NPU", "1 GB/s more here saves", "at the margin")
     for column in (2, 3, 4):
         table.columns[column].justify = "right"
@@ -106,8 +90,6 @@ def _dimension_table(solution: HierarchicalSolution) -> Table:
 
 
 def _collective_table(solution: HierarchicalSolution) -> Table:
-    from topoopt.kinds.hierarchy.format import duration, gigabytes
-
     table = Table("job", "communicator", "collective", "bytes", "time", "bound by")
     for one in sorted(solution.collectives, key=lambda row: -row.time_ns)[:20]:
         table.add_row(
@@ -121,27 +103,4 @@ def _collective_table(solution: HierarchicalSolution) -> Table:
     return table
 
 
-def check_file(problem: HierarchicalProblem, solution: Path) -> tuple[Violation, ...]:
-    """Violations of a solution file, found without a solver."""
-    from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
-    from topoopt.verify.hierarchy.check import check_hierarchical
-
-    return check_hierarchical(problem, SOLUTION_FILE.read(solution))
-
-
-def _report(solution: Path) -> str:
-    from topoopt.kinds.hierarchy.report import render_hierarchical
-    from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
-
-    return render_hierarchical(SOLUTION_FILE.read(solution))
-
-
-def _search_problems(problem: HierarchicalProblem) -> list[Problem]:
-    if problem.search.method == "auto":
-        return []
-    from topoopt.kinds.hierarchy.solve import search_problems
-
-    return search_problems(problem.search.method)
-
-
-COMMANDS = KindCommands(solve_command, check_file, _report, _search_problems)
+PAGES = Pages(render_hierarchical, figures, show)

@@ -1,0 +1,36 @@
+"""A solution of any kind in the terminal: its figures, its notes, the files it went to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoopt.core.solution import SolutionHead
+
+
+def verdict_of(solution: SolutionHead) -> str:
+    """What the checker says, in words."""
+    return "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"
+
+
+def show_figures(
+    console: Console, solution: SolutionHead, wall_s: float, rows: Iterable[tuple[str, str]], *, title: str = ""
+) -> None:
+    """A table of names and values, closed by the run and its check; the title is by default the status."""
+    table = Table(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False, title_justify="left")
+    run = ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}")
+    for name, value in (*rows, run, ("check", verdict_of(solution))):
+        table.add_row(name, escape(value))
+    console.print(table)
+
+
+def show_end(console: Console, solution: SolutionHead, files: Iterable[Path]) -> None:
+    """The notes, and the files written."""
+    for note in solution.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    written = ", ".join(map(str, files))
+    console.print(f"[dim]{escape(f'written: {written}')}[/]", soft_wrap=True, highlight=False)

@@ -1,0 +1,60 @@
+"""The kinds `routing` and `topology`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.kinds.kind import Explanation, Kind, Pages, Question, Solver
+from topoopt.kinds.network.check import check_solution
+from topoopt.kinds.network.read import read_routing, read_topology
+from topoopt.kinds.network.schema import RoutingFile, TopologyFile
+from topoopt.kinds.network.solution_file import read_network_solution, write_network_solution
+
+
+def _solver() -> Solver:
+    from topoopt.kinds.network.solve import SOLVER
+
+    return SOLVER
+
+
+def _pages() -> Pages:
+    from topoopt.kinds.network.show import PAGES
+
+    return PAGES
+
+
+def _explain(
+    problem: RoutingProblem | TopologyProblem | None, solution: NetworkSolution, question: Question
+) -> Explanation:
+    from topoopt.kinds.network.explain_document import explain
+
+    return explain(problem, solution, question)
+
+
+ROUTING = Kind(
+    name="routing",
+    summary="least largest utilisation of the links of a given topology",
+    problem=RoutingProblem,
+    solution=NetworkSolution,
+    schema=RoutingFile,
+    read=read_routing,
+    read_solution=read_network_solution,
+    write_solution=write_network_solution,
+    check=check_solution,
+    solver=_solver,
+    pages=_pages,
+    explain=_explain,
+)
+
+TOPOLOGY = replace(
+    ROUTING,
+    name="topology",
+    summary="the links as well, so that their largest utilisation is least",
+    problem=TopologyProblem,
+    schema=TopologyFile,
+    read=read_topology,
+)
+
+RECORDS = (ROUTING, TOPOLOGY)

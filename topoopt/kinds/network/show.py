@@ -1,0 +1,55 @@
+"""What the terminal and `--json` show of a network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from topoopt.console.solution_tables import show_figures
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.kinds.kind import Pages
+from topoopt.kinds.network.report import render_network_html, robust_rows
+from topoopt.kinds.network.solution_file import robustness_document
+
+if TYPE_CHECKING:
+    pass
+
+
+def figures(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> dict[str, Any]:
+    """Keys of these kinds in the JSON object of a solve."""
+    document: dict[str, Any] = {
+        "theta": solution.theta,
+        "lambda": solution.throughput,
+        "routing_bound": solution.routing_bound,
+        "diameter": solution.diameter,
+        "mean_hops": solution.mean_hops,
+        "servers": solution.topology.servers,
+        "degree": solution.topology.degree,
+        "links": int(solution.topology.multiplicity.sum()),
+    }
+    if solution.robustness is not None:
+        document["robustness"] = robustness_document(solution.robustness)
+    return document
+
+
+def show(console: Console, solution: NetworkSolution, wall_s: float) -> None:
+    """The figures."""
+    topology, objective = solution.topology, solution.objective
+    hops = "not all pairs connected" if solution.diameter is None else f"{solution.diameter}"
+    mean = "-" if solution.mean_hops is None else f"{solution.mean_hops:.4f}"
+    rows = (
+        ("theta (largest link utilisation)", f"{solution.theta:.6g}"),
+        ("lambda (throughput, 1/theta)", f"{solution.throughput:.6g}"),
+        *([] if objective.name == "theta" else [(objective.name, f"{objective.value:.6g}")]),
+        (f"lower bound on {objective.name}", f"{solution.bound.value:.6g} ({solution.bound.proved_by})"),
+        ("gap", f"{100 * solution.gap:.3g} %"),
+        ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
+        ("diameter, mean hops", f"{hops}, {mean}"),
+        *robust_rows(solution),
+    )
+    show_figures(console, solution, wall_s, rows)
+
+
+PAGES = Pages(render_network_html, figures, show)

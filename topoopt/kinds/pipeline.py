@@ -1,0 +1,117 @@
+"""The one straight line from a problem of any kind to a checked solution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.search_settings import SearchSettings
+from topoopt.core.verdict import StopReason
+from topoopt.kinds import kind_of
+from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions
+
+AUTO = "auto"
+
+LARGEST_SEED = 2**63 - 1
+LARGEST_BUDGET = 10**12
+
+
+def settings_of(problem: Instance, options: SolveOptions) -> SearchSettings:
+    """The settings in force: of the instance, but for what the options say."""
+    return problem.search.but(
+        seed=options.seed, time_limit_s=options.time_limit_s, method=options.method, budget=options.budget
+    )
+
+
+def search_problems(kind: Kind, problem: Instance, options: SolveOptions = AS_STATED) -> list[Problem]:
+    """What is wrong with the settings of a search; `auto` is not looked at, as solvers load slowly."""
+    search = settings_of(problem, options)
+    problems = [] if search.method == AUTO else method_problems(kind.methods(problem), problem, search)
+    for path, value, most in (("seed", search.seed, LARGEST_SEED), ("budget", search.budget, LARGEST_BUDGET)):
+        if value is not None and not 0 <= value <= most:
+            problems.append(Problem("out of range", path=f"search.{path}", value=str(value), allowed=f"0 to {most}"))
+    limit = search.time_limit_s
+    if limit is not None and not limit >= 0:
+        problems.append(Problem("out of range", path="search.time_limit_s", value=str(limit), allowed="at least 0"))
+    if options.budget is not None and not kind.takes_budget:
+        text, allowed = "no such limit for this kind", "--time-limit"
+        problems.append(Problem(text, path="--budget", value=str(options.budget), allowed=allowed))
+    return [*problems, *kind.problems(problem)]
+
+
+def method_problems(methods: Mapping[str, Method], problem: Instance, search: SearchSettings) -> list[Problem]:
+    """A method that is not in the table, does not do what is asked, or does not cover the problem."""
+    name = search.method
+    if name not in methods:
+        allowed = ", ".join((AUTO, *(other for other in methods if other != AUTO)))
+        return [Problem("unknown method", path="search.method", value=repr(name), allowed=allowed)]
+    if search.robust is not None and name not in (AUTO, "robust"):
+        text = "this method does not look at search.robust"
+        return [Problem(text, path="search.method", value=repr(name), allowed="auto, robust")]
+    outside = methods[name].covers(problem)
+    return [] if outside is None else [outside]
+
+
+def judged(problem: Any, found: Any, effort: Effort) -> Any:
+    """The solution that what a method found amounts to, with the verdict of the checker."""
+    kind = kind_of(problem)
+    solver = kind.solver()
+    solution: Any = solver.assemble(problem, found, effort)
+    effort.tell("checking")
+    if solver.check is not None:
+        return solution.judged(solver.check(problem, found, solution))
+    return solution.judged(kind.check(problem, solution))
+
+
+def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
+    """Find a plan, compute all its figures, bound and check it.
+
+    Ctrl-C and the time limit end the search with the best so far.
+
+    Args:
+        problem: of any kind.
+        options: what differs from the settings of the instance.
+
+    Returns:
+        The solution of the kind, with the verdict of its checker.
+
+    Raises:
+        InputError: settings out of range, an unknown method, or one that does not cover the problem.
+        InfeasibleError: nothing satisfies the constraints.
+        LimitError: the limit came before anything was found.
+        KeyboardInterrupt: Ctrl-C did.
+        CheckError: a value is better than its bound (a bug of ours).
+    """
+    from solvers.stop import stop_on_signals
+
+    kind = kind_of(problem)
+    search = settings_of(problem, options)
+    problems = search_problems(kind, problem, options)
+    solver = kind.solver()
+    methods = solver.methods(problem)
+    if search.method == AUTO:
+        problems += method_problems(methods, problem, search)
+    if problems:
+        raise InputError(problems)
+    asked = replace(problem, search=search)
+    solver.prepare(asked)
+    with stop_on_signals(search.time_limit_s) as stop:
+        effort = Effort(search, stop, options)
+        try:
+            found = methods[search.method].run(asked, effort)
+        except LimitError:
+            if stop.interrupted.is_set():
+                raise KeyboardInterrupt from None  # there is nothing to keep
+            raise
+        # Still inside: Ctrl-C after the search must not lose what was found.
+        solution = judged(asked, found, effort)
+    if stop.interrupted.is_set() and solution.check.ok:
+        return replace(solution, stopped_by=StopReason.INTERRUPTED)
+    return solution
+
+
+def solve_with(problem: Any, **settings: Any) -> Any:
+    """As `solve`, with the fields of `SolveOptions` as keywords."""
+    return solve(problem, SolveOptions(**settings))

@@ -1,0 +1,28 @@
+"""Solution files of all kinds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import Any
+
+from topoopt.files.solution_kind import solution_kind
+from topoopt.kinds import KINDS, kind_named, kind_of
+
+
+def read_solution(path: str | os.PathLike[str], kinds: Collection[str] = tuple(KINDS)) -> Any:
+    """The solution in a file; whether it is right is for the checker to say.
+
+    Raises:
+        InputError: everything wrong with the file; not a solution of any of the kinds.
+    """
+    return kind_named(solution_kind(path, kinds)).read_solution(path)
+
+
+def write_solution(solution: Any, path: str | os.PathLike[str]) -> None:
+    """Write a solution file, whole or not at all; equal solutions give equal bytes.
+
+    Raises:
+        TopooptError: a number is NaN or infinite (a bug of what made the solution); WriteError: it cannot be written.
+    """
+    kind_of(solution).write_solution(solution, path)
