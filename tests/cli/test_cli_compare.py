@@ -19,8 +19,8 @@ from topoopt.cli.compare import COLUMNS
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.kind import Contest, Wishes
-from topoopt.kinds.network import commands as kind_network
+from topoopt.kinds.kind import Method, SolveOptions, Solver, table
+from topoopt.kinds.network.record import ROUTING
 
 RING = {"schema_version": 1, "name": "ring", "kind": "routing", "demand": {"family": "uniform"},
         "topology": {"family": "ring", "servers": 4}}  # fmt: skip
@@ -44,7 +44,7 @@ def result(value: float, bound: float, **fields: Any) -> Result:
     return Result(Objective("theta", value, "link capacity"), Bound(bound, "cuts"), **fields)
 
 
-Script = Callable[[Wishes], Result]
+Script = Callable[[SolveOptions], Result]
 
 
 @pytest.fixture
@@ -52,9 +52,11 @@ def contest(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Puts hand-made methods in the place of those of the network kinds."""
 
     def install(methods: dict[str, Script], **fields: Any) -> None:
-        made = Contest(lambda _: ("auto", *methods), lambda _, wishes: methods[wishes.method or ""](wishes), **fields)
-        commands = replace(kind_network.COMMANDS, contest=made)
-        monkeypatch.setattr(compare_runs, "commands_of", lambda _: commands)
+        lines = table(*(Method(name, "", lambda *_: None) for name in ("auto", *methods)))
+        solver = Solver(lambda _: lines, lambda *_: pytest.fail("assembled"))
+        record = replace(ROUTING, solver=lambda: solver, **fields)
+        monkeypatch.setattr(compare_runs, "kind_of", lambda _: record)
+        monkeypatch.setattr("topoopt.kinds.pipeline.solve", lambda _, options: methods[options.method](options))
 
     return install
 
@@ -62,7 +64,7 @@ def contest(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def raising(error: BaseException) -> Script:
     """A method that ends like this."""
 
-    def method(_: Wishes) -> Result:
+    def method(_: SolveOptions) -> Result:
         raise error
 
     return method
@@ -80,7 +82,7 @@ def test_rows_and_gaps_of_hand_made_runs(tmp_path: Path, contest: Callable[..., 
     contest(
         {
             "good": lambda _: result(4.0, 2.0),
-            "seeded": lambda wishes: result(5.0 + (wishes.seed or 0), 3.0),
+            "seeded": lambda options: result(5.0 + (options.seed or 0), 3.0),
             "picky": raising(InputError("not for this")),
             "stuck": raising(InfeasibleError("no way")),
             "slow": raising(LimitError("too late")),
@@ -151,14 +153,14 @@ def test_limits_reach_the_kinds_they_are_for(tmp_path: Path, contest: Callable[.
     """30 seconds unless told otherwise; none for a kind that runs by budget, unless both are given."""
     seen: list[tuple[float | None, int | None]] = []
 
-    def method(wishes: Wishes) -> Result:
-        seen.append((wishes.time_limit_s, wishes.budget))
+    def method(options: SolveOptions) -> Result:
+        seen.append((options.time_limit_s, options.budget))
         return result(1.0, 1.0)
 
     file = write(tmp_path, RING)
     contest({"m": method}, takes_budget=True)
-    for options in ([], ["--time-limit", 2], ["--budget", 7], ["--budget", 7, "--time-limit", 2]):
-        assert run("compare", file, *options, "--json").code == 0
+    for words in ([], ["--time-limit", 2], ["--budget", 7], ["--budget", 7, "--time-limit", 2]):
+        assert run("compare", file, *words, "--json").code == 0
     assert seen == [(30.0, None), (2.0, None), (None, 7), (2.0, 7)]
 
 
@@ -177,20 +179,14 @@ def test_nothing_runs_before_all_names_are_known(tmp_path: Path, contest: Callab
     assert {problem["file"] for problem in found.json["problems"]} == {str(each) for each in bad}
 
 
-def test_a_kind_without_a_contest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says which kind, in which file, and which kinds there are."""
-    plain = compare_runs.commands_of
-
-    def commands_of(kind: str) -> Any:
-        return replace(plain(kind), contest=None) if kind == "routing" else plain(kind)
-
-    monkeypatch.setattr(compare_runs, "commands_of", commands_of)
-    found = run("compare", write(tmp_path, RING), "--json")
+def test_a_kind_with_one_method_is_compared_by_it(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """Where there is no other, `auto` is run."""
+    contest({})
+    file = write(tmp_path, RING)
+    found = run("compare", file, "--methods", "simplex", "--json")
     assert found.code == 2
-    assert refusals(found.json) == [("kind", "routing", "methods of this kind are not compared")]
-    allowed = found.json["problems"][0]["allowed"].split(", ")
-    assert {"co-optimisation", "topology", "allocation"} <= set(allowed)
-    assert "routing" not in allowed
+    contest({"auto": lambda _: result(1.0, 1.0)})
+    assert [row["method"] for row in rows_of(run("compare", file, "--json"))] == ["auto"]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ import pytest
 
 from solvers.job import fabric_strategy
 from tests.support.cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
+from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.job import report as html
-from topoopt.kinds.job import solve as pipeline
+from topoopt.kinds.job import solve as search
 
 INSTANCE = job(8, 3, chain(8, 6), search={"budget": 10**12})
 
@@ -41,7 +42,7 @@ def test_signal_in_the_middle_of_the_search(tmp_path: Path, number: signal.Signa
 
 
 @pytest.mark.parametrize(
-    ("module", "step"), [(pipeline, "compare_fabrics"), (pipeline, "check_solution"), (html, "render_html")]
+    ("module", "step"), [(search, "compare_fabrics"), (JobSolution, "judged"), (html, "verdict_cards")]
 )
 def test_interrupt_after_the_search(tmp_path: Path, module: Any, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the baselines run, the plan is checked or the report is made: the plan is still written, exit code 130."""

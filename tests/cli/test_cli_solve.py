@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.support.cli_cases import SOLVING_KEYS, chain, job, operator, process, refusals, run, run_apart, write
 from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.job.record import RECORDS
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
 from topoopt.verify.laws.findings import Violation
 
@@ -185,7 +187,7 @@ def test_place_that_cannot_be_written_is_refused_before_the_search(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """--out at a file, below a file, where solution.json is a folder, with too long a name: exit code 2 at once."""
-    monkeypatch.setattr("topoopt.kinds.job.solve.solve", no_search)
+    monkeypatch.setattr("topoopt.kinds.pipeline.solve", no_search)
     (tmp_path / "file").write_text("mine")
     (tmp_path / "occupied" / "solution.json").mkdir(parents=True)
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / place, "--json")
@@ -198,7 +200,7 @@ def test_folder_without_permission_is_refused_before_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No permission to write: exit code 2, and the folder is named (root may write anywhere, so access is faked)."""
-    monkeypatch.setattr("topoopt.kinds.job.solve.solve", no_search)
+    monkeypatch.setattr("topoopt.kinds.pipeline.solve", no_search)
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "new" / "out", "--json")
     assert result.code == 2
@@ -253,7 +255,8 @@ def test_no_plan_within_the_limit(tmp_path: Path) -> None:
 def test_plan_the_checker_rejects_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 6, status unknown, one JSON object with the violations."""
     rejected = [Violation("route", "made up")]
-    monkeypatch.setattr("topoopt.kinds.job.solve.check_solution", lambda instance, solution, bounds: rejected)
+    record = replace(RECORDS[0], check=lambda problem, solution: rejected)
+    monkeypatch.setattr("topoopt.kinds.job.record.RECORDS", (record,))
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--json")
     assert result.code == 6
     assert (result.json["status"], result.json["stopped_by"]) == ("unknown", "error")
@@ -267,7 +270,7 @@ def test_out_of_memory_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def exhausted(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("topoopt.kinds.job.solve.solve", exhausted)
+    monkeypatch.setattr("topoopt.kinds.pipeline.solve", exhausted)
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--json")
     assert result.code == 1
     assert result.json["error"] == "out of memory"

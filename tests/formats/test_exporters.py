@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.support.make_solution import circulant, make_solution
-from topoopt.cli.export_inputs import SOLUTION_READERS
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.taskgraph import TaskGraph
@@ -27,6 +26,7 @@ from topoopt.formats.chakra.write import build as build_chakra
 from topoopt.formats.exporter import Export, ExportOptions, check_export, plain_name
 from topoopt.formats.graphml.write import build as build_graphml
 from topoopt.formats.table import EXPORTERS, find_exporter
+from topoopt.kinds import KINDS
 
 OPTIONS = ExportOptions()
 
@@ -55,7 +55,7 @@ def test_tables_agree() -> None:
     for one in map(find_exporter, EXPORTERS):
         assert one.limits
         assert one.makes
-        assert set(one.kinds) <= set(SOLUTION_READERS)
+        assert set(one.kinds) <= set(KINDS)
 
 
 @pytest.mark.parametrize("target", ["astrasim", "chakra", "graphml"])

@@ -9,11 +9,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from topoopt.kinds.schemas import KINDS
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
+from topoopt.kinds import KINDS
 from topoopt.library import problems
 from topoopt.library.instances import instance_from_dict
 from topoopt.library.problems import (

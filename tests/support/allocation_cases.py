@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Transfer
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
-from topoopt.kinds.allocation import ShortestRoutes, path_route
+from topoopt.workloads.transfer_routes import ShortestRoutes, path_route
 
 
 def network(n: int, pairs: Sequence[tuple[int, int]]) -> Topology:

@@ -144,7 +144,7 @@ class Pages:
 
     Attributes:
         report: solution -> self-contained HTML.
-        figures: (problem, solution) -> keys that only this kind has, for one JSON object.
+        figures: (problem or None, solution) -> keys that only this kind has, for one JSON object.
         show: (console, solution, seconds): figures in the terminal; notes and files written are shown by the caller.
         table: solution -> (file name, CSV text) of one more file beside the solution, or None.
     """

@@ -17,11 +17,11 @@ from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus, 
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.allocation import ALLOCATION_METHODS, mixed_route, path_route
-from topoopt.kinds.allocation.solve import assemble
-from topoopt.kinds.kind import SolveOptions
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.allocation.methods import ALLOCATION_METHODS
+from topoopt.kinds.kind import Effort, SolveOptions
+from topoopt.kinds.pipeline import judged, solve
 from topoopt.simulate.time_models.fluid_rates import max_min_rates
+from topoopt.workloads.transfer_routes import mixed_route, path_route
 
 METHODS = list(ALLOCATION_METHODS)
 
@@ -407,7 +407,7 @@ def test_time_limit_keeps_what_was_proven() -> None:
     net = network(4, [(0, 1), (1, 3), (0, 2), (2, 3)])
     case = problem(net, [along(net, "free", (0, 1, 3), (0, 2, 3)), *(along(net, f"r{k}", (0, 1)) for k in range(3))])
     result = raise_levels(network_of(case), shares_of(case), "highs-simplex", Impatient())
-    solution = assemble(case, result, SearchSettings())
+    solution = judged(case, result, Effort(SearchSettings(), Stop()))
     assert (solution.status, solution.stopped_by) == (Status.FEASIBLE, StopReason.TIME)
     assert solution.check.ok, solution.check.violations
     assert solution.objective.value == pytest.approx(100 / 3)

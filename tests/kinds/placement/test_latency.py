@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from solvers.placement.link_shares import pack_links
 from solvers.placement.search.anneal import device_of
+from solvers.stop import Stop
 from tests.support.placed_graphs import problem, random_place, random_problems
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.placement import Link, Server, Sharing
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.kind import SolveOptions
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.kind import Effort, SolveOptions
+from topoopt.kinds.pipeline import judged, solve
 from topoopt.kinds.placement.latency import LATENCY_METHODS
 from topoopt.kinds.placement.outcome import PlacementOutcome
-from topoopt.kinds.placement.solve import assemble
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.schedule import simulated
@@ -48,7 +48,7 @@ def placed(instance, place):
         rates_gbps=rates if static else None,
         link_shares=tuple(shares) if static else (),
     )
-    return assemble(instance, outcome, SearchSettings())
+    return judged(instance, outcome, Effort(SearchSettings(), Stop()))
 
 
 @settings(max_examples=120, derandomize=True, deadline=None)

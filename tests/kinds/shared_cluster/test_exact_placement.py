@@ -16,9 +16,9 @@ from topoopt.core.shared_cluster import Queue, SharedCluster
 from topoopt.core.shared_cluster_solution import Decisions, FabricRun
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.kinds.shared_cluster.arrivals import outside
 from topoopt.kinds.shared_cluster.exact import ExactPlacer
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
-from topoopt.kinds.shared_cluster.solve import search_problems
 from topoopt.verify.shared_cluster.check import check_shared_cluster
 
 CLASSES = tuple(replace(plain_class(f"c{k}", k), interfaces=1) for k in (1, 2, 3, 4))
@@ -131,6 +131,7 @@ def test_same_bytes_and_the_counts_are_kept(tmp_path: Path) -> None:
 def test_large_clusters_place_in_turn_only(queue: Queue) -> None:
     """Out of turn, a burst on more than 16 servers could take the solver minutes: refused with the ways out."""
     problem = staggered(THREE, queue=queue, servers=17)
-    (found,) = search_problems(problem, "auto")
+    found = outside("auto", problem)
+    assert found is not None
     assert (found.path, found.value) == ("scheduling.queue", queue.value)
-    assert not search_problems(problem, "fifo")
+    assert outside("fifo", problem) is None

@@ -27,7 +27,7 @@ from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.shared_cluster import SCHEDULING_METHODS
+from topoopt.kinds.shared_cluster.methods import SCHEDULING_METHODS
 
 SHIPPED = INSTANCES / "shared"
 FORMULAS = (Contention.COINCIDING, Contention.INTERLEAVED)

@@ -22,7 +22,8 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation
 from topoopt.core.search_settings import RobustGoal, SearchSettings
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.kinds.job.solve import search_problems
+from topoopt.kinds.job.record import RECORDS
+from topoopt.kinds.pipeline import search_problems
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.job.plan import check_plan
@@ -65,10 +66,12 @@ def test_robust_is_not_worse_after_the_worst_failure(links) -> None:  # type: ig
 
 def test_other_methods_refuse_the_goal() -> None:
     """A goal that the method named would not look at is a problem of the instance."""
-    settings_ = SearchSettings(method="alternating", robust=RobustGoal())
-    assert [problem.path for problem in search_problems(settings_)] == ["search.method"]
-    assert search_problems(replace(settings_, method="robust")) == []
-    assert CoOptimisation("x", Cluster(2, 1, 1, 1.0), job(2)).search.robust is None
+    plain = CoOptimisation("x", Cluster(2, 1, 1, 1.0), job(2))
+    assert plain.search.robust is None
+    asked = replace(plain, search=SearchSettings(method="alternating", robust=RobustGoal()))
+    assert [problem.path for problem in search_problems(RECORDS[0], asked)] == ["search.method"]
+    asked = replace(plain, search=SearchSettings(method="robust", robust=RobustGoal()))
+    assert search_problems(RECORDS[0], asked) == []
 
 
 @settings(max_examples=30, derandomize=True, deadline=None)

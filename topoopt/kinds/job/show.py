@@ -29,7 +29,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def figures(problem: CoOptimisation, solution: JobSolution) -> dict[str, Any]:
+def figures(problem: CoOptimisation | None, solution: JobSolution) -> dict[str, Any]:
     """Keys of this kind in the JSON object of a solve; times in ms, ratios as fractions, None what is not finite.
 
     A fabric that cannot be built for the cluster has no time, but its key.
@@ -51,7 +51,7 @@ def figures(problem: CoOptimisation, solution: JobSolution) -> dict[str, Any]:
         "diameter_bound": _finite(solution.diameter_bound),
         "initial_ms": _finite(solution.initial_ms),
         "baselines_ms": {
-            **dict.fromkeys(each.name for each in problem.baselines.fabrics),
+            **dict.fromkeys(() if problem is None else (each.name for each in problem.baselines.fabrics)),
             **{line.fabric: _finite(line.iteration_time_ms) for line in solution.baselines},
         },
         "prices": _prices(solution),
