@@ -13,7 +13,7 @@ from rich.console import Console
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import StopReason
-from topoopt.kinds import KINDS, kind_named
+from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.kind import Explanation, Question
 
 
@@ -68,15 +68,15 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
     Raises:
         InputError: no solution of a kind that is explained, or an instance of another kind.
     """
-    from topoopt.files.solution_kind import solution_kind
     from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.solution_file import read_solution
 
-    kind = kind_named(solution_kind(path, [name for name in KINDS if kind_named(name).explain is not None]))
+    found = read_solution(path, [name for name in KINDS if kind_named(name).explain is not None])
+    kind = kind_of(found)
     problem = None if instance is None else read_instance(instance)
     akin = [name for name in KINDS if KINDS[name] == KINDS[kind.name]]
     if problem is not None and problem.kind not in akin:
         text = "not an instance of this solution"
         raise InputError([Problem(text, str(instance), None, "kind", problem.kind, ", ".join(akin))])
     assert kind.explain is not None
-    found = kind.read_solution(path)
     return found, kind.explain(problem, found, question)

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
-from topoopt.kinds import KINDS, kind_named, kind_of
+from topoopt.kinds import kind_of
 
 
 def validate(
@@ -80,10 +80,10 @@ def report(
 
     def command() -> int:
         from topoopt.files.atomic import write_text_atomically
-        from topoopt.files.solution_kind import solution_kind
+        from topoopt.kinds.solution_file import read_solution
 
-        kind = kind_named(solution_kind(solution, KINDS))
-        write_text_atomically(out, kind.pages().report(kind.read_solution(solution)))
+        found = read_solution(solution)
+        write_text_atomically(out, kind_of(found).pages().report(found))
         output.result({"report": str(out)}, lambda console: console.print(f"written: {out}", markup=False))
         return 0
 

@@ -16,7 +16,7 @@ from topoopt.core.errors import CheckError, InputError
 from topoopt.core.network import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
-from topoopt.kinds.network.explain import Explanation, demand_from_flow, explain_network
+from topoopt.kinds.network.explain import NetworkExplanation, demand_from_flow, explain_network
 from topoopt.kinds.network.explain_bottleneck import find_bottleneck
 from topoopt.kinds.network.explain_gains import with_more
 from topoopt.kinds.network.explain_text import explanation_lines, server_list
@@ -44,7 +44,7 @@ def uniform(n: int) -> Array:
     return np.ones((n, n)) - np.eye(n)
 
 
-def explained(topology: Topology, demand: Array, **options: object) -> Explanation:
+def explained(topology: Topology, demand: Array, **options: object) -> NetworkExplanation:
     """Solved, and explained from the solution alone."""
     return explain_network(solve(RoutingProblem("case", topology, demand)), **options)  # type: ignore[arg-type]
 

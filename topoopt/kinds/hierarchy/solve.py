@@ -24,7 +24,7 @@ UNITS = {
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDesign:
     """A design with bandwidths.
 
     Attributes:
@@ -40,7 +40,7 @@ class Found:
     late: StopReason | None
 
 
-def _best(problem: HierarchicalProblem, effort: Effort) -> Found:
+def _best(problem: HierarchicalProblem, effort: Effort) -> FoundDesign:
     """The best design and its front.
 
     Raises:
@@ -52,7 +52,7 @@ def _best(problem: HierarchicalProblem, effort: Effort) -> Found:
     plain = plain_program(problem.designs[choice.design], problem)
     points = _front(plain, problem, effort.stop)
     late = effort.stop.reason() if len(points) < problem.pareto_points else None
-    return Found(choice, plain, points, late)
+    return FoundDesign(choice, plain, points, late)
 
 
 def _front(plain: BandwidthProgram, problem: HierarchicalProblem, stop: Stop) -> tuple[ParetoPoint, ...]:
@@ -73,7 +73,7 @@ def _front(plain: BandwidthProgram, problem: HierarchicalProblem, stop: Stop) ->
     )
 
 
-def assemble(problem: HierarchicalProblem, found: Found, effort: Effort) -> HierarchicalSolution:
+def assemble(problem: HierarchicalProblem, found: FoundDesign, effort: Effort) -> HierarchicalSolution:
     """The solution that a design with bandwidths amounts to."""
     choice, plain = found.choice, found.plain
     design = problem.designs[choice.design]

@@ -28,7 +28,7 @@ from topoopt.simulate.time_models.evaluate import evaluate
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundPlan:
     """What a search of strategy and topology ends with.
 
     Attributes:
@@ -44,7 +44,7 @@ class Found:
     asked: FabricSearch
 
 
-def _found(name: str, instance: CoOptimisation, effort: Effort) -> Found:
+def _found(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan:
     """Strategy, topology and routes by one method, and the strategy held against other fabrics.
 
     Raises:
@@ -75,7 +75,7 @@ def _found(name: str, instance: CoOptimisation, effort: Effort) -> Found:
     others: tuple[tuple[Baseline, ...], tuple[str, ...]] = ((), ())
     if not effort.options.objective_only:
         others = compare_fabrics(cluster, workload, [result.plan.strategy], asked, effort.stop)
-    return Found(result, others[0], others[1], asked)
+    return FoundPlan(result, others[0], others[1], asked)
 
 
 def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -> Evaluation:
@@ -85,7 +85,7 @@ def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -
     return evaluate(graph, network, model)
 
 
-def assemble(instance: CoOptimisation, found: Found, effort: Effort) -> JobSolution:
+def assemble(instance: CoOptimisation, found: FoundPlan, effort: Effort) -> JobSolution:
     """The solution that a plan amounts to, simulated once more and bounded."""
     result, book = found.result, effort.options.book
     cluster, workload, plan = instance.cluster, instance.workload, result.plan

@@ -16,7 +16,15 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.network.explain_bottleneck import Bottleneck, averaged, find_bottleneck
 from topoopt.kinds.network.explain_degree import DegreeGain, degree_gain
-from topoopt.kinds.network.explain_gains import SAME, Effort, Gain, LinkGains, best_links, more_capacity, routed_again
+from topoopt.kinds.network.explain_gains import (
+    SAME,
+    ExplainEffort,
+    Gain,
+    LinkGains,
+    best_links,
+    more_capacity,
+    routed_again,
+)
 from topoopt.kinds.network.outcome import NetworkProblem
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
@@ -49,7 +57,7 @@ class Payment:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class NetworkExplanation:
     """What `topoopt explain` says of a network solution.
 
     Attributes:
@@ -101,7 +109,7 @@ def explain_network(
     added: Fraction | None = None,
     checks: int = 8,
     time_limit_s: float | None = None,
-) -> Explanation:
+) -> NetworkExplanation:
     """Explain a solution of kind `routing` or `topology`.
 
     Args:
@@ -118,7 +126,7 @@ def explain_network(
     if solution.flow.by_hop is not None or solution.objective.name != "theta":
         text = "hop limits and prices of hops are not explained: link prices are read for paths of any length"
         raise InputError([Problem(text, path="solution", value=solution.objective.name, allowed="theta, hops free")])
-    effort = Effort(None if time_limit_s is None else time.monotonic() + time_limit_s, checks)
+    effort = ExplainEffort(None if time_limit_s is None else time.monotonic() + time_limit_s, checks)
     demand = _demand(solution, instance)
     topology = solution.topology
     base = RoutingProblem(
@@ -145,7 +153,7 @@ def explain_network(
     if solution.kind == "topology":
         problem = instance if isinstance(instance, TopologyProblem) else _bare_problem(solution, demand)
         degree = degree_gain(problem, topology, solution.certificate, effort)
-    return Explanation(
+    return NetworkExplanation(
         solution=solution,
         theta=theta,
         demand=demand,
@@ -161,7 +169,7 @@ def explain_network(
 
 
 def _whole_bottleneck(
-    problem: RoutingProblem, lengths: Array, theta: float, added: Fraction, effort: Effort
+    problem: RoutingProblem, lengths: Array, theta: float, added: Fraction, effort: ExplainEffort
 ) -> tuple[Bottleneck, Gain]:
     """The bottleneck, and what more capacity on all of it gains.
 

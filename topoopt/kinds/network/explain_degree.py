@@ -13,7 +13,7 @@ from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.bounds import best_multipliers
-from topoopt.kinds.network.explain_gains import Effort
+from topoopt.kinds.network.explain_gains import ExplainEffort
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.network.topology_bounds import dual_cut, evaluate_cut_mixture, node_cut_bound, topology_bounds
 
@@ -48,7 +48,9 @@ class DegreeGain:
     note: str = ""
 
 
-def degree_gain(problem: TopologyProblem, topology: Topology, lengths: LengthCertificate, effort: Effort) -> DegreeGain:
+def degree_gain(
+    problem: TopologyProblem, topology: Topology, lengths: LengthCertificate, effort: ExplainEffort
+) -> DegreeGain:
     """Bounds by formulas now and with one more interface per server, and the exact answer where it is quick."""
     n, d, demand = problem.servers, problem.degree, problem.demand
     bounds, more = _formulas(problem), _formulas(replace(problem, degree=d + 1))
@@ -77,7 +79,7 @@ def _formulas(problem: TopologyProblem) -> list[Bound]:
     return list(topology_bounds(problem.servers, problem.degree, problem.demand, multipliers))
 
 
-def _searched(problem: TopologyProblem, known: DegreeGain, effort: Effort) -> DegreeGain:
+def _searched(problem: TopologyProblem, known: DegreeGain, effort: ExplainEffort) -> DegreeGain:
     left = effort.left_s()
     if left == 0.0:
         return replace(known, note="time limit: not searched")

@@ -8,8 +8,7 @@ from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.files.solution_head import bound_document
 from topoopt.kinds.kind import Explanation, Question
-from topoopt.kinds.network.explain import Explanation as NetworkExplanation
-from topoopt.kinds.network.explain import explain_network
+from topoopt.kinds.network.explain import NetworkExplanation, explain_network
 from topoopt.kinds.network.explain_degree import DegreeGain
 from topoopt.kinds.network.explain_gains import Gain
 from topoopt.kinds.network.explain_text import explanation_lines

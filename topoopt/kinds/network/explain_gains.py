@@ -32,7 +32,7 @@ SAME = 1e-6
 
 
 @dataclass
-class Effort:
+class ExplainEffort:
     """How much may be routed again.
 
     Attributes:
@@ -83,7 +83,7 @@ class LinkGains:
     best_proven: bool
 
 
-def routed_again(problem: RoutingProblem, effort: Effort) -> NetworkSolution | None:
+def routed_again(problem: RoutingProblem, effort: ExplainEffort) -> NetworkSolution | None:
     """The problem solved anew and checked; None when the time is up.
 
     Raises:
@@ -101,7 +101,7 @@ def routed_again(problem: RoutingProblem, effort: Effort) -> NetworkSolution | N
 
 
 def best_links(
-    problem: RoutingProblem, bottleneck: Bottleneck, effort: Effort, allowed: NDArray[np.bool_], shown: int = 5
+    problem: RoutingProblem, bottleneck: Bottleneck, effort: ExplainEffort, allowed: NDArray[np.bool_], shown: int = 5
 ) -> LinkGains:
     """Where one more link gains most; a link between a pair adds both arcs where links are fibre pairs.
 
@@ -191,7 +191,7 @@ def with_more(topology: Topology, pairs: tuple[tuple[int, int], ...], added: Fra
 
 
 def more_capacity(
-    problem: RoutingProblem, bottleneck: Bottleneck, arcs: tuple[int, ...], added: Fraction, effort: Effort
+    problem: RoutingProblem, bottleneck: Bottleneck, arcs: tuple[int, ...], added: Fraction, effort: ExplainEffort
 ) -> Gain:
     """What more capacity on each of these arcs of the topology gains."""
     topology = problem.topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from topoopt.kinds.network.explain import Explanation
+from topoopt.kinds.network.explain import NetworkExplanation
 from topoopt.kinds.network.explain_bottleneck import ServerCut
 from topoopt.kinds.network.explain_degree import DegreeGain
 from topoopt.kinds.network.explain_gains import SAME, Gain
@@ -12,7 +12,7 @@ from topoopt.kinds.network.explain_gains import SAME, Gain
 SHOWN = 5
 
 
-def explanation_lines(explanation: Explanation) -> list[str]:
+def explanation_lines(explanation: NetworkExplanation) -> list[str]:
     """The whole explanation, a sentence or two a line."""
     theta, solution = explanation.theta, explanation.solution
     better = "" if theta >= solution.theta * (1 - SAME) else f" (routed again: the solution has {solution.theta:.6g})"
@@ -42,7 +42,7 @@ def server_list(servers: Iterable[int]) -> str:
     return f"server{'' if len(runs) == 1 and runs[0][0] == runs[0][1] else 's'} {words}"
 
 
-def _amount(explanation: Explanation, units: float) -> str:
+def _amount(explanation: NetworkExplanation, units: float) -> str:
     rate = explanation.solution.link_gbps
     return f"{units:.6g}" if rate is None else f"{units * rate:.6g} Gbit/s"
 
@@ -55,7 +55,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _bottleneck(explanation: Explanation) -> list[str]:
+def _bottleneck(explanation: NetworkExplanation) -> list[str]:
     found, topology = explanation.bottleneck, explanation.solution.topology
     lines = []
     if found.cuts:
@@ -88,12 +88,12 @@ def _bottleneck(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _arcs(explanation: Explanation, positions: Sequence[int]) -> str:
+def _arcs(explanation: NetworkExplanation, positions: Sequence[int]) -> str:
     arcs = explanation.solution.topology.arcs
     return _some([f"{arcs[a, 0]} -> {arcs[a, 1]}" for a in positions[: 2 * SHOWN]], len(positions))
 
 
-def _cut(explanation: Explanation, cut: ServerCut) -> str:
+def _cut(explanation: NetworkExplanation, cut: ServerCut) -> str:
     inside = set(cut.senders)
     rest = [v for v in range(explanation.solution.topology.servers) if v not in inside]
     if len(inside) == 1:
@@ -109,7 +109,7 @@ def _cut(explanation: Explanation, cut: ServerCut) -> str:
     )
 
 
-def _change(explanation: Explanation, gain: Gain) -> str:
+def _change(explanation: NetworkExplanation, gain: Gain) -> str:
     best = f"at best {gain.predicted:.6g} by the prices"
     if gain.theta is None:
         return f"theta {best}, not checked"
@@ -120,7 +120,7 @@ def _change(explanation: Explanation, gain: Gain) -> str:
     return f"theta {best}; routed again {gain.theta:.6g}{least} ({word}), checked"
 
 
-def _gains(explanation: Explanation) -> list[str]:
+def _gains(explanation: NetworkExplanation) -> list[str]:
     links = explanation.links
     lines = []
     single, everywhere = explanation.single, explanation.everywhere
@@ -147,7 +147,7 @@ def _gains(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _degree(explanation: Explanation, found: DegreeGain) -> list[str]:
+def _degree(explanation: NetworkExplanation, found: DegreeGain) -> list[str]:
     server, sends, asked = found.node
     proved = explanation.solution.bound
     formulas = ", ".join(f"{bound.proved_by} {bound.value:.6g}" for bound in found.bounds)

@@ -40,7 +40,7 @@ BY_PRICES = "prices of the arcs in every matrix (linear-programming duality)"
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundNetwork:
     """A topology with its routings.
 
     Attributes:
@@ -60,7 +60,7 @@ class Found:
     stopped_by: StopReason
 
 
-def find(problem: RobustProblem, stop: Stop, *, steps: bool = True, delays: tuple[float, ...] = ()) -> Found:
+def find(problem: RobustProblem, stop: Stop, *, steps: bool = True, delays: tuple[float, ...] = ()) -> FoundNetwork:
     """Find the topology if it is not given, route, and compare with links set anew for every matrix.
 
     Args:
@@ -81,7 +81,7 @@ def find(problem: RobustProblem, stop: Stop, *, steps: bool = True, delays: tupl
         changing, _ = adapted_thetas(topology, problem.demands, adapted)
         fixed = changing if routing is None else common_thetas(topology, problem.demands, routing)[0]
         compared = step_topologies(problem, topology, fixed, changing, delays, stop)
-    return Found(topology, adapted, routing, formula, compared, stop.reason() or StopReason.CONVERGED)
+    return FoundNetwork(topology, adapted, routing, formula, compared, stop.reason() or StopReason.CONVERGED)
 
 
 def solve_robust(
@@ -101,7 +101,7 @@ def device_delays(problem: RobustProblem) -> tuple[float, ...]:
     return tuple(sorted(device.delay_ms / problem.step_ms for device in OPTICAL_DEVICES.values()))
 
 
-def _found(problem: RobustProblem, effort: Effort) -> Found:
+def _found(problem: RobustProblem, effort: Effort) -> FoundNetwork:
     return find(problem, effort.stop, steps=not effort.options.objective_only, delays=device_delays(problem))
 
 
@@ -146,7 +146,7 @@ def _adapted(topology: Topology, problem: RobustProblem) -> AdaptedRouting:
     return AdaptedRouting(tuple(each.flow for each in found), tuple(each.certificate for each in found))
 
 
-def assemble(problem: RobustProblem, found: Found, effort: Effort) -> RobustSolution:
+def assemble(problem: RobustProblem, found: FoundNetwork, effort: Effort) -> RobustSolution:
     """The solution that a topology with its routings amounts to."""
     topology, demands, routing = found.topology, problem.demands, found.common or found.adapted
     # A common routing is one of the adapted ones, so that what bounds those bounds it as well.
