@@ -58,10 +58,10 @@ def test_fractions_and_quotients() -> None:
     assert ratio(1.306) == "1.31×"
     assert ratio(12.34) == "12.3×"
     assert ratio(math.nan) == "n/a"
-    assert comparison(10, 24.1) == "2.41× faster than"
-    assert comparison(24, 10) == "2.40× slower than"
-    assert comparison(10, 10.01) == "as fast as"
-    assert comparison(0, 10) == "not comparable with"
+    assert comparison(10, 24.1) == ("2.41× faster", "2.41× faster than")
+    assert comparison(24, 10) == ("2.40× slower", "2.40× slower than")
+    assert comparison(10, 10.01) == ("equal", "as fast as")
+    assert comparison(0, 10) == ("–", "not comparable with")
 
 
 @pytest.mark.parametrize(

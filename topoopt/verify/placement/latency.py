@@ -38,7 +38,7 @@ def check_schedule(
     if start is None or end is None or len(start) != n or len(end) != n or not np.isfinite([start, end]).all():
         findings.add("schedule", "not one start and end for each operator")
         return
-    value = float(end.max())
+    value = makespan_ms(end)
     slack = RELATIVE * value
     _check_objective(findings, problem, solution, value)
     _check_operators(findings, problem, device, start, end, slack)
@@ -47,6 +47,11 @@ def check_schedule(
         _check_rates(findings, problem, settings, solution)
     if findings.clean:
         _check_network(findings, problem, settings, solution, device, transfers, value)
+
+
+def makespan_ms(end: NDArray[np.float64]) -> float:
+    """When the last operator ends."""
+    return float(end.max())
 
 
 def _check_objective(findings: Findings, problem: PlacementProblem, solution: PlacementSolution, value: float) -> None:
