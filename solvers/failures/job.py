@@ -23,7 +23,8 @@ from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.lower import GraphArrays, graph_arrays
-from topoopt.simulate.time_models.events import network_arrays, simulate_events
+from topoopt.simulate.network import network_arrays
+from topoopt.simulate.time_models.arrival import iteration_time
 
 REBALANCE_SERVERS = 32
 """Up to here all routes are balanced anew as well, not only the broken ones."""
@@ -88,7 +89,7 @@ class JobEvaluator:
         network = direct_connect_network(self.cluster, topology, plan.routes, plan.rings)
         if self._arrays is None:
             self._arrays = graph_arrays(self._graph, network)
-        return float(simulate_events(self._arrays, network_arrays(network), True, np.inf, False).time)
+        return float(iteration_time(self._arrays, network_arrays(network), True, np.inf))
 
     def outcome(self, failure: Failure) -> FailureOutcome:
         """What a failure does, after the best repair."""

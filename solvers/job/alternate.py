@@ -28,7 +28,7 @@ from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import strategy_arrays, workload_arrays
-from topoopt.simulate.time_models.events import network_arrays
+from topoopt.simulate.network import network_arrays
 
 IMPROVEMENT = 5e-4
 """Relative gain below which a turn of the loop counts as no improvement."""

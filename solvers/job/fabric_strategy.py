@@ -14,9 +14,8 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Strategy
 from topoopt.core.workload import Workload
 from topoopt.simulate.lower import WorkloadArrays, build_task_graph, strategy_arrays, workload_arrays
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, network_arrays
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.events import network_arrays
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import plain_cases as cases
+from tests.support.simulated import times
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskGraph, TaskKind
@@ -26,7 +27,6 @@ from topoopt.simulate.circuits import (
 )
 from topoopt.simulate.circuits.assign import greedy_circuits, random_circuits, scheduled_circuits
 from topoopt.simulate.circuits.work import pair_chunks
-from topoopt.simulate.time_models.fluid import fluid_times
 
 FORWARD, BACKWARD, TRANSFER, ALLREDUCE = TaskKind.FORWARD, TaskKind.BACKWARD, TaskKind.TRANSFER, TaskKind.ALLREDUCE
 SIP, OCS = DYNAMIC_FABRICS["sip-ml"], DYNAMIC_FABRICS["ocs-reconfig"]
@@ -320,7 +320,7 @@ def test_one_stage_is_the_fluid_model(seed: int) -> None:
     sizes = draw.integers(1, 10**7, size=(n, n))
     graph = transfers(n, {(i, j): int(sizes[i, j]) for i in range(n) for j in range(n) if i != j})
     network = replace(network, hop_latency_ms=0.0)
-    expected = float(fluid_times(graph, network)[1].max())
+    expected = float(times(graph, network, "fluid")[1].max())
     run = simulate_stages(graph, [Stage(tuple(Phase), network)], 1.0)
     assert run.iteration_time_ms == pytest.approx(expected, rel=1e-9)
     assert run.dark_ms == 0.0

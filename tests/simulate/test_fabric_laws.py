@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.fabric_cases import cluster, clusters
+from tests.support.simulated import times
 from topoopt.analyses.replay.run import replay
 from topoopt.core.strategy import strided_groups
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.fluid import fluid_times
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
 
@@ -119,7 +119,7 @@ def test_an_ideal_switch_is_no_slower_than_the_fat_tree_of_its_rate(
     graph = data.draw(graphs(servers))
     mine = cluster(servers, degree)
     ends = [
-        fluid_times(graph, FABRICS[name].build(mine, strided_groups(servers), FabricOptions(seed=2)))[1].max()
+        times(graph, FABRICS[name].build(mine, strided_groups(servers), FabricOptions(seed=2)), "fluid")[1].max()
         for name in ("ideal-switch", "full-fat-tree", "oversubscribed-fat-tree")
     ]
     assert ends[0] <= min(ends[1:]) * (1 + 1e-9)
@@ -146,6 +146,6 @@ def test_two_racks_share_what_oversubscription_leaves() -> None:
     graph = traffic_graph(n, transfers, [])
     groups = strided_groups(n)
     network = FABRICS["oversubscribed-fat-tree"].build(cluster(n, 4), groups, FabricOptions())
-    assert fluid_times(graph, network)[1].max() == pytest.approx(2.0 + 0.006, rel=1e-9)
+    assert times(graph, network, "fluid")[1].max() == pytest.approx(2.0 + 0.006, rel=1e-9)
     slower = FABRICS["oversubscribed-fat-tree"].build(cluster(n, 4), groups, FabricOptions(oversubscription=8.0))
-    assert fluid_times(graph, slower)[1].max() == pytest.approx(8.0 + 0.006, rel=1e-9)
+    assert times(graph, slower, "fluid")[1].max() == pytest.approx(8.0 + 0.006, rel=1e-9)

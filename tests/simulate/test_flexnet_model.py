@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from tests.support import plain_cases as cases
 from tests.support import plain_flexnet as plain
+from tests.support.simulated import times
 from topoopt.analyses.replay.run import replay_network
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskKind
 from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
-from topoopt.simulate.time_models.flexnet import flexnet_times
+from topoopt.simulate.time_models.flexnet import simulate
 
 TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
 
@@ -36,10 +37,10 @@ def test_compiled_equals_plain_on_random_graphs(seed: int, with_ties: bool, turn
     """Compiled and plain models agree to the last bit, ties and ring directions included."""
     graph, network = cases.random_case(seed, with_ties)
     directions = np.random.default_rng(seed).choice([-1, 1], graph.tasks).astype(np.int8) if turned else None
-    start, end = flexnet_times(graph, network, directions)
+    done = simulate(graph, network, directions)
     expected = plain.plain_flexnet_times(graph, network, None if directions is None else directions.tolist())
-    assert start.tolist() == expected[0]
-    assert end.tolist() == expected[1]
+    assert done.start_ms.tolist() == expected[0]
+    assert done.end_ms.tolist() == expected[1]
 
 
 @pytest.mark.parametrize("model", ["dlrm", "transformer", "vgg", "candle"])
@@ -48,7 +49,7 @@ def test_compiled_equals_plain_on_shared_graphs(model: str, gbps: int) -> None:
     """Compiled and plain models agree to the last bit on the artifact's 16-server graphs."""
     file = shared(f"{gbps}{model}_16")
     network = replay_network(file, "ideal-switch", float(gbps))
-    start, end = flexnet_times(file.graph, network)
+    start, end = times(file.graph, network, "flexnet")
     assert (start.tolist(), end.tolist()) == plain.plain_flexnet_times(file.graph, network)
 
 
@@ -56,7 +57,7 @@ def test_compiled_equals_plain_on_a_direct_connect_graph() -> None:
     """Compiled and plain models agree to the last bit on the artifact's 12-server plan, with multi-hop routes."""
     file = shared("topoopt_12")
     network = replay_network(file, "direct-connect", 5.0)
-    start, end = flexnet_times(file.graph, network)
+    start, end = times(file.graph, network, "flexnet")
     assert (start.tolist(), end.tolist()) == plain.plain_flexnet_times(file.graph, network)
 
 
@@ -76,7 +77,7 @@ def test_compiled_equals_plain_on_a_direct_connect_graph() -> None:
 def test_replay_meets_the_reference(model: str, gbps: int, replayed_ms: float, packet_ms: float) -> None:
     """On the ideal switch the replay gives the known replay figures (CANDLE: ring directions matter up to 2 %)."""
     file = shared(f"{gbps}{model}_16")
-    _, end = flexnet_times(file.graph, replay_network(file, "ideal-switch", float(gbps)))
+    _, end = times(file.graph, replay_network(file, "ideal-switch", float(gbps)), "flexnet")
     mixed_model_parallel = model == "candle"
     assert end.max() == pytest.approx(replayed_ms, rel=0.02 if mixed_model_parallel else 1e-3)
     assert end.max() == pytest.approx(packet_ms, rel=0.10 if mixed_model_parallel else 0.05)
@@ -88,7 +89,7 @@ def test_one_transfer_in_segments() -> None:
     links = {(0, 1): float(mib), (1, 2): float(mib)}
     network = cases.network_of(3, links, {(0, 2): [((0, 1, 2), 1.0)]}, hop_latency_ms=0.01)
     graph = cases.graph_of(3, [(TaskKind.TRANSFER, 0, 2, -1, 0.0, 5 * mib // 2)], set())
-    _, end = flexnet_times(graph, network)
+    _, end = times(graph, network, "flexnet")
     # The second link is free one latency after the first and then waits a latency per segment: 2.5 + 4 * 0.01.
     assert end[0] == pytest.approx(2.54, abs=1e-12)
 
@@ -99,7 +100,7 @@ def test_ring_allreduce_without_contention() -> None:
     ring = Ring((0, 1, 2, 3), 1.0, ((0, 1), (1, 2), (2, 3), (3, 0)))
     network = cases.network_of(4, links, {}, (GroupRings((0, 1, 2, 3), (ring,)),))
     graph = cases.graph_of(4, [(TaskKind.ALLREDUCE, -1, -1, 0, 0.25, 4000)], set(), ((0, 1, 2, 3),))
-    _, end = flexnet_times(graph, network)
+    _, end = times(graph, network, "flexnet")
     assert end[0] == pytest.approx(0.25 + 2 * 3 / 4 * 4000 / 1000.0)
 
 
@@ -109,8 +110,8 @@ def test_twice_the_speed_is_half_the_time(seed: int) -> None:
     """Doubling all rates and halving all durations and latencies halves every time exactly."""
     graph, network = cases.random_case(seed, False)
     fast = replace(network, link_rate=network.link_rate * 2, hop_latency_ms=network.hop_latency_ms / 2)
-    _, end = flexnet_times(graph, network)
-    _, fast_end = flexnet_times(replace(graph, duration_ms=graph.duration_ms / 2), fast)
+    _, end = times(graph, network, "flexnet")
+    _, fast_end = times(replace(graph, duration_ms=graph.duration_ms / 2), fast, "flexnet")
     assert (fast_end * 2).tolist() == end.tolist()
 
 
@@ -119,7 +120,7 @@ def test_refuses_a_transfer_without_a_path() -> None:
     network = cases.network_of(3, {(0, 1): 1.0}, {(0, 1): [((0, 1), 1.0)]})
     graph = cases.graph_of(3, [(TaskKind.TRANSFER, 1, 2, -1, 0.0, 5)], set())
     with pytest.raises(InputError, match="no path from server 1 to 2"):
-        flexnet_times(graph, network)
+        times(graph, network, "flexnet")
 
 
 def test_refuses_a_circle_of_tasks() -> None:
@@ -127,7 +128,7 @@ def test_refuses_a_circle_of_tasks() -> None:
     network = cases.network_of(2, {(0, 1): 1.0}, {})
     graph = cases.graph_of(2, [(TaskKind.FORWARD, 0, -1, -1, 1.0, 0)] * 2, {(0, 1), (1, 0)})
     with pytest.raises(InputError, match="2 of 2 tasks can never run"):
-        flexnet_times(graph, network)
+        times(graph, network, "flexnet")
 
 
 def test_refuses_a_network_of_another_size() -> None:
@@ -135,7 +136,7 @@ def test_refuses_a_network_of_another_size() -> None:
     network = cases.network_of(2, {(0, 1): 1.0}, {})
     graph = cases.graph_of(3, [(TaskKind.FORWARD, 2, -1, -1, 1.0, 0)], set())
     with pytest.raises(InputError, match="3 servers on a network of 2"):
-        flexnet_times(graph, network)
+        times(graph, network, "flexnet")
 
 
 def test_refuses_to_turn_a_ring_of_one_way_links() -> None:
@@ -145,7 +146,7 @@ def test_refuses_to_turn_a_ring_of_one_way_links() -> None:
     network = cases.network_of(3, links, {}, (GroupRings((0, 1, 2), (ring,)),))
     graph = cases.graph_of(3, [(TaskKind.ALLREDUCE, -1, -1, 0, 0.0, 9)], set(), ((0, 1, 2),))
     with pytest.raises(ValueError, match="no link opposite to"):
-        flexnet_times(graph, network, np.array([-1], dtype=np.int8))
+        simulate(graph, network, np.array([-1], dtype=np.int8))
 
 
 def test_refuses_more_traffic_than_it_can_work_through() -> None:
@@ -153,4 +154,4 @@ def test_refuses_more_traffic_than_it_can_work_through() -> None:
     network = cases.network_of(2, {(0, 1): 1.0}, {(0, 1): [((0, 1), 1.0)]})
     graph = cases.graph_of(2, [(TaskKind.TRANSFER, 0, 1, -1, 0.0, 1 << 51)], set())
     with pytest.raises(InputError, match="too much traffic"):
-        flexnet_times(graph, network)
+        times(graph, network, "flexnet")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.support import plain_cases as cases
 from tests.support import plain_fluid as plain
+from tests.support.simulated import times
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskKind
-from topoopt.simulate.time_models.fluid import fluid_times
-from topoopt.simulate.time_models.fluid_rates import max_min_rates
+from topoopt.simulate.engine.max_min import max_min_rates
 
 TRANSFER, ALLREDUCE = TaskKind.TRANSFER, TaskKind.ALLREDUCE
 
@@ -63,7 +63,7 @@ def test_rates_are_max_min_fair(data: st.DataObject) -> None:
 def test_compiled_agrees_with_plain_on_random_graphs(seed: int) -> None:
     """Compiled and plain simulations give the same times up to rounding."""
     graph, network = cases.random_case(seed, False)
-    start, end = fluid_times(graph, network)
+    start, end = times(graph, network, "fluid")
     expected_start, expected_end = plain.plain_fluid_times(graph, network)
     np.testing.assert_allclose(start, expected_start, rtol=1e-9, atol=1e-8)
     np.testing.assert_allclose(end, expected_end, rtol=1e-9, atol=1e-8)
@@ -73,7 +73,7 @@ def test_two_transfers_share_a_link() -> None:
     """100 and 300 bytes over a link of 10: the short one ends at 20, the long one at 40, plus one latency each."""
     network = cases.network_of(2, {(0, 1): 10.0}, {(0, 1): [((0, 1), 1.0)]}, hop_latency_ms=0.5)
     graph = cases.graph_of(2, [(TRANSFER, 0, 1, -1, 0.0, 100), (TRANSFER, 0, 1, -1, 0.0, 300)], set())
-    _, end = fluid_times(graph, network)
+    _, end = times(graph, network, "fluid")
     assert end.tolist() == pytest.approx([20.5, 40.5])
 
 
@@ -82,7 +82,7 @@ def test_transfer_split_over_two_paths() -> None:
     links = {(0, 1): 10.0, (0, 2): 2.0, (2, 1): 100.0}
     network = cases.network_of(3, links, {(0, 1): [((0, 1), 0.75), ((0, 2, 1), 0.25)]}, hop_latency_ms=0.1)
     graph = cases.graph_of(3, [(TRANSFER, 0, 1, -1, 0.0, 40)], set())
-    _, end = fluid_times(graph, network)
+    _, end = times(graph, network, "fluid")
     assert end.tolist() == pytest.approx([10 / 2 + 2 * 0.1])
 
 
@@ -92,7 +92,7 @@ def test_allreduce_time() -> None:
     links = {(0, 1): 10.0, (1, 2): 10.0, (2, 0): 5.0}
     network = cases.network_of(3, links, {}, (GroupRings((0, 1, 2), (ring,)),), 0.0, 0.25)
     graph = cases.graph_of(3, [(ALLREDUCE, -1, -1, 0, 2.0, 300)], set(), ((0, 1, 2),))
-    start, end = fluid_times(graph, network)
+    start, end = times(graph, network, "fluid")
     assert start.tolist() == [0.0]
     assert end.tolist() == pytest.approx([2.0 + 2 * 2 / 3 * 300 / 5.0 + 4 * 0.25])
 
@@ -100,7 +100,7 @@ def test_allreduce_time() -> None:
 def test_compute_is_serial_per_server() -> None:
     """Two operators of one server run one after the other, that of another server beside them."""
     tasks = [(TaskKind.FORWARD, server, -1, -1, ms, 0) for server, ms in ((0, 1.0), (0, 2.0), (1, 2.5))]
-    start, end = fluid_times(cases.graph_of(2, tasks, set()), cases.network_of(2, {(0, 1): 1.0}, {}))
+    start, end = times(cases.graph_of(2, tasks, set()), cases.network_of(2, {(0, 1): 1.0}, {}), "fluid")
     assert start.tolist() == [0.0, 1.0, 0.0]
     assert end.tolist() == [1.0, 3.0, 2.5]
 
@@ -116,8 +116,8 @@ def test_scaling_all_speeds_scales_time(seed: int, factor: float) -> None:
         hop_latency_ms=network.hop_latency_ms / factor,
         ring_round_latency_ms=network.ring_round_latency_ms / factor,
     )
-    _, end = fluid_times(graph, network)
-    _, scaled_end = fluid_times(replace(graph, duration_ms=graph.duration_ms / factor), scaled)
+    _, end = times(graph, network, "fluid")
+    _, scaled_end = times(replace(graph, duration_ms=graph.duration_ms / factor), scaled, "fluid")
     np.testing.assert_allclose(scaled_end * factor, end, rtol=1e-6, atol=1e-6)
 
 
@@ -125,7 +125,7 @@ def test_late_events_do_not_stall() -> None:
     """A byte left at a time where the clock's rounding exceeds a picosecond still arrives."""
     network = cases.network_of(2, {(0, 1): 1e9}, {(0, 1): [((0, 1), 1.0)]})
     tasks = [(TaskKind.FORWARD, 0, -1, -1, 3e9, 0), (TRANSFER, 0, 1, -1, 0.0, 1)]
-    _, end = fluid_times(cases.graph_of(2, tasks, {(0, 1)}), network)
+    _, end = times(cases.graph_of(2, tasks, {(0, 1)}), network, "fluid")
     assert end.tolist() == pytest.approx([3e9, 3e9])
 
 
@@ -134,7 +134,7 @@ def test_refuses_a_transfer_without_a_path() -> None:
     network = cases.network_of(3, {(0, 1): 1.0}, {(0, 1): [((0, 1), 1.0)]})
     graph = cases.graph_of(3, [(TRANSFER, 1, 2, -1, 0.0, 5)], set())
     with pytest.raises(InputError, match="no path from server 1 to 2"):
-        fluid_times(graph, network)
+        times(graph, network, "fluid")
 
 
 def test_refuses_a_circle_of_tasks() -> None:
@@ -142,4 +142,4 @@ def test_refuses_a_circle_of_tasks() -> None:
     network = cases.network_of(2, {(0, 1): 1.0}, {})
     graph = cases.graph_of(2, [(TaskKind.FORWARD, 0, -1, -1, 1.0, 0)] * 2, {(0, 1), (1, 0)})
     with pytest.raises(InputError, match="2 of 2 tasks can never run"):
-        fluid_times(graph, network)
+        times(graph, network, "fluid")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.network.constructions import balanced_routes, circulant_topology, group_rings
+from tests.support.simulated import times
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.strategy import strided_groups
@@ -20,7 +21,6 @@ from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.hops import diameter_and_mean_hops, hop_matrix
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.fluid import fluid_times
 
 N = 8
 
@@ -97,7 +97,9 @@ def test_relabelling_servers_changes_nothing(permutation):
     network = direct_connect_network(cluster, topology, routes, rings)
     moved, table, renamed, renamed_graph = relabel(permutation, topology, routes, rings, graph)
     other = direct_connect_network(cluster, moved, table, renamed)
-    assert fluid_times(renamed_graph, other)[1].max() == pytest.approx(fluid_times(graph, network)[1].max(), rel=1e-9)
+    assert times(renamed_graph, other, "fluid")[1].max() == pytest.approx(
+        times(graph, network, "fluid")[1].max(), rel=1e-9
+    )
     before, after = simulate(graph, network), simulate(renamed_graph, other)
     assert after.iteration_time_ms == pytest.approx(before.iteration_time_ms, rel=1e-9)
     assert sorted(after.link_bytes.tolist()) == pytest.approx(sorted(before.link_bytes.tolist()))

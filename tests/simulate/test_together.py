@@ -11,17 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import plain_cases as cases
+from tests.support.simulated import times
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.cluster.together import PlacedJob, job_view, merge_jobs, shared_network, simulate_together
+from topoopt.simulate.cluster.together import (
+    PlacedJob,
+    first_iterations,
+    job_view,
+    merge_jobs,
+    shared_network,
+    simulate_together,
+)
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.fabrics.options import Group
 from topoopt.simulate.lower import graph_arrays
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, network_arrays
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.events import network_arrays, simulate_jobs
-from topoopt.simulate.time_models.fluid import fluid_outcome, fluid_times
+from topoopt.simulate.time_models.fluid import simulate_fluid
 
 TRANSFER, ALLREDUCE, FORWARD = TaskKind.TRANSFER, TaskKind.ALLREDUCE, TaskKind.FORWARD
 CLUSTER = Cluster(servers=54, gpus_per_server=1, degree=4, link_gbps=100.0)
@@ -71,7 +78,7 @@ def test_without_restarts_the_long_job_ends_alone() -> None:
     cluster = replace(CLUSTER, servers=6)
     graph, job_ptr = merge_jobs(two_jobs(1000, 3000), 6)
     network = shared_network(graph, cluster, dumbbell, FabricOptions())
-    outcome = fluid_outcome(graph, network, job_ptr, restart=False)
+    outcome = simulate_fluid(graph_arrays(graph, network), network_arrays(network), job_ptr, False)
     assert outcome.first_end.tolist() == pytest.approx([200.0, 400.0])
     assert outcome.carried.tolist() == pytest.approx([1000.0, 3000.0, 4000.0, 1000.0, 3000.0])
 
@@ -137,9 +144,9 @@ def test_restarts_are_copies_one_after_another(seed: int) -> None:
     """Fluid: the long job ends as it does beside six copies of the short one, chained, in a simulation without jobs."""
     short, long, network = random_pair(seed)
     merged, job_ptr = beside(short, long)
-    first = fluid_outcome(merged, network, job_ptr, restart=True).first_end
+    first = first_iterations("fluid", merged, network, job_ptr)
     unrolled, start = beside(chained(short, 6), long)
-    _, end = fluid_times(unrolled, network)
+    _, end = times(unrolled, network, "fluid")
     if first[1] <= end[: start[1]].max():
         assert first[1] == pytest.approx(end[start[1] :].max(), rel=1e-9)
     assert first[0] == pytest.approx(end[: short.tasks].max(), rel=1e-9)
@@ -151,7 +158,7 @@ def test_restarts_of_rounds_are_copies_too(seed: int) -> None:
     """The same of `rounds`; a job that has no task that moves or takes time is left out."""
     short, long, network = random_pair(seed)
     merged, job_ptr = beside(short, long)
-    _, first = simulate_jobs(graph_arrays(merged, network), network_arrays(network), True, np.inf, True, job_ptr, True)
+    first = first_iterations("rounds", merged, network, job_ptr)
     unrolled, start = beside(chained(short, 6), long)
     end = simulate(unrolled, network).end_ms
     assert first[0] == pytest.approx(end[: short.tasks].max(), rel=1e-9)
@@ -235,7 +242,7 @@ def test_the_view_of_a_job_is_the_fabric_it_runs_on(fabric: str, model: str) -> 
         job = placed(4, [graph])[0]
         alone = simulate_together([job], CLUSTER, FABRICS[fabric].build, options, model)[0]
         view = job_view(job.servers, CLUSTER, FABRICS[fabric].build, options)
-        seen = fluid_times(graph, view)[1].max() if model == "fluid" else simulate(graph, view).iteration_time_ms
+        seen = times(graph, view, "fluid")[1].max() if model == "fluid" else simulate(graph, view).iteration_time_ms
         assert seen == pytest.approx(float(alone), rel=1e-12)
         assert view.links <= 2 * (54 + 2 * 54)
 

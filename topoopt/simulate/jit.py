@@ -14,8 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba import njit
+from numba import njit, types
 from numba.core.caching import FunctionCache
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,6 +55,12 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
 
+def piece(function: Function) -> Function:
+    """Compile `function` into every kernel that calls it, as if it stood there: a named part of a hot loop."""
+    compiled: Function = njit(function, error_model="numpy", forceinline=True)
+    return compiled
+
+
 def kernel(function: Function) -> Function:
     """Compile `function` on its first call, exactly as written (no fast-math), and keep the result on disk."""
     dispatcher = njit(function, error_model="numpy")  # no zero-division checks in hot loops
@@ -61,3 +68,36 @@ def kernel(function: Function) -> Function:
         dispatcher._cache = _Cache(function)
     compiled: Function = dispatcher
     return compiled
+
+
+def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value=value)
+        array.meminfo = array.meminfo.type(None)
+        return array._getvalue()
+    if isinstance(kind, types.Tuple | types.NamedTuple):
+        for place, part in enumerate(kind.types):
+            inner = _without_owner(context, builder, part, builder.extract_value(value, place))
+            value = builder.insert_value(value, inner, place)
+    return value
+
+
+@intrinsic
+def _borrowed(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _without_owner(context, builder, signature.args[0], arguments[0])
+
+    return value(value), generate
+
+
+Arrays = TypeVar("Arrays")
+
+
+@piece
+def borrowed(arrays: Arrays) -> Arrays:
+    """The same nested tuples of arrays, whose references are not counted: the caller keeps them alive.
+
+    Counting at every access to a field would cost a hot loop more than its work.
+    """
+    same: Arrays = _borrowed(arrays)  # type: ignore[call-arg]
+    return same

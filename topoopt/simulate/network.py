@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.routing import GroupRings, PathTable
+
+HOP_BITS = 10
+"""Hops of a path are counted in so many bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +55,49 @@ class Network:
     def links(self) -> int:
         """L."""
         return len(self.link_rate)
+
+
+class NetworkArrays(NamedTuple):
+    """A network as kernels see it; fields as in `Network`."""
+
+    servers: int
+    hop_latency: float
+    round_latency: float
+    link_rate: NDArray[np.float64]
+    pair_ptr: NDArray[np.int64]
+    path_share: NDArray[np.float64]
+    path_ptr: NDArray[np.int64]
+    path_link: NDArray[np.int32]
+    group_size: NDArray[np.int32]
+    group_ptr: NDArray[np.int64]
+    ring_share: NDArray[np.float64]
+    ring_ptr: NDArray[np.int64]
+    member_ptr: NDArray[np.int64]
+    member_link: NDArray[np.int32]
+
+
+def network_arrays(network: Network) -> NetworkArrays:
+    """The arrays of a network, checked for the ranges the kernels rely on."""
+    longest = int(np.diff(network.path_ptr).max(initial=0))
+    longest = max(longest, int(np.diff(network.member_ptr).max(initial=0)))
+    if longest >= 1 << HOP_BITS:
+        raise ValueError(f"a path has {longest} hops, more than the simulator's {(1 << HOP_BITS) - 1}")
+    return NetworkArrays(
+        network.servers,
+        float(network.hop_latency_ms),
+        float(network.ring_round_latency_ms),
+        network.link_rate,
+        network.pair_ptr,
+        network.path_share,
+        network.path_ptr,
+        network.path_link,
+        network.group_size,
+        network.group_ptr,
+        network.ring_share,
+        network.ring_ptr,
+        network.member_ptr,
+        network.member_link,
+    )
 
 
 def _ids_of(nodes: NDArray[np.int32], table: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -26,7 +26,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.lower import WorkloadArrays, strategy_arrays
-from topoopt.simulate.time_models.events import NetworkArrays
+from topoopt.simulate.network import NetworkArrays
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from solvers.job.strategy.moves import GraphShape, propose
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import WorkloadArrays, lower_arrays
+from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.splitmix import uniform
-from topoopt.simulate.time_models.events import NetworkArrays, simulate_events
+from topoopt.simulate.time_models.arrival import iteration_time
 
 COST, OVERFLOW, BEST, BEST_OVERFLOW, FIGURE = 0, 1, 2, 3, 4
 PROPOSALS, SIMULATED, ACCEPTED, PRUNED = 0, 1, 2, 3
@@ -83,7 +84,7 @@ def score(
     limit: float,
 ) -> float:
     """Iteration time of a strategy, ms; infinity once it is sure to exceed `limit`."""
-    return simulate_events(lower_arrays(w, split, offset), net, rounds, limit, False).time
+    return iteration_time(lower_arrays(w, split, offset), net, rounds, limit)
 
 
 @kernel

@@ -20,7 +20,7 @@ from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS
 from topoopt.kinds.kind import Effort, SolveOptions
 from topoopt.kinds.pipeline import judged, solve
-from topoopt.simulate.time_models.fluid_rates import max_min_rates
+from topoopt.simulate.engine.max_min import max_min_rates
 from topoopt.workloads.transfer_routes import mixed_route, path_route
 
 METHODS = list(ALLOCATION_METHODS)

@@ -20,7 +20,7 @@ from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.time_models.fluid import fluid_times
+from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.plan import check_plan
 from topoopt.verify.job.plan_bounds import plan_bounds
 
@@ -54,7 +54,7 @@ def solve(cluster: Cluster, workload: Workload, budget: int, seed: int) -> float
     # Max-min fair sharing, a model of another kind, tells the same time: the search has not merely found an error.
     network = direct_connect_network(cluster, result.plan.topology, result.plan.routes, result.plan.rings)
     graph = build_task_graph(cluster, workload, result.plan.strategy)
-    assert fluid_times(graph, network)[1].max() == pytest.approx(result.iteration_time_ms, rel=0.1)
+    assert simulate(graph, network, "fluid").iteration_time_ms == pytest.approx(result.iteration_time_ms, rel=0.1)
     for bound in plan_bounds(cluster, workload, result.plan.strategy, result.plan.topology):
         assert bound.value <= result.iteration_time_ms * (1 + 1e-9)
     return result.iteration_time_ms

@@ -18,8 +18,7 @@ from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.fabrics.ideal_switch import ideal_switch
 from topoopt.simulate.fabrics.options import FabricOptions
 from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
-from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.events import network_arrays
+from topoopt.simulate.network import Network, network_arrays
 
 Progress = Callable[[str, float], None]
 """Called with (scheme, delay) before each is simulated."""

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
+from topoopt.simulate.time_models import TIME_MODELS
 
 
 def replay(
@@ -20,7 +21,7 @@ def replay(
         str, typer.Option(help="ideal-switch, full-fat-tree, oversubscribed-fat-tree or direct-connect.")
     ],
     link_gbps: Annotated[float | None, typer.Option(help="Gbit/s of one interface; default: as in the file.")] = None,
-    time_model: Annotated[str, typer.Option(help="rounds, hop, flexnet or fluid.")] = "rounds",
+    time_model: Annotated[str, typer.Option(help=", ".join(TIME_MODELS) + ".")] = "rounds",
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Simulate one iteration of a task graph on a fabric."""

@@ -22,19 +22,7 @@ from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.evaluate import event_times
-from topoopt.simulate.time_models.flexnet import flexnet_times
-from topoopt.simulate.time_models.fluid import fluid_times
-
-Times = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-TIME_MODELS: Mapping[str, Callable[[TaskGraph, Network], Times]] = {
-    "rounds": lambda graph, network: event_times(graph, network, "rounds"),
-    "hop": lambda graph, network: event_times(graph, network, "hop"),
-    "flexnet": flexnet_times,
-    "fluid": fluid_times,
-}
-"""Start and end of every task, ms, by name of the time model."""
+from topoopt.simulate.time_models import TIME_MODELS
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +86,8 @@ def replay(
         link_gbps = content.link_gbps
     graph = content if isinstance(content, TaskGraph) else content.graph
     network = REPLAY_FABRICS[fabric](content, link_gbps)
-    start, end = TIME_MODELS[time_model](graph, network)
-    return ReplayResult(float(end.max(initial=0.0)), start, end, fabric, time_model, link_gbps, graph)
+    done = TIME_MODELS[time_model].run(graph, network)
+    return ReplayResult(done.iteration_time_ms, done.start_ms, done.end_ms, fabric, time_model, link_gbps, graph)
 
 
 def _read(path: str | Path) -> FlexnetFile | CoOptimisation:

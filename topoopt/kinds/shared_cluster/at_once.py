@@ -18,9 +18,10 @@ from topoopt.core.versions import versions
 from topoopt.kinds.shared_cluster.fabric_run import Progress
 from topoopt.kinds.shared_cluster.plans import Planned, fabric_options, plan_class
 from topoopt.simulate.cluster import load_objective, load_statistics
-from topoopt.simulate.cluster.together import TOGETHER_MODELS, PlacedJob, simulate_together
+from topoopt.simulate.cluster.together import PlacedJob, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.chosen import settings_of
+from topoopt.simulate.time_models import for_several_jobs
 from topoopt.workloads.jobs_at_once import Draw, draw_jobs
 
 MOST_UNEVEN = 100_000
@@ -53,8 +54,8 @@ def problems_at_once(problem: SharedCluster) -> list[Problem]:
             if value is not None and name not in known:
                 text = f"{fabric.kind} has no such setting"
                 problems.append(Problem(text, path=f"{where}.{key}", value=str(value), allowed=allowed))
-    if problem.time_model not in TOGETHER_MODELS:
-        allowed = ", ".join(TOGETHER_MODELS)
+    if problem.time_model not in for_several_jobs():
+        allowed = ", ".join(for_several_jobs())
         problems.append(Problem("no such name", path="time_model", value=repr(problem.time_model), allowed=allowed))
     return problems
 

@@ -20,11 +20,12 @@ from topoopt.core.shared_cluster_solution import ClassPlan
 from topoopt.core.solution import Bound
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
-from topoopt.simulate.cluster.together import TOGETHER_MODELS, job_view
+from topoopt.simulate.cluster.together import first_iterations, job_view
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
 from topoopt.simulate.fabrics.chosen import options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
+from topoopt.simulate.time_models.time_model import whole
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import check_plan
 from topoopt.workloads.jobs_at_once import place_jobs
@@ -94,7 +95,7 @@ def plan_class(problem: SharedCluster, index: int, search: SearchSettings, stop:
 
 
 def _alone(problem: SharedCluster, graph: TaskGraph, network: Network) -> float:
-    return float(TOGETHER_MODELS[problem.time_model](graph, network, np.array([0, graph.tasks], dtype=np.int64))[0])
+    return float(first_iterations(problem.time_model, graph, network, whole(graph))[0])
 
 
 def _planned(

@@ -5,12 +5,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.simulate.insertion_heap import pop, push
+from topoopt.simulate.engine.queue import pop, push
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.splitmix import below
 
 Matrix = NDArray[np.float64]
 Links = NDArray[np.int32]
+
+
+PAIR_BITS = 24
+PAIR = (1 << PAIR_BITS) - 1
+"""Mask of a pair of servers (of 4096 at most), below the random bits that break ties."""
+
+
+@kernel
+def _drawn(state: NDArray[np.uint64]) -> int:
+    return below(state, 1 << (63 - PAIR_BITS)) << PAIR_BITS
 
 
 @kernel
@@ -28,9 +38,7 @@ def greedy_circuits(demand: Matrix, degree: int, directed: bool, state: NDArray[
         for j in range(n):
             if i != j and (directed or i < j) and (demand[i, j] > 0.0 or (not directed and demand[j, i] > 0.0)):
                 pairs += 1
-    keys = np.empty(pairs + 1)
-    order = np.empty(pairs + 1, dtype=np.int64)
-    values = np.empty(pairs + 1, dtype=np.int64)
+    keys, values = np.empty(pairs + 1), np.empty(pairs + 1, dtype=np.int64)
     count = 0
     for i in range(n):
         for j in range(n):
@@ -38,11 +46,11 @@ def greedy_circuits(demand: Matrix, degree: int, directed: bool, state: NDArray[
                 continue
             wanted = demand[i, j] if directed else max(demand[i, j], demand[j, i])
             if wanted > 0.0:
-                count = push(keys, order, values, count, -wanted, below(state, 1 << 40), i * n + j)
+                count = push(keys, values, count, -wanted, _drawn(state) | (i * n + j))
     while count > 0:
         left = keys[0]
-        pair = values[0]
-        count = pop(keys, order, values, count)
+        pair = values[0] & PAIR
+        count = pop(keys, values, count)
         i, j = pair // n, pair % n
         if directed:
             if out[i] >= degree or into[j] >= degree:
@@ -57,7 +65,7 @@ def greedy_circuits(demand: Matrix, degree: int, directed: bool, state: NDArray[
             out[j] += 1
             links[i, j] += 1
             links[j, i] += 1
-        count = push(keys, order, values, count, 0.5 * left, below(state, 1 << 40), pair)
+        count = push(keys, values, count, 0.5 * left, _drawn(state) | pair)
     return links
 
 

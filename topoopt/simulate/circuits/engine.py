@@ -12,39 +12,46 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from topoopt.simulate.circuits.state import (
     ACTIVE,
     BACKLOG,
     CARRIED,
-    COUNT,
     DIRTY,
-    DONE,
-    FINISHED,
     HELD,
     NOW,
     OPEN,
     OPENS,
     RATED,
-    READY,
-    SEND,
     STAGE,
     State,
     next_stage,
-    push_event,
 )
 from topoopt.simulate.circuits.wires import Wires, route
 from topoopt.simulate.circuits.work import Work
-from topoopt.simulate.insertion_heap import pop
-from topoopt.simulate.jit import kernel
-from topoopt.simulate.lower import TRANSFER
-from topoopt.simulate.time_models.fluid_rates import max_min_rates
+from topoopt.simulate.engine.graph_events import DONE, READY, SEND, announce, begin_task, event, task_of, what_of
+from topoopt.simulate.engine.loop import run
+from topoopt.simulate.engine.max_min import max_min_rates
+from topoopt.simulate.engine.queue import Queue
+from topoopt.simulate.engine.tasks import release
+from topoopt.simulate.jit import kernel, piece
+from topoopt.simulate.time_models.fluid import SIMULTANEOUS_MS
 
-SIMULTANEOUS_MS = 1e-9
+
+class Circuits(NamedTuple):
+    """What the loop works on: rates are set at most once in `interval` ms; `until_busy`: go on until bytes wait."""
+
+    work: Work
+    state: State
+    wires: Wires
+    interval: float
+    until_busy: bool
 
 
-@kernel
+@piece
 def _activate(s: State, x: Wires, q: int) -> None:
     if route(x, q, s.backlog[q]) == 0:
         return
@@ -76,7 +83,7 @@ def darken(s: State) -> None:
     s.number[DIRTY] = 0
 
 
-@kernel
+@piece
 def _enqueue(w: Work, s: State, x: Wires, c: int) -> None:
     q = w.chunk_queue[c]
     s.backlog[q] += w.chunk_bytes[c]
@@ -90,115 +97,112 @@ def _enqueue(w: Work, s: State, x: Wires, c: int) -> None:
         _activate(s, x, q)
 
 
-@kernel
-def _serve(w: Work, s: State, x: Wires, span: float, slack: float) -> None:
-    """Send for `span` ms; chunks that end within `slack` are done."""
+@piece
+def _transmit(w: Work, s: State, x: Wires, q: Queue, until: float, slack: float) -> None:
+    """Send until then; chunks that end within `slack` are done."""
+    span = max(0.0, until - s.clock[NOW])
+    s.clock[NOW] = max(s.clock[NOW], until)
     kept = 0
     for i in range(s.number[ACTIVE]):
-        q = s.active[i]
-        c = s.front[q]
-        hops = x.high[q] - x.low[q]
-        amount = min(s.rate[q] * span, s.left[c])
-        if s.rate[q] > 0.0 and s.left[c] - amount <= s.rate[q] * slack:
+        line = s.active[i]
+        c = s.front[line]
+        hops = x.high[line] - x.low[line]
+        amount = min(s.rate[line] * span, s.left[c])
+        if s.rate[line] > 0.0 and s.left[c] - amount <= s.rate[line] * slack:
             amount = s.left[c]
         s.left[c] -= amount
-        s.backlog[q] -= amount
-        s.served[q] += amount
+        s.backlog[line] -= amount
+        s.served[line] += amount
         s.clock[CARRIED] += amount * hops
         if s.left[c] <= 0.0:
             t = w.chunk_task[c]
-            s.end[t] = max(s.end[t], s.clock[NOW] + w.hop_ms[t] * hops)
+            s.tasks.end[t] = max(s.tasks.end[t], s.clock[NOW] + w.hop_ms[t] * hops)
             s.open_chunks[t] -= 1
             if s.open_chunks[t] == 0:
-                push_event(s, s.end[t], t, DONE)
-            s.front[q] = s.following[c]
-            if s.front[q] < 0:
-                s.backlog[q] = 0.0
+                event(q, s.tasks.end[t], t, DONE)
+            s.front[line] = s.following[c]
+            if s.front[line] < 0:
+                s.backlog[line] = 0.0
                 s.number[BACKLOG] -= 1
                 if x.shared:
                     s.number[DIRTY] = 1
                 continue
-        s.active[kept] = q
+        s.active[kept] = line
         kept += 1
     s.number[ACTIVE] = kept
 
 
-@kernel
-def _send(w: Work, s: State, x: Wires, t: int, at: float) -> None:
+@piece
+def _send(w: Work, s: State, x: Wires, q: Queue, t: int, at: float) -> None:
     if w.stage[t] > s.number[STAGE]:
         s.held[s.number[HELD]] = t
         s.number[HELD] += 1
     elif at < s.clock[OPENS]:
-        push_event(s, s.clock[OPENS], t, SEND)
+        event(q, s.clock[OPENS], t, SEND)
     else:
-        s.end[t] = at
+        s.tasks.end[t] = at
         s.open_chunks[t] = w.chunk_ptr[t + 1] - w.chunk_ptr[t]
         for c in range(w.chunk_ptr[t], w.chunk_ptr[t + 1]):
             _enqueue(w, s, x, c)
 
 
-@kernel
-def _done(w: Work, s: State, t: int, at: float) -> None:
-    s.end[t] = at
-    s.number[FINISHED] += 1
-    for e in range(w.successor_ptr[t], w.successor_ptr[t + 1]):
-        then = w.successor[e]
-        s.waiting[then] -= 1
-        if s.waiting[then] == 0:
-            push_event(s, at, then, READY)
+@piece
+def _done(w: Work, s: State, q: Queue, t: int, at: float) -> None:
+    release(s.tasks, q, w.successor_ptr, w.successor, t, at, announce)
+    s.tasks.job_left[0] -= 1
     if w.chunk_ptr[t] < w.chunk_ptr[t + 1]:
         s.stage_left[w.stage[t]] -= 1
-        next_stage(w, s)
+        next_stage(w, s, q)
 
 
-@kernel
-def _upcoming(s: State, interval: float) -> float:
-    upcoming = s.keys[0] if s.number[COUNT] > 0 else np.inf
-    now = s.clock[NOW]
+@piece
+def _next_change(c: Circuits) -> float:
+    """When a chunk has been sent, or rates may be set."""
+    s = c.state
+    upcoming, now = np.inf, s.clock[NOW]
     for i in range(s.number[ACTIVE]):
-        q = s.active[i]
-        if s.rate[q] > 0.0:
-            upcoming = min(upcoming, now + s.left[s.front[q]] / s.rate[q])
+        line = s.active[i]
+        if s.rate[line] > 0.0:
+            upcoming = min(upcoming, now + s.left[s.front[line]] / s.rate[line])
     if s.number[DIRTY] == 1:
-        upcoming = min(upcoming, max(now, s.clock[RATED] + interval))
+        upcoming = min(upcoming, max(now, s.clock[RATED] + c.interval))
     return upcoming
+
+
+@piece
+def _serve(c: Circuits, q: Queue, at: float) -> float:
+    slack = SIMULTANEOUS_MS + 1e-12 * max(c.state.clock[NOW], at)
+    _transmit(c.work, c.state, c.wires, q, at, slack)
+    return float(c.state.clock[NOW] + slack)
+
+
+@piece
+def _handle(c: Circuits, q: Queue, at: float, code: int) -> bool:
+    w, t, what = c.work, task_of(code), what_of(code)
+    if what == READY:
+        begin_task(c.state.tasks, q, w.kind, w.source, w.duration, w.chunk_ptr, t, at)
+    elif what == SEND:
+        _send(w, c.state, c.wires, q, t, at)
+    else:
+        _done(w, c.state, q, t, at)
+    return False
+
+
+@piece
+def _settle(c: Circuits, q: Queue) -> bool:
+    """Rates anew, if they may be set; True: bytes wait, and that was asked for."""
+    s, x = c.state, c.wires
+    if s.number[DIRTY] == 1 and s.clock[NOW] >= s.clock[RATED] + c.interval:
+        max_min_rates(s.active[: s.number[ACTIVE]], x.low, x.high, x.store, x.link_rate, s.rate)
+        s.number[DIRTY] = 0
+        s.clock[RATED] = s.clock[NOW]
+    return c.until_busy and s.number[BACKLOG] > 0
 
 
 @kernel
 def advance(w: Work, s: State, x: Wires, until: float, interval: float, until_busy: bool) -> None:
     """Go on to `until`, to the end of all that can happen, or (`until_busy`) until bytes wait."""
-    while True:
-        upcoming = _upcoming(s, interval)
-        if upcoming == np.inf and until == np.inf:
-            return
-        if upcoming > until:
-            span = max(0.0, until - s.clock[NOW])
-            s.clock[NOW] = max(s.clock[NOW], until)
-            _serve(w, s, x, span, 0.0)
-            return
-        span = max(0.0, upcoming - s.clock[NOW])
-        s.clock[NOW] = max(s.clock[NOW], upcoming)
-        slack = SIMULTANEOUS_MS + 1e-12 * s.clock[NOW]
-        _serve(w, s, x, span, slack)
-        while s.number[COUNT] > 0 and s.keys[0] <= s.clock[NOW] + slack:
-            at = s.keys[0]
-            t = s.values[0] // 3
-            what = s.values[0] % 3
-            s.number[COUNT] = pop(s.keys, s.order, s.values, s.number[COUNT])
-            if what == READY:
-                s.start[t] = at
-                if w.kind[t] < TRANSFER:
-                    s.start[t] = max(at, s.device_free[w.source[t]])
-                    s.device_free[w.source[t]] = s.start[t] + w.duration[t]
-                following = SEND if w.chunk_ptr[t] < w.chunk_ptr[t + 1] else DONE
-                push_event(s, s.start[t] + w.duration[t], t, following)
-            elif what == SEND:
-                _send(w, s, x, t, at)
-            else:
-                _done(w, s, t, at)
-        if s.number[DIRTY] == 1 and s.clock[NOW] >= s.clock[RATED] + interval:
-            max_min_rates(s.active[: s.number[ACTIVE]], x.low, x.high, x.store, x.link_rate, s.rate)
-            s.number[DIRTY] = 0
-            s.clock[RATED] = s.clock[NOW]
-        if until_busy and s.number[BACKLOG] > 0:
-            return
+    c = Circuits(w, s, x, interval, until_busy)
+    upcoming = run(c, s.events, until, 1, _next_change, _serve, _handle, _settle)
+    if until < upcoming:
+        _transmit(w, s, x, s.events, until, 0.0)

@@ -14,10 +14,11 @@ from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.circuits.assign import random_circuits, scheduled_circuits
 from topoopt.simulate.circuits.engine import advance, darken, light
 from topoopt.simulate.circuits.policy import CircuitPolicy, CircuitTiming
-from topoopt.simulate.circuits.state import ACTIVE, BACKLOG, CARRIED, COUNT, FINISHED, NOW, State, begin
+from topoopt.simulate.circuits.state import ACTIVE, BACKLOG, CARRIED, NOW, State, begin
 from topoopt.simulate.circuits.wires import Wires, lay_wires
 from topoopt.simulate.circuits.work import Work, make_work, pair_chunks
-from topoopt.simulate.time_models.flexnet import require_all_done
+from topoopt.simulate.engine.queue import COUNT
+from topoopt.simulate.time_models.time_model import require_all_done
 
 US_PER_MS = 1000.0
 
@@ -130,7 +131,7 @@ def simulate_circuits(
         while True:
             advance(work, s, wires, tick, setting.interval, False)
             if s.number[BACKLOG] == 0:
-                if s.number[COUNT] == 0:
+                if s.events.number[COUNT] == 0:
                     break
                 # Nothing waits: circuits stay. Looks until something does would change nothing.
                 advance(work, s, wires, math.inf, setting.interval, True)
@@ -147,12 +148,12 @@ def simulate_circuits(
             dark += drain + timing.delay_ms
             changes += 1
             tick = opens + live
-        require_all_done(int(s.number[FINISHED]), graph.tasks)
-        ended = max(float(s.end.max(initial=0.0)), now)
+        require_all_done(int(s.tasks.job_left[0]), graph.tasks)
+        ended = max(float(s.tasks.end.max(initial=0.0)), now)
         times.append(ended - now)
         served += s.served
         carried += float(s.clock[CARRIED])
-        start_ms, end_ms = s.start - now, s.end - now
+        start_ms, end_ms = s.tasks.start - now, s.tasks.end - now
         now = ended
     sent = np.zeros(cluster.servers**2)
     sent[pairs] = served

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.circuits.engine import advance, light
-from topoopt.simulate.circuits.state import CARRIED, DARK, FINISHED, State, begin
+from topoopt.simulate.circuits.state import CARRIED, DARK, State, begin
 from topoopt.simulate.circuits.wires import Wires
 from topoopt.simulate.circuits.work import Chunks, make_work
 from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.flexnet import require_all_done, require_paths
+from topoopt.simulate.time_models.time_model import require_all_done, require_paths
 
 
 class Phase(IntEnum):
@@ -91,9 +91,9 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
     s: State = begin(work, len(wires.low), 0.0)
     light(s, wires)
     advance(work, s, wires, np.inf, first.hop_latency_ms, False)
-    require_all_done(int(s.number[FINISHED]), graph.tasks)
+    require_all_done(int(s.tasks.job_left[0]), graph.tasks)
     return StagedRun(
-        iteration_time_ms=float(s.end.max(initial=0.0)),
+        iteration_time_ms=float(s.tasks.end.max(initial=0.0)),
         dark_ms=float(s.clock[DARK]),
         reconfigurations=int(np.count_nonzero(delays)) if delay_ms > 0 else sum(changes) * (len(networks) > 1),
         carried_bytes=float(s.clock[CARRIED]),

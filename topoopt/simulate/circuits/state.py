@@ -8,37 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.simulate.circuits.work import Work
-from topoopt.simulate.insertion_heap import push
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.engine.graph_events import SEND, announce, event
+from topoopt.simulate.engine.queue import Queue, new_queue
+from topoopt.simulate.engine.tasks import Tasks, announce_first, new_tasks
+from topoopt.simulate.jit import kernel, piece
 
-READY, SEND, DONE = 0, 1, 2
-COUNT, SERIAL, ACTIVE, BACKLOG, FINISHED, HELD, STAGE, OPEN, DIRTY = range(9)
+ACTIVE, BACKLOG, HELD, STAGE, OPEN, DIRTY = range(6)
 NOW, RATED, CARRIED, OPENS, DARK = range(5)
 
 
 class State(NamedTuple):
-    """Everything that changes; T tasks, C chunks, Q queues.
+    """Everything that changes; T tasks, C chunks, Q queues of chunks.
 
     Attributes:
-        waiting: int32[T], predecessors not done; start, end: float64[T]; open_chunks: int64[T].
-        device_free: float64[n].
-        keys, order, values: the heap of events.
+        tasks, events: of the engine; open_chunks: int64[T].
         left: float64[C], bytes to send; following: int64[C], next chunk of the queue or -1.
         front, back: int64[Q], first and last chunk of each queue, -1 where it is empty.
         backlog, served: float64[Q], bytes that wait and bytes sent.
         active: int64[Q], busy queues that have a route (the first number[ACTIVE]); rate: float64[Q].
         held: int64[T], tasks that wait for their stage; stage_left: int64[S], tasks with traffic not done.
-        number: int64[9]; clock: float64[5], counters and times by the names above.
+        number: int64[6]; clock: float64[5], counters and times by the names above.
     """
 
-    waiting: NDArray[np.int32]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
+    tasks: Tasks
+    events: Queue
     open_chunks: NDArray[np.int64]
-    device_free: NDArray[np.float64]
-    keys: NDArray[np.float64]
-    order: NDArray[np.int64]
-    values: NDArray[np.int64]
     left: NDArray[np.float64]
     following: NDArray[np.int64]
     front: NDArray[np.int64]
@@ -53,30 +47,22 @@ class State(NamedTuple):
     clock: NDArray[np.float64]
 
 
-@kernel
-def push_event(s: State, at: float, t: int, what: int) -> None:
-    s.number[COUNT] = push(s.keys, s.order, s.values, s.number[COUNT], at, s.number[SERIAL], 3 * t + what)
-    s.number[SERIAL] += 1
-
-
-@kernel
-def next_stage(w: Work, s: State) -> None:
+@piece
+def next_stage(w: Work, s: State, q: Queue) -> None:
     """Go on to the first stage that has traffic left, and let in what was held for it."""
     stage = s.number[STAGE]
-    moved = False
     while s.stage_left[stage] == 0 and stage + 1 < len(s.stage_left):
         stage += 1
         s.clock[OPENS] = max(s.clock[OPENS], s.clock[NOW]) + w.stage_delay[stage]
         s.clock[DARK] += w.stage_delay[stage]
-        moved = True
-    if not moved:
+    if stage == s.number[STAGE]:
         return
     s.number[STAGE] = stage
     kept = 0
     for i in range(s.number[HELD]):
         t = s.held[i]
         if w.stage[t] <= stage:
-            push_event(s, max(s.clock[NOW], s.clock[OPENS]), t, SEND)
+            event(q, max(s.clock[NOW], s.clock[OPENS]), t, SEND)
         else:
             s.held[kept] = t
             kept += 1
@@ -87,22 +73,14 @@ def next_stage(w: Work, s: State) -> None:
 def begin(w: Work, queues: int, now: float) -> State:
     """The state before an iteration that begins at `now`, all wires dark."""
     tasks, chunks = len(w.kind), len(w.chunk_bytes)
-    waiting = np.zeros(tasks, dtype=np.int32)
-    for e in range(len(w.successor)):
-        waiting[w.successor[e]] += 1
     stage_left = np.zeros(len(w.stage_delay), dtype=np.int64)
     for t in range(tasks):
         if w.chunk_ptr[t] < w.chunk_ptr[t + 1]:
             stage_left[w.stage[t]] += 1
     s = State(
-        waiting,
-        np.zeros(tasks),
-        np.zeros(tasks),
+        new_tasks(w.successor, np.array([0, tasks]), w.servers, now),
+        new_queue(tasks + 3),
         np.zeros(tasks, dtype=np.int64),
-        np.full(w.servers, now),
-        np.empty(tasks + 1),
-        np.empty(tasks + 1, dtype=np.int64),
-        np.empty(tasks + 1, dtype=np.int64),
         w.chunk_bytes.copy(),
         np.full(chunks, -1, dtype=np.int64),
         np.full(queues, -1, dtype=np.int64),
@@ -113,15 +91,13 @@ def begin(w: Work, queues: int, now: float) -> State:
         np.zeros(queues),
         np.empty(tasks, dtype=np.int64),
         stage_left,
-        np.zeros(9, dtype=np.int64),
+        np.zeros(6, dtype=np.int64),
         np.zeros(5),
     )
     s.clock[NOW] = now
     s.clock[RATED] = -np.inf
     s.clock[DARK] = w.stage_delay[0]
     s.clock[OPENS] = now + w.stage_delay[0]
-    for t in range(tasks):
-        if waiting[t] == 0:
-            push_event(s, now, t, READY)
-    next_stage(w, s)
+    announce_first(s.tasks, s.events, 0, tasks, announce)
+    next_stage(w, s, s.events)
     return s

@@ -6,7 +6,7 @@ begins again at once until every job has finished its first iteration, and what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +16,8 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import strided_groups
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.fabrics.options import FabricBuilder, FabricOptions, Group
-from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.events import network_arrays, simulate_jobs
-from topoopt.simulate.time_models.fluid import fluid_outcome
+from topoopt.simulate.time_models import TIME_MODELS
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,23 +91,16 @@ def shared_network(graph: TaskGraph, cluster: Cluster, build: FabricBuilder, opt
     return build(cluster, graph.groups, replace(options, pairs=needed_pairs(graph)))
 
 
-def _fluid(graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64]) -> NDArray[np.float64]:
-    return fluid_outcome(graph, network, job_ptr, restart=True).first_end
+def first_iterations(model: str, graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64]) -> NDArray[np.float64]:
+    """float64[J], by a time model; see `TimeModel.first_iterations`.
 
-
-def _rounds(graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64]) -> NDArray[np.float64]:
-    first: NDArray[np.float64]
-    _, first = simulate_jobs(
-        graph_arrays(graph, network), network_arrays(network), True, np.inf, False, job_ptr, len(job_ptr) > 2
-    )
-    return first
-
-
-TOGETHER_MODELS: Mapping[str, Callable[[TaskGraph, Network, NDArray[np.int64]], NDArray[np.float64]]] = {
-    "fluid": _fluid,
-    "rounds": _rounds,
-}
-"""Time models that run several jobs."""
+    Raises:
+        ValueError: the model does not run several jobs.
+    """
+    run = TIME_MODELS[model].first_iterations
+    if run is None:
+        raise ValueError(f"time model {model} does not run several jobs")
+    return run(graph, network, job_ptr)
 
 
 def simulate_together(
@@ -122,14 +113,14 @@ def simulate_together(
         cluster: all servers.
         build: of the fabric table.
         options: of the fabric; its seed draws the routes.
-        model: a name in `TOGETHER_MODELS`.
+        model: a name in `TIME_MODELS`, of one that runs several jobs.
 
     Raises:
         InputError: the fabric does not exist for the cluster.
         ValueError: jobs overlap, or the task graph of a job has a cycle.
     """
     graph, job_ptr = merge_jobs(jobs, cluster.servers)
-    first = TOGETHER_MODELS[model](graph, shared_network(graph, cluster, build, options), job_ptr)
+    first = first_iterations(model, graph, shared_network(graph, cluster, build, options), job_ptr)
     if (first < 0).any():
         raise ValueError("the task graph has a cycle: some tasks can never start")
     return first

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.simulate.heap import pop, push
+from topoopt.simulate.engine.queue import pop, push
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.placement.arrays import ALONE, FAIR, STATIC, PlacementArrays
 from topoopt.simulate.placement.rates import share_fairly

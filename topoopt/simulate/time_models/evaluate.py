@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.job_solution import Breakdown, Evaluation, Span
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.events import Outcome, network_arrays, simulate_events
+from topoopt.simulate.time_models import TIME_MODELS
+from topoopt.simulate.time_models.time_model import Simulation
 
 TIMELINE_SPANS = 8000
 """Most spans kept in a timeline. Where there are more, the transfers of a server are merged to the times in which it
 sends any; if that is not enough, the longest spans are kept."""
-
-
-@dataclass(frozen=True, eq=False)
-class Simulation:
-    """One simulated iteration.
-
-    Attributes:
-        iteration_time_ms: latest end.
-        start_ms, end_ms: float64[T].
-        cause: int32[T], the task whose end let each task start, -1 for none.
-        link_bytes, link_busy_ms: float64[L] of the network's links.
-    """
-
-    iteration_time_ms: float
-    start_ms: NDArray[np.float64]
-    end_ms: NDArray[np.float64]
-    cause: NDArray[np.int32]
-    link_bytes: NDArray[np.float64]
-    link_busy_ms: NDArray[np.float64]
-
-
-def _simulate(graph: TaskGraph, network: Network, rounds: bool) -> Simulation:
-    outcome: Outcome = simulate_events(graph_arrays(graph, network), network_arrays(network), rounds, np.inf, True)
-    if (outcome.end < 0).any():
-        raise ValueError("the task graph has a cycle: some tasks can never start")
-    return Simulation(outcome.time, outcome.start, outcome.end, outcome.cause, outcome.carried, outcome.busy)
-
-
-EVENT_MODELS: Mapping[str, Callable[[TaskGraph, Network], Simulation]] = {
-    "rounds": lambda graph, network: _simulate(graph, network, True),
-    "hop": lambda graph, network: _simulate(graph, network, False),
-}
-"""Time models of `events`: `rounds` for every figure shown, `hop` for proposals of a search."""
 
 
 def simulate(graph: TaskGraph, network: Network, model: str = "rounds") -> Simulation:
@@ -58,18 +22,13 @@ def simulate(graph: TaskGraph, network: Network, model: str = "rounds") -> Simul
     Args:
         graph: what to do.
         network: where.
-        model: a name in `EVENT_MODELS`.
+        model: a name in `TIME_MODELS`.
 
     Raises:
-        ValueError: an AllReduce group has no rings in the network, or the graph is not acyclic.
+        InputError: the network lacks a path of a transfer, or the tasks wait for each other in a circle.
+        ValueError: an AllReduce group has no rings in the network.
     """
-    return EVENT_MODELS[model](graph, network)
-
-
-def event_times(graph: TaskGraph, network: Network, model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Start and end of every task, ms."""
-    simulation = simulate(graph, network, model)
-    return simulation.start_ms, simulation.end_ms
+    return TIME_MODELS[model].run(graph, network)
 
 
 def _span(graph: TaskGraph, simulation: Simulation, task: int) -> Span:

@@ -7,17 +7,22 @@ along are held for the future and idle meanwhile; on direct-connect networks wit
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.units import MIB
-from topoopt.simulate.insertion_heap import pop, push
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.engine.loop import go_on, never, nothing_flows, run
+from topoopt.simulate.engine.outcome import Outcome
+from topoopt.simulate.engine.queue import DETAIL, DETAIL_BITS, Queue, add, new_queue, next_serial
+from topoopt.simulate.engine.tasks import Tasks, all_jobs_done, announce_first, compute, new_tasks, release, tasks_left
+from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays, graph_arrays
-from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.events import NetworkArrays, network_arrays
+from topoopt.simulate.network import Network, NetworkArrays, network_arrays
+from topoopt.simulate.time_models.time_model import Simulation, TimeModel, require_paths, simulation_of, whole
 
 SEGMENT_BYTES = MIB
 MAX_SEGMENTS = 1 << 30
@@ -26,10 +31,8 @@ MAX_SEGMENTS = 1 << 30
 FORWARD_RING, BACKWARD_RING = 1, -1
 
 
-def flexnet_times(
-    graph: TaskGraph, network: Network, ring_directions: NDArray[np.int8] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Start and end of every task, ms; the iteration time is the largest end.
+def simulate(graph: TaskGraph, network: Network, ring_directions: NDArray[np.int8] | None = None) -> Simulation:
+    """One iteration.
 
     The start of a task is when it begins to compute or becomes ready to send. A pair with several paths uses its first
     one only. Events at equal times are taken in the order they were created.
@@ -56,39 +59,8 @@ def flexnet_times(
     directions = np.ones(graph.tasks, dtype=np.int8) if ring_directions is None else ring_directions.astype(np.int8)
     backward = bool((directions[graph.kind == ALLREDUCE] == BACKWARD_RING).any())
     opposite = opposite_links(network) if backward else np.zeros(0, dtype=np.int32)
-    start, end, done = _simulate(arrays, network_arrays(network), directions, opposite)
-    require_all_done(done, graph.tasks)
-    return start, end
-
-
-def require_paths(graph: TaskGraph, network: Network) -> None:
-    """Refuse transfers between servers without a path.
-
-    Raises:
-        InputError: lists the first pairs.
-    """
-    moved = (graph.kind == TRANSFER) & (graph.source != graph.target)
-    pair = np.unique(graph.source[moved].astype(np.int64) * network.servers + graph.target[moved])
-    if graph.servers != network.servers:
-        raise InputError(f"task graph of {graph.servers} servers on a network of {network.servers}")
-    missing = pair[network.pair_ptr[pair + 1] == network.pair_ptr[pair]]
-    if len(missing):
-        raise InputError(
-            [
-                Problem(f"no path from server {p // network.servers} to {p % network.servers}", path="routes")
-                for p in missing[:5].tolist()
-            ]
-        )
-
-
-def require_all_done(done: int, tasks: int) -> None:
-    """Refuse a simulation that got stuck.
-
-    Raises:
-        InputError: fewer tasks ran than there are.
-    """
-    if done < tasks:
-        raise InputError(f"{tasks - done} of {tasks} tasks can never run: they wait for each other in a circle")
+    outcome = _simulate(arrays, network_arrays(network), directions, opposite, whole(graph))
+    return simulation_of(outcome, graph.tasks)
 
 
 def opposite_links(network: Network) -> NDArray[np.int32]:
@@ -117,127 +89,168 @@ def member_bytes(payload: float, members: int, share: float) -> float:
     return float(np.ceil(wire * share))
 
 
+class Booking(NamedTuple):
+    """State of a simulation; F flows, each a chain of segments over one path.
+
+    Flow t < T belongs to transfer t, later ones to ring members, in the order they begin.
+
+    Attributes:
+        directions: int8[T]; opposite: int32[L]; see `simulate`.
+        task: int32[F]; left: float64[F], bytes not sent; path: int64[F], of a transfer its path, of a ring member its
+            index in member_ptr.
+        next_flow: int64[1]; under_way: int64[T], flows not done.
+        free: float64[L], end of what a link is booked for; carried, busy: float64[L], bytes and ms.
+    """
+
+    g: GraphArrays
+    w: NetworkArrays
+    tasks: Tasks
+    directions: NDArray[np.int8]
+    opposite: NDArray[np.int32]
+    task: NDArray[np.int32]
+    left: NDArray[np.float64]
+    path: NDArray[np.int64]
+    next_flow: NDArray[np.int64]
+    under_way: NDArray[np.int64]
+    free: NDArray[np.float64]
+    carried: NDArray[np.float64]
+    busy: NDArray[np.float64]
+
+
+@kernel
+def _most_flows(g: GraphArrays, w: NetworkArrays) -> int:
+    flows = len(g.kind)
+    for t in range(len(g.kind)):
+        if g.kind[t] == ALLREDUCE and g.group[t] >= 0:
+            flows += w.ring_ptr[w.group_ptr[g.group[t] + 1]] - w.ring_ptr[w.group_ptr[g.group[t]]]
+    return flows
+
+
+@piece
+def _announce(q: Queue, at: float, index: int) -> None:
+    """Task `index` is ready, or flow `index` - T may send its next segment."""
+    add(q, at, (next_serial(q) << DETAIL_BITS) | index)
+
+
+@piece
+def _done(x: Booking, q: Queue, t: int, at: float) -> bool:
+    release(x.tasks, q, x.g.successor_ptr, x.g.successor, t, at, _announce)
+    return all_jobs_done(x.tasks, q, t, at, False, _announce)
+
+
+@piece
+def _start(x: Booking, q: Queue, t: int, now: float) -> bool:
+    g, w = x.g, x.w
+    if g.kind[t] < TRANSFER:
+        return _done(x, q, t, compute(x.tasks, t, g.source[t], g.duration[t], now))
+    x.tasks.start[t] = now
+    if g.kind[t] == TRANSFER:
+        if g.source[t] == g.target[t]:
+            return _done(x, q, t, now)
+        x.under_way[t] = 1
+        x.left[t], x.task[t] = g.size[t], t
+        x.path[t] = w.pair_ptr[np.int64(g.source[t]) * w.servers + g.target[t]]
+        _announce(q, now, len(g.kind) + t)
+    elif g.group[t] < 0:
+        return _done(x, q, t, now + g.duration[t])
+    else:
+        _start_rings(x, q, t, now + g.duration[t])
+    return False
+
+
+@piece
+def _start_rings(x: Booking, q: Queue, t: int, begin: float) -> None:
+    group = x.g.group[t]
+    k = x.w.group_size[group]
+    back = x.directions[t] < 0
+    for place in range(k):
+        for ring in range(x.w.group_ptr[group], x.w.group_ptr[group + 1]):
+            f = x.next_flow[0]
+            x.next_flow[0] += 1
+            x.left[f], x.task[f] = member_bytes(float(x.g.size[t]), k, x.w.ring_share[ring]), t
+            x.path[f] = x.w.ring_ptr[ring] + ((place - 1) % k if back else place)
+            x.under_way[t] += 1
+            _announce(q, begin, len(x.g.kind) + f)
+
+
+@piece
+def _link(x: Booking, f: int, hop: int) -> int:
+    """The link of a flow at that hop; -1 after the last one."""
+    path = x.path[f]
+    if f < len(x.g.kind):
+        at = x.w.path_ptr[path] + hop
+        return int(x.w.path_link[at]) if at < x.w.path_ptr[path + 1] else -1
+    low, high = x.w.member_ptr[path], x.w.member_ptr[path + 1]
+    if hop >= high - low:
+        return -1
+    if x.directions[x.task[f]] < 0:
+        return int(x.opposite[x.w.member_link[high - 1 - hop]])
+    return int(x.w.member_link[low + hop])
+
+
+@piece
+def _send_segment(x: Booking, q: Queue, f: int, now: float) -> bool:
+    """Book all links of the path for the next segment."""
+    segment = min(x.left[f], float(SEGMENT_BYTES))
+    at, first_free, segment_end = now, now, now
+    hop, link = 0, _link(x, f, 0)
+    while link >= 0:
+        at = max(x.free[link], at) + x.w.hop_latency
+        span = segment / x.w.link_rate[link]
+        x.free[link] = at + span
+        x.carried[link] += segment
+        x.busy[link] += span
+        segment_end = max(segment_end, x.free[link])
+        if hop == 0:
+            first_free = x.free[link]
+        hop += 1
+        link = _link(x, f, hop)
+    x.left[f] -= segment
+    if x.left[f] > 0.0:
+        _announce(q, first_free, len(x.g.kind) + f)
+        return False
+    t = x.task[f]
+    x.tasks.end[t] = max(x.tasks.end[t], segment_end)
+    x.under_way[t] -= 1
+    return x.under_way[t] == 0 and _done(x, q, t, x.tasks.end[t])
+
+
+@piece
+def _handle(x: Booking, q: Queue, now: float, code: int) -> bool:
+    index, tasks = code & DETAIL, len(x.g.kind)
+    return _start(x, q, index, now) if index < tasks else _send_segment(x, q, index - tasks, now)
+
+
 @kernel
 def _simulate(
-    g: GraphArrays, w: NetworkArrays, directions: NDArray[np.int8], opposite: NDArray[np.int32]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    tasks = len(g.kind)
-    # A flow is a chain of segments over one path: flow t < tasks belongs to transfer t, later ones to ring members.
-    flows = tasks
-    for t in range(tasks):
-        if g.kind[t] == ALLREDUCE and g.group[t] >= 0:
-            first_ring, last_ring = w.group_ptr[g.group[t]], w.group_ptr[g.group[t] + 1]
-            flows += w.ring_ptr[last_ring] - w.ring_ptr[first_ring]
-    flow_left = np.zeros(flows, dtype=np.float64)
-    flow_task = np.empty(flows, dtype=np.int32)
-    flow_path = np.zeros(flows, dtype=np.int64)  # of a transfer: path; of a ring member: its index in member_ptr
-    next_flow = tasks
-    open_flows = np.zeros(tasks, dtype=np.int64)
+    g: GraphArrays,
+    w: NetworkArrays,
+    directions: NDArray[np.int8],
+    opposite: NDArray[np.int32],
+    job_ptr: NDArray[np.int64],
+) -> Outcome:
+    tasks, links, flows = len(g.kind), len(w.link_rate), _most_flows(g, w)
+    k = new_tasks(g.successor, job_ptr, w.servers, 0.0)
+    x = Booking(
+        g,
+        w,
+        k,
+        directions,
+        opposite,
+        np.empty(flows, dtype=np.int32),
+        np.zeros(flows, dtype=np.float64),
+        np.zeros(flows, dtype=np.int64),
+        np.array([tasks]),
+        np.zeros(tasks, dtype=np.int64),
+        np.zeros(links, dtype=np.float64),
+        np.zeros(links, dtype=np.float64),
+        np.zeros(links, dtype=np.float64),
+    )
+    q = new_queue(tasks + flows + 3)
+    announce_first(k, q, 0, tasks, _announce)
+    run(x, q, np.inf, 1, never, nothing_flows, _handle, go_on)
+    latest = k.end.max() if tasks > 0 else 0.0
+    return Outcome(latest, k.start, k.end, k.cause, k.first_end, x.carried, x.busy, tasks_left(k))
 
-    waiting = np.zeros(tasks, dtype=np.int32)
-    for e in range(len(g.successor)):
-        waiting[g.successor[e]] += 1
-    start = np.zeros(tasks, dtype=np.float64)
-    end = np.zeros(tasks, dtype=np.float64)
-    ready = np.zeros(tasks, dtype=np.float64)
-    device_free = np.zeros(w.servers, dtype=np.float64)
-    link_free = np.zeros(len(w.link_rate), dtype=np.float64)
 
-    # Events: value t < tasks is "task t is ready", tasks + f is "flow f may send its next segment".
-    keys = np.empty(tasks + flows + 1, dtype=np.float64)
-    order = np.empty(tasks + flows + 1, dtype=np.int64)
-    values = np.empty(tasks + flows + 1, dtype=np.int64)
-    count = 0
-    serial = 0
-    for t in range(tasks):
-        if waiting[t] == 0:
-            count = push(keys, order, values, count, 0.0, serial, int(t))
-            serial += 1
-    done = 0
-    while count > 0:
-        now = keys[0]
-        event = values[0]
-        count = pop(keys, order, values, count)
-        finished = -1
-        if event < tasks:
-            t = event
-            start[t] = now
-            if g.kind[t] < TRANSFER:
-                device = g.source[t]
-                start[t] = max(now, device_free[device])
-                end[t] = start[t] + g.duration[t]
-                device_free[device] = end[t]
-                finished = t
-            elif g.kind[t] == TRANSFER:
-                pair = np.int64(g.source[t]) * w.servers + g.target[t]
-                if g.source[t] == g.target[t]:
-                    end[t] = now
-                    finished = t
-                else:
-                    open_flows[t] = 1
-                    flow_left[t] = g.size[t]
-                    flow_task[t] = t
-                    flow_path[t] = w.pair_ptr[pair]
-                    count = push(keys, order, values, count, now, serial, int(tasks + t))
-                    serial += 1
-            elif g.group[t] < 0:
-                end[t] = now + g.duration[t]
-                finished = t
-            else:
-                begin = now + g.duration[t]
-                first_ring, last_ring = w.group_ptr[g.group[t]], w.group_ptr[g.group[t] + 1]
-                k = w.group_size[g.group[t]]
-                for place in range(k):
-                    for ring in range(first_ring, last_ring):
-                        f = next_flow
-                        next_flow += 1
-                        flow_left[f] = member_bytes(float(g.size[t]), k, w.ring_share[ring])
-                        flow_task[f] = t
-                        back = directions[t] < 0
-                        flow_path[f] = w.ring_ptr[ring] + ((place - 1) % k if back else place)
-                        open_flows[t] += 1
-                        count = push(keys, order, values, count, begin, serial, int(tasks + f))
-                        serial += 1
-        else:
-            f = event - tasks
-            t = flow_task[f]
-            if f < tasks:
-                low, high = w.path_ptr[flow_path[f]], w.path_ptr[flow_path[f] + 1]
-            else:
-                low, high = w.member_ptr[flow_path[f]], w.member_ptr[flow_path[f] + 1]
-            segment = min(flow_left[f], float(SEGMENT_BYTES))
-            at = now
-            first_free = now
-            segment_end = now
-            for hop in range(high - low):
-                if f < tasks:
-                    link = w.path_link[low + hop]
-                elif directions[t] < 0:
-                    link = opposite[w.member_link[high - 1 - hop]]
-                else:
-                    link = w.member_link[low + hop]
-                at = max(link_free[link], at) + w.hop_latency
-                free = at + segment / w.link_rate[link]
-                link_free[link] = free
-                segment_end = max(segment_end, free)
-                if hop == 0:
-                    first_free = free
-            flow_left[f] -= segment
-            if flow_left[f] > 0.0:
-                count = push(keys, order, values, count, first_free, serial, int(event))
-                serial += 1
-            else:
-                end[t] = max(end[t], segment_end)
-                open_flows[t] -= 1
-                if open_flows[t] == 0:
-                    finished = t
-        if finished >= 0:
-            done += 1
-            for e in range(g.successor_ptr[finished], g.successor_ptr[finished + 1]):
-                t = g.successor[e]
-                ready[t] = max(ready[t], end[finished])
-                waiting[t] -= 1
-                if waiting[t] == 0:
-                    count = push(keys, order, values, count, ready[t], serial, int(t))
-                    serial += 1
-    return start, end, done
+MODEL = TimeModel("the segment model of the TopoOpt artifact's search, only for comparison with it", simulate)

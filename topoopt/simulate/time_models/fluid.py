@@ -20,280 +20,299 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.taskgraph import TaskGraph
-from topoopt.simulate.insertion_heap import pop, push
-from topoopt.simulate.jit import kernel
-from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays, graph_arrays
-from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.events import NetworkArrays, network_arrays
-from topoopt.simulate.time_models.flexnet import require_all_done, require_paths
-from topoopt.simulate.time_models.fluid_rates import fill_rates, filling_space
+from topoopt.simulate.engine.flows import first_flows, first_path, ring_bytes, rounds_ms
+from topoopt.simulate.engine.graph_events import DONE, READY, SEND, announce, begin_task, event, task_of, what_of
+from topoopt.simulate.engine.loop import run
+from topoopt.simulate.engine.max_min import FillingSpace, fill_rates, filling_space
+from topoopt.simulate.engine.outcome import Outcome
+from topoopt.simulate.engine.queue import Queue, new_queue
+from topoopt.simulate.engine.tasks import Tasks, all_jobs_done, announce_first, new_tasks, release, tasks_left
+from topoopt.simulate.jit import kernel, piece
+from topoopt.simulate.lower import TRANSFER, GraphArrays, graph_arrays
+from topoopt.simulate.network import Network, NetworkArrays, network_arrays
+from topoopt.simulate.time_models.time_model import Simulation, TimeModel, require_paths, simulation_of, whole
 
 SIMULTANEOUS_MS = 1e-9
 """Events this close (one picosecond) are taken together."""
 
-READY, SEND, DONE = 0, 1, 2
 
+class Flows(NamedTuple):
+    """F flows, numbered by task.
 
-class FluidOutcome(NamedTuple):
-    """What a run did: per task `start` and `end` in the first iteration of its job, ms; `done` tasks of these; per job
-    the end of its first iteration, -1 if it has none; per link the bytes carried, those of later iterations included.
+    Attributes:
+        first: int64[T+1], flows of each task; under_way: int64[T], those not done.
+        task: int32[F]; route: int64[F]; size, tail: float64[F], bytes, and latency added at the end.
+        mark: float64[F], clock of the route at which it ends; following: int64[F], next in its route or -1.
     """
 
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    done: int
-    first_end: NDArray[np.float64]
-    carried: NDArray[np.float64]
+    first: NDArray[np.int64]
+    under_way: NDArray[np.int64]
+    task: NDArray[np.int32]
+    route: NDArray[np.int64]
+    size: NDArray[np.float64]
+    tail: NDArray[np.float64]
+    mark: NDArray[np.float64]
+    following: NDArray[np.int64]
 
 
-def fluid_times(graph: TaskGraph, network: Network) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Start and end of every task, ms; the iteration time is the largest end.
+class Routes(NamedTuple):
+    """R routes: all paths, then all rings; the links of route r are link[low[r]:high[r]].
 
-    Raises:
-        InputError: the network lacks a path of a transfer, or the tasks wait for each other in a circle.
-        ValueError: the network lacks the rings of a group.
+    A route gives each of its `weight` flows the `rate` since `since`, when its clock stood at `clock`; its flows are a
+    list from `head` on, in the order of their marks, the first of which is reached at `ends_at`. `moved` are the bytes
+    given so far, `filled` the rates computed last; `touched`: flows came or went since the rate was set.
+    `active` are the routes with flows, the first active_count[0] of it.
     """
-    outcome = fluid_outcome(graph, network, np.array([0, graph.tasks], dtype=np.int64), restart=False)
-    return outcome.start, outcome.end
+
+    link: NDArray[np.int32]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    rate: NDArray[np.float64]
+    filled: NDArray[np.float64]
+    clock: NDArray[np.float64]
+    since: NDArray[np.float64]
+    ends_at: NDArray[np.float64]
+    moved: NDArray[np.float64]
+    touched: NDArray[np.bool_]
+    head: NDArray[np.int64]
+    active: NDArray[np.int64]
+    active_count: NDArray[np.int64]
 
 
-def fluid_outcome(graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64], *, restart: bool) -> FluidOutcome:
-    """Run jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
+class Fluid(NamedTuple):
+    """State of a simulation; `now`: float64[1]; `changed`: bool[1], rates are out of date."""
 
-    With `restart`, a job that is done begins again at once (unless it took no time), until the last one has finished
-    its first iteration.
-
-    Raises:
-        InputError: the network lacks a path of a transfer, or the tasks wait for each other in a circle.
-        ValueError: the network lacks the rings of a group.
-    """
-    require_paths(graph, network)
-    outcome: FluidOutcome = _simulate(graph_arrays(graph, network), network_arrays(network), job_ptr, restart)
-    require_all_done(outcome.done, graph.tasks)
-    return outcome
+    g: GraphArrays
+    link_rate: NDArray[np.float64]
+    tasks: Tasks
+    flows: Flows
+    routes: Routes
+    space: FillingSpace
+    now: NDArray[np.float64]
+    changed: NDArray[np.bool_]
+    restart: bool
 
 
 @kernel
-def _simulate(g: GraphArrays, w: NetworkArrays, job_ptr: NDArray[np.int64], restart: bool) -> FluidOutcome:
-    tasks = len(g.kind)
-    jobs = len(job_ptr) - 1
-    # Routes: all paths, then all rings; the links of route r are route_link[route_low[r]:route_high[r]].
-    paths = len(w.path_ptr) - 1
-    rings = len(w.ring_ptr) - 1
+def _new_routes(w: NetworkArrays) -> Routes:
+    paths, rings = len(w.path_ptr) - 1, len(w.ring_ptr) - 1
     routes = paths + rings
-    route_link = np.concatenate((w.path_link, w.member_link))
-    route_low = np.empty(routes, dtype=np.int64)
-    route_high = np.empty(routes, dtype=np.int64)
+    low, high = np.empty(routes, dtype=np.int64), np.empty(routes, dtype=np.int64)
     for r in range(paths):
-        route_low[r], route_high[r] = w.path_ptr[r], w.path_ptr[r + 1]
+        low[r], high[r] = w.path_ptr[r], w.path_ptr[r + 1]
     for r in range(rings):
-        route_low[paths + r] = w.member_ptr[w.ring_ptr[r]] + len(w.path_link)
-        route_high[paths + r] = w.member_ptr[w.ring_ptr[r + 1]] + len(w.path_link)
-    # Flows, numbered by task.
-    first_flow = np.zeros(tasks + 1, dtype=np.int64)
+        low[paths + r] = w.member_ptr[w.ring_ptr[r]] + len(w.path_link)
+        high[paths + r] = w.member_ptr[w.ring_ptr[r + 1]] + len(w.path_link)
+    return Routes(
+        np.concatenate((w.path_link, w.member_link)),
+        low,
+        high,
+        np.zeros(routes, dtype=np.int64),
+        np.zeros(routes, dtype=np.float64),
+        np.zeros(routes, dtype=np.float64),
+        np.zeros(routes, dtype=np.float64),
+        np.zeros(routes, dtype=np.float64),
+        np.full(routes, np.inf),
+        np.zeros(routes, dtype=np.float64),
+        np.zeros(routes, dtype=np.bool_),
+        np.full(routes, -1, dtype=np.int64),
+        np.empty(routes, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+@kernel
+def _new_flows(g: GraphArrays, w: NetworkArrays, routes: Routes) -> Flows:
+    first = first_flows(g, w)
+    tasks, flows, paths = len(g.kind), first[-1], len(w.path_ptr) - 1
+    task, route = np.empty(flows, dtype=np.int32), np.empty(flows, dtype=np.int64)
+    size, tail = np.empty(flows, dtype=np.float64), np.empty(flows, dtype=np.float64)
     for t in range(tasks):
-        first_flow[t + 1] = first_flow[t]
-        if g.kind[t] == TRANSFER and g.source[t] != g.target[t]:
-            pair = np.int64(g.source[t]) * w.servers + g.target[t]
-            first_flow[t + 1] += w.pair_ptr[pair + 1] - w.pair_ptr[pair]
-        elif g.kind[t] == ALLREDUCE and g.group[t] >= 0:
-            first_flow[t + 1] += w.group_ptr[g.group[t] + 1] - w.group_ptr[g.group[t]]
-    flows = first_flow[tasks]
-    flow_route = np.empty(flows, dtype=np.int64)
-    flow_task = np.empty(flows, dtype=np.int32)
-    flow_bytes = np.empty(flows, dtype=np.float64)
-    flow_tail = np.empty(flows, dtype=np.float64)
-    for t in range(tasks):
-        for f in range(first_flow[t], first_flow[t + 1]):
-            flow_task[f] = t
+        for f in range(first[t], first[t + 1]):
+            task[f] = t
             if g.kind[t] == TRANSFER:
-                path = w.pair_ptr[np.int64(g.source[t]) * w.servers + g.target[t]] + f - first_flow[t]
-                flow_route[f] = path
-                flow_bytes[f] = g.size[t] * w.path_share[path]
-                flow_tail[f] = (route_high[path] - route_low[path]) * w.hop_latency
+                path = first_path(g, w, t) + f - first[t]
+                route[f] = path
+                size[f] = g.size[t] * w.path_share[path]
+                tail[f] = (routes.high[path] - routes.low[path]) * w.hop_latency
             else:
-                ring = w.group_ptr[g.group[t]] + f - first_flow[t]
-                k = w.group_size[g.group[t]]
-                flow_route[f] = paths + ring
-                flow_bytes[f] = 2.0 * (k - 1) / k * g.size[t] * w.ring_share[ring]
-                flow_tail[f] = 2.0 * (k - 1) * w.round_latency
+                ring = w.group_ptr[g.group[t]] + f - first[t]
+                route[f] = paths + ring
+                size[f] = ring_bytes(g, w, t, ring)
+                tail[f] = rounds_ms(g, w, t)
+    mark, following = np.zeros(flows, dtype=np.float64), np.full(flows, -1, dtype=np.int64)
+    return Flows(first, np.zeros(tasks, dtype=np.int64), task, route, size, tail, mark, following)
 
-    indegree = np.zeros(tasks, dtype=np.int32)
-    for e in range(len(g.successor)):
-        indegree[g.successor[e]] += 1
-    waiting = indegree.copy()
-    job_of = np.zeros(tasks, dtype=np.int32)
-    job_left = np.empty(jobs, dtype=np.int64)
-    job_began = np.zeros(jobs, dtype=np.float64)
-    first_end = np.full(jobs, -1.0)
-    unfinished = jobs
-    for j in range(jobs):
-        job_of[job_ptr[j] : job_ptr[j + 1]] = j
-        job_left[j] = job_ptr[j + 1] - job_ptr[j]
-        if job_left[j] == 0:
-            first_end[j] = 0.0
-            unfinished -= 1
-    start = np.zeros(tasks, dtype=np.float64)
-    end = np.zeros(tasks, dtype=np.float64)
-    again_end = np.zeros(tasks, dtype=np.float64)  # of later iterations
-    open_flows = np.zeros(tasks, dtype=np.int64)
-    device_free = np.zeros(w.servers, dtype=np.float64)
 
-    # A route gives each of its `weight` flows the rate since `since`, when its clock stood at `clock`; its flows are a
-    # list in the order of their marks.
-    weight = np.zeros(routes, dtype=np.int64)
-    rate = np.zeros(routes, dtype=np.float64)
-    filled = np.zeros(routes, dtype=np.float64)
-    clock = np.zeros(routes, dtype=np.float64)
-    since = np.zeros(routes, dtype=np.float64)
-    ends_at = np.full(routes, np.inf)
-    touched = np.zeros(routes, dtype=np.bool_)
-    head = np.full(routes, -1, dtype=np.int64)
-    following_flow = np.full(flows, -1, dtype=np.int64)
-    mark = np.zeros(flows, dtype=np.float64)
-    active = np.empty(routes, dtype=np.int64)
-    active_count = 0
-    carried = np.zeros(len(w.link_rate), dtype=np.float64)
-    moved = np.zeros(routes, dtype=np.float64)
-    space = filling_space(len(w.link_rate), routes)
+@piece
+def _carry(y: Routes, r: int, now: float) -> None:
+    """Let a route give its flows their rate until now."""
+    span = max(0.0, now - y.since[r])
+    y.clock[r] += y.rate[r] * span
+    y.moved[r] += y.rate[r] * span * y.weight[r]
+    y.since[r] = now
 
-    keys = np.empty(tasks + 1, dtype=np.float64)  # each task has at most one event at a time
-    order = np.empty(tasks + 1, dtype=np.int64)
-    values = np.empty(tasks + 1, dtype=np.int64)
-    count = 0
-    serial = 0
-    for t in range(tasks):
-        if waiting[t] == 0:
-            count = push(keys, order, values, count, 0.0, serial, int(3 * t + READY))
-            serial += 1
-    now = 0.0
-    done = 0
-    while unfinished > 0:
-        upcoming = keys[0] if count > 0 else np.inf
-        for i in range(active_count):
-            upcoming = min(upcoming, ends_at[active[i]])
-        if upcoming == np.inf:
-            break
-        now = max(now, upcoming)
-        slack = SIMULTANEOUS_MS + 1e-12 * now  # never below the rounding of `now`, or time would stand still
-        changed = False
-        kept = 0
-        for i in range(active_count):
-            r = active[i]
-            if ends_at[r] <= now + slack:
-                span = max(0.0, now - since[r])
-                clock[r] += rate[r] * span
-                moved[r] += rate[r] * span * weight[r]
-                since[r] = now
-                while head[r] >= 0 and mark[head[r]] - clock[r] <= rate[r] * slack:
-                    f = head[r]
-                    head[r] = following_flow[f]
-                    moved[r] += mark[f] - clock[r]
-                    weight[r] -= 1
-                    changed = touched[r] = True
-                    t = flow_task[f]
-                    again_end[t] = max(again_end[t], now + flow_tail[f])
-                    open_flows[t] -= 1
-                    if open_flows[t] == 0:
-                        count = push(keys, order, values, count, again_end[t], serial, int(3 * t + DONE))
-                        serial += 1
-                if head[r] < 0:
-                    rate[r] = 0.0
-                    ends_at[r] = np.inf
-                    touched[r] = False
-                    continue
-                ends_at[r] = now + (mark[head[r]] - clock[r]) / rate[r]
-            active[kept] = r
-            kept += 1
-        active_count = kept
-        while count > 0 and keys[0] <= now + slack and unfinished > 0:
-            at = keys[0]
-            t = values[0] // 3
-            what = values[0] % 3
-            count = pop(keys, order, values, count)
-            if what == READY:
-                begin = at
-                if g.kind[t] < TRANSFER:
-                    device = g.source[t]
-                    begin = max(at, device_free[device])
-                    device_free[device] = begin + g.duration[t]
-                if first_end[job_of[t]] < 0.0:
-                    start[t] = begin
-                then = begin + g.duration[t]  # no duration for transfers
-                following = SEND if first_flow[t] < first_flow[t + 1] else DONE
-                count = push(keys, order, values, count, then, serial, int(3 * t + following))
-                serial += 1
-            elif what == SEND:
-                again_end[t] = at
-                for f in range(first_flow[t], first_flow[t + 1]):
-                    if flow_bytes[f] > 0.0:
-                        r = flow_route[f]
-                        if weight[r] == 0:
-                            active[active_count] = r
-                            active_count += 1
-                            clock[r] = 0.0
-                        else:
-                            span = max(0.0, now - since[r])
-                            clock[r] += rate[r] * span
-                            moved[r] += rate[r] * span * weight[r]
-                        since[r] = now
-                        mark[f] = clock[r] + flow_bytes[f]
-                        before = -1
-                        after = head[r]
-                        while after >= 0 and mark[after] <= mark[f]:
-                            before, after = after, following_flow[after]
-                        following_flow[f] = after
-                        if before < 0:
-                            head[r] = f
-                        else:
-                            following_flow[before] = f
-                        weight[r] += 1
-                        open_flows[t] += 1
-                        changed = touched[r] = True
-                    else:
-                        again_end[t] = max(again_end[t], at + flow_tail[f])
-                if open_flows[t] == 0:
-                    count = push(keys, order, values, count, again_end[t], serial, int(3 * t + DONE))
-                    serial += 1
-            else:
-                j = job_of[t]
-                if first_end[j] < 0.0:
-                    end[t] = at
-                    done += 1
-                for e in range(g.successor_ptr[t], g.successor_ptr[t + 1]):
-                    then = g.successor[e]
-                    waiting[then] -= 1
-                    if waiting[then] == 0:
-                        count = push(keys, order, values, count, at, serial, int(3 * then + READY))
-                        serial += 1
-                job_left[j] -= 1
-                if job_left[j] > 0:
-                    continue
-                if first_end[j] < 0.0:
-                    first_end[j] = at  # events come in order of time
-                    unfinished -= 1
-                if restart and unfinished > 0 and at > job_began[j]:  # one that takes no time would never let go
-                    job_began[j] = at
-                    job_left[j] = job_ptr[j + 1] - job_ptr[j]
-                    for then in range(job_ptr[j], job_ptr[j + 1]):
-                        waiting[then] = indegree[then]
-                        if waiting[then] == 0:
-                            count = push(keys, order, values, count, at, serial, int(3 * then + READY))
-                            serial += 1
-        if changed and unfinished > 0:
-            fill_rates(active[:active_count], weight, route_low, route_high, route_link, w.link_rate, filled, space)
-            for i in range(active_count):
-                r = active[i]
-                if filled[r] == rate[r] and not touched[r]:
-                    continue
-                span = max(0.0, now - since[r])
-                clock[r] += rate[r] * span
-                moved[r] += rate[r] * span * weight[r]
-                since[r] = now
-                rate[r] = max(0.0, filled[r])
-                touched[r] = False
-                ends_at[r] = now + (mark[head[r]] - clock[r]) / rate[r] if rate[r] > 0.0 else np.inf
-    for r in range(routes):
-        for at in range(route_low[r], route_high[r]):
-            carried[route_link[at]] += moved[r]
-    return FluidOutcome(start, end, done, first_end, carried)
+
+@piece
+def _next_end(x: Fluid, r: int, now: float) -> float:
+    return float(now + (x.flows.mark[x.routes.head[r]] - x.routes.clock[r]) / x.routes.rate[r])
+
+
+@piece
+def _end_flows(x: Fluid, q: Queue, r: int, now: float, slack: float) -> None:
+    """End the flows of a route whose marks are reached within `slack`."""
+    y = x.routes
+    while y.head[r] >= 0 and x.flows.mark[y.head[r]] - y.clock[r] <= y.rate[r] * slack:
+        f = y.head[r]
+        y.head[r] = x.flows.following[f]
+        y.moved[r] += x.flows.mark[f] - y.clock[r]
+        y.weight[r] -= 1
+        x.changed[0] = y.touched[r] = True
+        t = x.flows.task[f]
+        x.tasks.end[t] = max(x.tasks.end[t], now + x.flows.tail[f])
+        x.flows.under_way[t] -= 1
+        if x.flows.under_way[t] == 0:
+            event(q, x.tasks.end[t], t, DONE)
+
+
+@piece
+def _next_change(x: Fluid) -> float:
+    upcoming = np.inf
+    for i in range(x.routes.active_count[0]):
+        upcoming = min(upcoming, x.routes.ends_at[x.routes.active[i]])
+    return upcoming
+
+
+@piece
+def _serve(x: Fluid, q: Queue, at: float) -> float:
+    """End the flows that end at that time."""
+    y = x.routes
+    now = x.now[0] = max(x.now[0], at)
+    slack = SIMULTANEOUS_MS + 1e-12 * now  # never below the rounding of `now`, or time would stand still
+    kept = 0
+    for i in range(y.active_count[0]):
+        r = y.active[i]
+        if y.ends_at[r] <= now + slack:
+            _carry(y, r, now)
+            _end_flows(x, q, r, now, slack)
+            if y.head[r] < 0:
+                y.rate[r] = 0.0
+                y.ends_at[r] = np.inf
+                y.touched[r] = False
+                continue
+            y.ends_at[r] = _next_end(x, r, now)
+        y.active[kept] = r
+        kept += 1
+    y.active_count[0] = kept
+    return float(now + slack)
+
+
+@piece
+def _begin_flow(x: Fluid, f: int) -> None:
+    """Put a flow among those of its route, in the order of their marks."""
+    y = x.routes
+    r = x.flows.route[f]
+    if y.weight[r] == 0:
+        y.active[y.active_count[0]] = r
+        y.active_count[0] += 1
+        y.clock[r] = 0.0
+        y.since[r] = x.now[0]
+    else:
+        _carry(y, r, x.now[0])
+    x.flows.mark[f] = y.clock[r] + x.flows.size[f]
+    before, after = -1, y.head[r]
+    while after >= 0 and x.flows.mark[after] <= x.flows.mark[f]:
+        before, after = after, x.flows.following[after]
+    x.flows.following[f] = after
+    if before < 0:
+        y.head[r] = f
+    else:
+        x.flows.following[before] = f
+    y.weight[r] += 1
+    x.changed[0] = y.touched[r] = True
+
+
+@piece
+def _send(x: Fluid, q: Queue, t: int, at: float) -> None:
+    x.tasks.end[t] = at
+    for f in range(x.flows.first[t], x.flows.first[t + 1]):
+        if x.flows.size[f] > 0.0:
+            _begin_flow(x, f)
+            x.flows.under_way[t] += 1
+        else:
+            x.tasks.end[t] = max(x.tasks.end[t], at + x.flows.tail[f])
+    if x.flows.under_way[t] == 0:
+        event(q, x.tasks.end[t], t, DONE)
+
+
+@piece
+def _handle(x: Fluid, q: Queue, at: float, code: int) -> bool:
+    t, what = task_of(code), what_of(code)
+    if what == READY:
+        begin_task(x.tasks, q, x.g.kind, x.g.source, x.g.duration, x.flows.first, t, at)
+    elif what == SEND:
+        _send(x, q, t, at)
+    else:
+        release(x.tasks, q, x.g.successor_ptr, x.g.successor, t, at, announce)
+        return all_jobs_done(x.tasks, q, t, at, x.restart, announce)
+    return False
+
+
+@piece
+def _settle(x: Fluid, q: Queue) -> bool:
+    """Rates anew, if flows came or went."""
+    if not x.changed[0]:
+        return False
+    x.changed[0] = False
+    y = x.routes
+    active = y.active[: y.active_count[0]]
+    fill_rates(active, y.weight, y.low, y.high, y.link, x.link_rate, y.filled, x.space)
+    for r in active:
+        if y.filled[r] != y.rate[r] or y.touched[r]:
+            _carry(y, r, x.now[0])
+            y.rate[r] = max(0.0, y.filled[r])
+            y.touched[r] = False
+            y.ends_at[r] = _next_end(x, r, x.now[0]) if y.rate[r] > 0.0 else np.inf
+    return False
+
+
+@kernel
+def simulate_fluid(g: GraphArrays, w: NetworkArrays, job_ptr: NDArray[np.int64], restart: bool) -> Outcome:
+    """Simulate jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
+
+    With `restart`, a job that is done begins again at once (unless it took no time), until the last one has finished
+    its first iteration.
+    """
+    tasks, links = len(g.kind), len(w.link_rate)
+    k = new_tasks(g.successor, job_ptr, w.servers, 0.0)
+    routes = _new_routes(w)
+    space = filling_space(links, len(routes.low))
+    now, changed = np.zeros(1), np.zeros(1, dtype=np.bool_)
+    x = Fluid(g, w.link_rate, k, _new_flows(g, w, routes), routes, space, now, changed, restart)
+    q = new_queue(tasks + 3)  # each task has at most one event at a time
+    announce_first(k, q, 0, tasks, announce)
+    run(x, q, np.inf, 1, _next_change, _serve, _handle, _settle)
+    carried = np.zeros(links, dtype=np.float64)
+    for r in range(len(routes.low)):
+        for at in range(routes.low[r], routes.high[r]):
+            carried[routes.link[at]] += routes.moved[r]
+    latest = k.end.max() if tasks > 0 else 0.0
+    return Outcome(latest, k.start, k.end, k.cause, k.first_end, carried, carried / w.link_rate, tasks_left(k))
+
+
+def simulate(graph: TaskGraph, network: Network) -> Simulation:
+    """One iteration; see `TimeModel.run`."""
+    require_paths(graph, network)
+    outcome = simulate_fluid(graph_arrays(graph, network), network_arrays(network), whole(graph), False)
+    return simulation_of(outcome, graph.tasks)
+
+
+def first_iterations(graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Jobs together; see `TimeModel.first_iterations`."""
+    require_paths(graph, network)
+    outcome: Outcome = simulate_fluid(graph_arrays(graph, network), network_arrays(network), job_ptr, True)
+    return outcome.first_end
+
+
+MODEL = TimeModel("flows share links max-min fairly; an independent check", simulate, first_iterations)

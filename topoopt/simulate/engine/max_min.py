@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.simulate.heap import pop, push, replace_first
+from topoopt.simulate.engine.queue import pop, push, replace_first
 from topoopt.simulate.jit import kernel
 
 

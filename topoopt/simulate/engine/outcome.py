@@ -1,0 +1,30 @@
+"""What a simulation of a task graph did."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Outcome(NamedTuple):
+    """One iteration of every job, or the last one begun where jobs begin again.
+
+    Attributes:
+        time: latest end of a task, ms; infinity if it passed the threshold.
+        start, end: float64[T], ms; end -1: never ran.
+        cause: int32[T], the task whose end let it start, -1: none.
+        first_end: float64[J], end of the first iteration of each job, -1: none.
+        carried, busy: float64[L], bytes over each link, and ms in which it carries them.
+        left: tasks of first iterations that could never run, or not yet when it was stopped.
+    """
+
+    time: float
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    cause: NDArray[np.int32]
+    first_end: NDArray[np.float64]
+    carried: NDArray[np.float64]
+    busy: NDArray[np.float64]
+    left: int
