@@ -1,0 +1,157 @@
+"""The objective of every kind is computed twice, by code that is not shared: alter the one, and the other objects.
+
+A change is made wherever the function was imported to, so that it reaches both sides if both call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import at_once_cases
+from tests.support.altered import altered_everywhere
+from topoopt.core.shared_cluster_solution import LoadStatistics
+from topoopt.core.solution import Objective
+from topoopt.kinds import KINDS, kind_of
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.pipeline import solve_with
+
+INSTANCES = Path(__file__).parents[2] / "instances"
+
+WORSE = 1.01
+
+
+def scaled(value: float) -> float:
+    """1 % more."""
+    return value * WORSE
+
+
+def scaled_field(name: str) -> Callable[[Any], Any]:
+    """The same dataclass with 1 % more in one field."""
+    return lambda found: replace(found, **{name: getattr(found, name) * WORSE})
+
+
+def scaled_mean(found: LoadStatistics) -> LoadStatistics:
+    """1 % more in the mean iteration time."""
+    return replace(found, iteration_ms=scaled_field("mean")(found.iteration_ms))
+
+
+def less(found: Objective) -> Objective:
+    """1 % less, where more would be better than the bound."""
+    return replace(found, value=found.value / WORSE)
+
+
+def scaled_second(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A tuple with 1 % more at its second place."""
+    return (found[0], found[1] * WORSE, *found[2:])
+
+
+def scaled_first(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A tuple with 1 % more at its first place."""
+    return (found[0] * WORSE, *found[1:])
+
+
+@dataclass(frozen=True)
+class Side:
+    """A function that computes the objective, or what it follows from, and how its result is altered."""
+
+    name: str
+    change: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, what computes its objective for the solution, and what does for the checker."""
+
+    kind: str
+    problem: Callable[[], Any]
+    producer: Side
+    checker: Side
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+def shipped(name: str) -> Callable[[], Any]:
+    """An instance of ours."""
+    return lambda: read_instance(INSTANCES / f"{name}.yaml")
+
+
+FLOW = Side("topoopt.verify.laws.flows:check_flow", scaled_field("theta"))
+UTILISATION = Side("topoopt.kinds.network.solve:_objective", scaled_field("value"))
+
+CASES = {
+    "job": Case(
+        "co-optimisation",
+        shipped("tiny-4"),
+        Side("topoopt.simulate.time_models.evaluate:evaluate", scaled_field("iteration_time_ms")),
+        Side("topoopt.verify.job.critical_path:added_up", scaled_first),
+        (("budget", 20),),
+    ),
+    "routing": Case("routing", shipped("networks/k4-4"), UTILISATION, FLOW),
+    "topology": Case("topology", shipped("networks/uniform-5-2"), UTILISATION, FLOW),
+    "allocation": Case(
+        "allocation",
+        shipped("networks/guarantees-6"),
+        Side("topoopt.kinds.allocation.figures:reached", less),
+        Side("topoopt.verify.allocation.check:objective_of", scaled_second),
+    ),
+    "hierarchy": Case(
+        "hierarchical-bandwidth",
+        shipped("hierarchical/gpt3-3d"),
+        Side("topoopt.kinds.hierarchy.figures:figures_of", scaled_field("time_ns")),
+        Side("topoopt.verify.hierarchy.times:fleet_time_ns", scaled),
+    ),
+    "placement for throughput": Case(
+        "placement",
+        shipped("placement/branches-3"),
+        Side("topoopt.simulate.placement.stage_loads:max_load_ms", scaled),
+        Side("topoopt.verify.placement.loads:objective_of", scaled),
+        (("budget", 50),),
+    ),
+    "placement for latency": Case(
+        "placement",
+        shipped("placement/shared-fork-3"),
+        Side("topoopt.kinds.placement.latency_outcome:expanded", scaled_field("end_ms")),
+        Side("topoopt.verify.placement.latency:makespan_ms", scaled),
+        (("budget", 50),),
+    ),
+    "jobs that arrive": Case(
+        "shared-cluster",
+        shipped("shared/trace-16"),
+        Side("topoopt.simulate.cluster.metrics:objective_of", scaled_field("value")),
+        Side("topoopt.verify.shared_cluster.arrivals:_objective", scaled_second),
+    ),
+    "jobs at once": Case(
+        "shared-cluster",
+        lambda: at_once_cases.read(at_once_cases.instance()),
+        Side("topoopt.simulate.cluster.metrics:load_objective", scaled_field("value")),
+        Side("topoopt.verify.shared_cluster.at_once:_statistics", scaled_mean),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_either_side_objects_when_the_other_is_altered(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 % more in the solution, or in what the checker makes of it, and the solution is rejected."""
+    problem = case.problem()
+    assert problem.kind == case.kind
+    solution = solve_with(problem, seed=1, **dict(case.options))
+    assert solution.check.ok, solution.check.violations
+    with monkeypatch.context() as patch:
+        original = altered_everywhere(patch, case.checker.name, case.checker.change)
+        assert original.__module__.startswith("topoopt.verify.")
+        assert list(kind_of(problem).check(problem, solution))
+    with monkeypatch.context() as patch:
+        original = altered_everywhere(patch, case.producer.name, case.producer.change)
+        assert original.__module__.startswith(("topoopt.simulate.", "topoopt.kinds.", "solvers.", "formulations."))
+        wrong = solve_with(problem, seed=1, **dict(case.options))
+        assert not wrong.check.ok
+        assert wrong.objective.value != solution.objective.value
+
+
+def test_every_kind_is_held_to_this() -> None:
+    """A kind without a case here is an error."""
+    assert {case.kind for case in CASES.values()} == set(KINDS) - {"robust-network"}
