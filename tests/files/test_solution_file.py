@@ -12,30 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.same_value import assert_same
 from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import PathTable
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
-
-
-def assert_same(one: object, other: object, where: str = "solution") -> None:
-    """Equal in type and value, arrays in dtype, shape and every bit, all the way down."""
-    assert type(one) is type(other), where
-    if isinstance(one, np.ndarray):
-        assert isinstance(other, np.ndarray)
-        assert (one.dtype, one.shape) == (other.dtype, other.shape), where
-        assert one.tobytes() == other.tobytes(), where
-    elif dataclasses.is_dataclass(one):
-        for field in dataclasses.fields(one):
-            assert_same(getattr(one, field.name), getattr(other, field.name), f"{where}.{field.name}")
-    elif isinstance(one, tuple):
-        assert isinstance(other, tuple)
-        assert len(one) == len(other), where
-        for index, (left, right) in enumerate(zip(one, other, strict=True)):
-            assert_same(left, right, f"{where}[{index}]")
-    else:
-        assert one == other, where
 
 
 def test_a_solution_comes_back_bit_for_bit(tmp_path: Path, ring_solution: JobSolution) -> None:
