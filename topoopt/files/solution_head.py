@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Protocol, TypedDict
 
-from pydantic import Field, SerializerFunctionWrapHandler, Strict, model_serializer
+from pydantic import Field
 
 from topoopt.core.solution import Argument, Bound, CheckResult, Objective, Proof, SolutionHead
 from topoopt.core.verdict import Status, StopReason
 from topoopt.files.fields import PRINTABLE, SchemaVersion
-from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf
+from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, is_none
 
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
 Amount = Annotated[float, Field(ge=0, le=1e30)]
@@ -36,7 +36,7 @@ class ProofFile(FilePart):
 
     core = Proof
 
-    argument: Annotated[Argument, Strict(False)]
+    argument: Annotated[Argument, NameOf(Argument)]
     iterations: int | None = Field(default=None, ge=1, le=1_000_000, description="of the search for multipliers")
 
 
@@ -47,11 +47,9 @@ class BoundFile(FilePart):
 
     value: Number
     proved_by: Text
-    proof: ProofFile | None = Field(default=None, description="left out: the checker knows the argument by its name")
-
-    @model_serializer(mode="wrap")
-    def _short(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in written(self).items() if key != "proof" or value is not None}
+    proof: ProofFile | None = Field(
+        default=None, exclude_if=is_none, description="left out: the checker knows the argument by its name"
+    )
 
 
 class CheckFile(FilePart):
