@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.network_cases import on_network, one_routing
 from tests.support.report_page import Page
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.network_solution import NetworkSolution, RoutedNetwork
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
@@ -22,7 +22,7 @@ from topoopt.kinds.network.figures import NetworkFigures, moore_counts
 from topoopt.kinds.network.hops import hop_rows, moore_hops
 from topoopt.kinds.network.links import LISTED_ARCS, network_links
 from topoopt.kinds.network.report import drawn_links, render_network_html
-from topoopt.kinds.network.solution_file import read_network_solution, write_network_solution
+from topoopt.kinds.network.solution_file import SOLUTION_FILE
 
 SECTIONS = {"headline", "topology", "links", "distances", "demand", "provenance"}
 EVIL = "<img src=x onerror=alert(1)>"
@@ -55,13 +55,11 @@ def solved(topology: Topology, flow: NDArray[np.float64], lengths: list[float], 
         "stopped_by": StopReason.CONVERGED,
         "objective": Objective("theta", theta, "link capacity"),
         "bound": Bound(theta, "lengths of the arcs"),
-        "routing_bound": theta,
         "check": CheckResult(True, ()),
         "seed": 4711,
         "method": "simplex",
-        "topology": topology,
-        "flow": SourceFlow(flow),
-        "certificate": LengthCertificate(np.array(lengths)),
+        "network": RoutedNetwork(topology, one_routing(flow, np.array(lengths)), theta),
+        "thetas": (theta,),
         "diameter": 3,
         "mean_hops": 2.0,
         "instance_sha256": "cafe",
@@ -171,7 +169,7 @@ def test_fullest_arcs_come_first() -> None:
 
 def test_a_bound_that_is_not_reached_promises_nothing() -> None:
     """When the lengths prove less than theta, the page does not say what would lower theta."""
-    assert "cannot fall" not in network_links(NetworkFigures(cycle(routing_bound=2.5))).bottleneck
+    assert "cannot fall" not in network_links(NetworkFigures(on_network(cycle(), routing_bound=2.5))).bottleneck
 
 
 @pytest.mark.parametrize(
@@ -234,7 +232,7 @@ def rims() -> dict[str, NetworkSolution]:
         "parallel": ring,
         "128 both ways": regular(128, (1, 5, 13, 39), two_way=True),
         "128 one way": regular(128, (1, 5, 13, 39), two_way=False),
-        "no lengths": cycle(certificate=LengthCertificate(np.zeros(4))),
+        "no lengths": on_network(cycle(), lengths=np.zeros(4)),
         "rejected": cycle(check=CheckResult(False, tuple(f"fault {i}" for i in range(80))), status=Status.UNKNOWN),
         "long name": cycle(name="x" * 3000),
     }
@@ -270,7 +268,7 @@ def test_rejection_is_an_alarm() -> None:
 def test_every_text_field_is_escaped() -> None:
     """A tag put into each free text never becomes an element."""
     dirty = replace(
-        cycle(),
+        on_network(cycle(), topology=replace(cycle().topology, origin=EVIL)),
         name=EVIL,
         method=EVIL,
         instance_sha256=EVIL,
@@ -279,7 +277,6 @@ def test_every_text_field_is_escaped() -> None:
         objective=Objective(EVIL, 3.0, EVIL),
         bound=Bound(3.0, EVIL),
         check=CheckResult(False, (EVIL,)),
-        topology=replace(cycle().topology, origin=EVIL),
     )
     page = Page(render_network_html(dirty))
     assert page.faults == []
@@ -303,7 +300,7 @@ def test_size_stays_small() -> None:
     big = regular(n, steps, two_way=False)
     flow = big.flow.flow.copy()
     flow[7] *= 5.0
-    big = replace(big, flow=SourceFlow(flow), objective=Objective("theta", 5.0, "link capacity"))
+    big = replace(on_network(big, flow=flow), thetas=(5.0,), objective=Objective("theta", 5.0, "link capacity"))
     every, drawn = drawn_links(NetworkFigures(big))
     assert (len(every), len(drawn)) == (11_000, 10_000)
     assert {link.tail for link in every} - {7} != set()
@@ -316,5 +313,5 @@ def test_size_stays_small() -> None:
 def test_same_solution_same_bytes(tmp_path: Path) -> None:
     """The report of a solution read back from its file is the report of the solution."""
     solution = cycle()
-    write_network_solution(solution, tmp_path / "solution.json")
-    assert render_network_html(read_network_solution(tmp_path / "solution.json")) == render_network_html(solution)
+    SOLUTION_FILE.write(solution, tmp_path / "solution.json")
+    assert render_network_html(SOLUTION_FILE.read(tmp_path / "solution.json")) == render_network_html(solution)

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from topoopt.cli.app import app
+from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow
+from topoopt.core.network_solution import NetworkSolution
 
 HEAD = {"schema_version": 1, "name": "case"}
+
+
+def one_routing(flow: NDArray[np.float64], lengths: NDArray[np.float64]) -> AdaptedRouting:
+    """The routing of one demand with the lengths of its proof."""
+    return AdaptedRouting((SourceFlow(flow),), (LengthCertificate(lengths),))
+
+
+def on_network(solution: NetworkSolution, **fields: Any) -> NetworkSolution:
+    """The solution with other fields of its network; `flow` and `lengths` are those of its one demand."""
+    if "flow" in fields or "lengths" in fields:
+        flow = fields.pop("flow", solution.flow.flow)
+        fields["routing"] = one_routing(flow, fields.pop("lengths", solution.certificate.lengths))
+    return replace(solution, network=replace(solution.network, **fields))
 
 
 def run(*words: str | Path) -> tuple[int, str]:

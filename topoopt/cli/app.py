@@ -79,12 +79,7 @@ COMMANDS: dict[str, Line] = {
     "reconfigure": Line(
         "topoopt.analyses.reconfiguration.command",
         "reconfigure",
-        "Iteration time of a job over the reconfiguration delay: one-shot, per phase, and circuits that follow demand.",
-    ),
-    "robust": Line(
-        "topoopt.kinds.network.several_demands.robust_command",
-        "robust",
-        "One topology and routing for a set of demand matrices: worst theta, bound, and when new links would pay.",
+        "Time of a job, or of a trace of demands, over the reconfiguration delay: one network, and links set anew.",
     ),
     "doctor": Line(
         "topoopt.cli.doctor",

@@ -1,12 +1,15 @@
 """Network problems without a job: route a demand over a topology, or find the topology as well.
 
 Demand is float64[n, n] in units of the capacity of one link; theta is the largest link utilisation of a routing (to be
-minimised), lambda = 1/theta the largest common factor by which all demand can be scaled (concurrent flow).
+minimised), lambda = 1/theta the largest common factor by which all demand can be scaled (concurrent flow). Of several
+demands, float64[k, n, n], one is there at a time, and the largest theta of all counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +20,43 @@ from topoopt.core.shown import Displayed, Shown
 from topoopt.core.topology import Topology
 
 
+class RoutingMode(StrEnum):
+    """Who knows which of several demands is there: `common`: nobody, one routing for all; `adapted`: the routing."""
+
+    COMMON = "common"
+    ADAPTED = "adapted"
+
+
+class WithDemand(Displayed):
+    """What problems of both kinds have: one demand matrix, or several."""
+
+    demand: NDArray[np.float64]
+
+    @property
+    def demands(self) -> NDArray[np.float64]:
+        """float64[k, n, n], a set of one where there is one matrix."""
+        return self.demand[None] if self.demand.ndim == 2 else self.demand
+
+    @property
+    def several(self) -> bool:
+        """Whether the demand is a set of matrices, the worst of which counts."""
+        return self.demand.ndim == 3
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class RoutingProblem(Displayed):
+class RoutingProblem(WithDemand):
     """Kind `routing`: splittable routing of least theta on a fixed topology.
 
     Attributes:
         name: of the instance.
         topology: arcs with multiplicities; an arc's capacity is its multiplicity.
-        demand: float64[n, n], zero diagonal, not negative.
+        demand: float64[n, n] or float64[k, n, n], zero diagonals, not negative.
         max_hops: longest path allowed; None for any.
         link_gbps: rate of one link; None where the instance gives none. Demand is in units of a link all the same.
         hop_price: time of one hop in the unit of theta. The objective is theta + hop_price * mean hops of the demand
             (`completion-time`); 0: theta alone (`throughput`).
+        routing: of several demands.
+        step_ms: time each of several demands stands for; theta times this is the time its traffic takes. None: unknown.
     """
 
     name: str
@@ -40,24 +68,33 @@ class RoutingProblem(Displayed):
     sha256: str = ""
     notes: tuple[str, ...] = ()
     link_gbps: float | None = None
+    routing: RoutingMode = RoutingMode.COMMON
+    step_ms: float | None = None
 
     kind = "routing"
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Names of the constraints and prices that are set; several demands take none."""
+        given = {"max_hops": self.max_hops is not None, "hop_price": self.hop_price > 0}
+        return tuple(name for name, here in given.items() if here)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TopologyProblem(Displayed):
+class TopologyProblem(WithDemand):
     """Kind `topology`: links and routing of least theta.
 
     Attributes:
         name: of the instance.
         servers, degree, links: n, d, and whether links are fibre pairs or single fibres.
-        demand: float64[n, n], zero diagonal, not negative.
+        demand: float64[n, n] or float64[k, n, n], zero diagonals, not negative.
         max_hops: every ordered pair must be within so many hops; None for no such limit.
         forbidden: arcs (tail, head) that may not be used.
         kept: arcs, repeated for parallel links, of the network as it stands; empty for a new one.
         max_changed: most links of `kept` that may be given up; None for any number.
         parallel_links: whether more than one link may join a pair.
         link_gbps: rate of one link; None where the instance gives none.
+        routing, step_ms: as of kind `routing`.
     """
 
     name: str
@@ -74,8 +111,31 @@ class TopologyProblem(Displayed):
     sha256: str = ""
     notes: tuple[str, ...] = ()
     link_gbps: float | None = None
+    routing: RoutingMode = RoutingMode.COMMON
+    step_ms: float | None = None
 
     kind = "topology"
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Names of the constraints that are set; several demands take none."""
+        given = {
+            "max_hops": self.max_hops is not None,
+            "forbidden": self.forbidden,
+            "kept": self.kept,
+            "parallel_links": not self.parallel_links,
+            "search.robust": self.search.robust is not None,
+        }
+        return tuple(name for name, here in given.items() if here)
+
+
+NetworkProblem = RoutingProblem | TopologyProblem
+EitherProblem = TypeVar("EitherProblem", RoutingProblem, TopologyProblem)
+
+
+def single(problem: EitherProblem, matrix: int) -> EitherProblem:
+    """The problem of one of several demands alone."""
+    return replace(problem, demand=problem.demands[matrix])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,6 +186,41 @@ class TwoLayerMultipliers(Shown):
 
     weight: NDArray[np.float64]
     first_link: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdaptedRouting(Shown):
+    """A routing for each demand, with the lengths that prove how good each can be."""
+
+    flows: tuple[SourceFlow, ...]
+    certificates: tuple[LengthCertificate, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CommonRouting(Shown):
+    """One routing for several demands, and prices that prove how good it can be.
+
+    For prices w[k, a] >= 0 with C = sum_ka capacity_a w[k, a] > 0, any common routing has theta >= (1/C) sum_p dist_p,
+    where dist_p is the shortest way of pair p by the lengths sum_k D[k, p] w[k, a] of the arcs: C theta is at least the
+    priced load, and what a pair pays of it is a mean over its ways.
+
+    Attributes:
+        pairs: int64[P, 2], ordered pairs with demand in some matrix.
+        amounts: float64[k, P], their demand in each.
+        split: float64[P, m], part of each pair's traffic over each arc.
+        prices: float64[k, m], not negative.
+    """
+
+    pairs: NDArray[np.int64]
+    amounts: NDArray[np.float64]
+    split: NDArray[np.float64]
+    prices: NDArray[np.float64]
+
+    def flow(self, matrix: int, servers: int) -> SourceFlow:
+        """The flow of one of the demands."""
+        flow = np.zeros((servers, self.split.shape[1]))
+        np.add.at(flow, self.pairs[:, 0], self.amounts[matrix][:, None] * self.split)
+        return SourceFlow(flow)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,11 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topoopt.core.columns import Columns, links_of
-from topoopt.core.network import EnumerationProof, LengthCertificate, SourceFlow
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network import (
+    AdaptedRouting,
+    CommonRouting,
+    EnumerationProof,
+    LengthCertificate,
+    RoutingMode,
+    SourceFlow,
+    TwoLayerMultipliers,
+)
+from topoopt.core.shown import Shown
 from topoopt.core.solution import Bound, SolutionHead
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True)
@@ -38,51 +50,144 @@ class Robustness:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class RoutedNetwork(Shown):
+    """A topology with its routing, and what is proven of the two.
+
+    Attributes:
+        topology: given, or found.
+        routing: for each demand, or common to several.
+        routing_bound: lower bound on the objective on this topology, proven by what stands in `routing`.
+        enumeration: what a bound by enumeration rests on; None for all other bounds.
+        robustness: of method `robust`; None for others.
+    """
+
+    topology: Topology
+    routing: AdaptedRouting | CommonRouting
+    routing_bound: float
+    enumeration: EnumerationProof | None = None
+    robustness: Robustness | None = None
+
+    @property
+    def utilisation(self) -> NDArray[np.float64]:
+        """float64[k, m]: load over capacity of each arc under each demand."""
+        routing = self.routing
+        if isinstance(routing, CommonRouting):
+            return np.asarray(routing.amounts @ routing.split / self.topology.multiplicity)
+        return np.array([each.flow.sum(axis=0) for each in routing.flows]) / self.topology.multiplicity
+
+    @property
+    def lengths(self) -> NDArray[np.float64]:
+        """float64[m]: of the arcs, in the proof of `routing_bound`: of the worst demand, or prices summed over all."""
+        routing = self.routing
+        if isinstance(routing, CommonRouting):
+            return np.asarray(routing.prices.sum(axis=0))
+        return routing.certificates[int(np.argmax(self.utilisation.max(axis=1)))].lengths
+
+    @property
+    def flows(self) -> tuple[SourceFlow, ...]:
+        """One for each demand."""
+        routing = self.routing
+        if isinstance(routing, AdaptedRouting):
+            return routing.flows
+        return tuple(routing.flow(k, self.topology.servers) for k in range(len(routing.amounts)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FoundNetwork(Shown):
+    """What a method hands over; objective and figures are recomputed by whoever uses it.
+
+    Attributes:
+        network: links, routing and their proof.
+        bound: on the objective of the problem.
+        stopped_by: why the method ended.
+        method: name of the method that ran (never `auto`).
+        notes: for people.
+        multipliers: what a two-layer bound was evaluated with.
+    """
+
+    network: RoutedNetwork
+    bound: Bound
+    stopped_by: StopReason
+    method: str
+    notes: tuple[str, ...] = ()
+    multipliers: TwoLayerMultipliers | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class NetworkSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `routing` or `topology`.
 
     Attributes, besides those of `SolutionHead`:
-        objective: theta, the largest link utilisation of `flow` (demand is in units of the capacity of one link), or
-            the completion time, theta + hop price * mean hops of the demand.
+        objective: theta, the largest link utilisation of the routing (demand is in units of the capacity of one link),
+            the largest of all where there are several demands; or the completion time, theta + hop price * mean hops of
+            the demand.
         bound: proven lower bound on the objective: of this topology (kind `routing`) or of all allowed
             ones (kind `topology`).
-        routing_bound: lower bound on the objective on this topology; what `certificate` proves.
-        topology: given, or found.
-        flow: the routing.
-        certificate: lengths of the arcs that prove `routing_bound`.
+        network: links, routing and their proof.
+        thetas: largest link utilisation of each demand.
         diameter, mean_hops: over all ordered pairs of servers; None if some pair without demand is not connected.
-        enumeration: what a bound by enumeration rests on; None for all other bounds.
         link_gbps: rate of one link, Gbit/s; None where the instance gives none.
-        robustness: of method `robust`; None for others.
     """
 
-    routing_bound: float
-    topology: Topology
-    flow: SourceFlow
-    certificate: LengthCertificate
+    network: RoutedNetwork
+    thetas: tuple[float, ...]
     diameter: int | None
     mean_hops: float | None
-    enumeration: EnumerationProof | None = None
     link_gbps: float | None = None
-    robustness: Robustness | None = None
+
+    @property
+    def topology(self) -> Topology:
+        """Given, or found."""
+        return self.network.topology
 
     def columns(self) -> dict[str, Columns]:
-        """As of all solutions; `links` with load, utilisation and dual price, and the `flow` of each source."""
-        arcs, load = links_of(self.topology), self.flow.flow.sum(axis=0)
-        sources, used = np.nonzero(self.flow.flow)
-        flow = {"source": sources, "tail": arcs["tail"][used], "head": arcs["head"][used]}
-        more = {"load": load, "utilisation": load / arcs["links"], "length": self.certificate.lengths}
-        amounts = {"amount": self.flow.flow[sources, used]}
-        return {**super().columns(), "links": {**arcs, **more}, "flow": {**flow, **amounts}}
+        """As of all solutions; `links` with dual price and with load and utilisation under the worst demand for each,
+        the `flow` of each demand and source, and `demands` with theta.
+        """
+        network, arcs = self.network, links_of(self.topology)
+        use = network.utilisation.max(axis=0)
+        links = {**arcs, "load": use * arcs["links"], "utilisation": use, "length": network.lengths}
+        flows = np.array([each.flow for each in network.flows])
+        demands, sources, used = np.nonzero(flows)
+        flow = {"demand": demands, "source": sources, "tail": arcs["tail"][used], "head": arcs["head"][used]}
+        flow["amount"] = flows[demands, sources, used]
+        thetas = {"demand": np.arange(len(self.thetas)), "theta": np.array(self.thetas)}
+        return {**super().columns(), "links": links, "flow": flow, "demands": thetas}
 
     @property
     def theta(self) -> float:
-        """Largest link utilisation."""
-        if self.objective.name == "theta":
-            return self.objective.value
-        return float((self.flow.flow.sum(axis=0) / self.topology.multiplicity).max())
+        """Largest link utilisation, of the worst demand."""
+        return max(self.thetas)
 
     @property
     def throughput(self) -> float:
         """lambda = 1 / theta: all demand can be scaled by so much."""
         return 1.0 / self.theta
+
+    @property
+    def mode(self) -> RoutingMode:
+        """Whether the routing is common to all demands."""
+        common = isinstance(self.network.routing, CommonRouting)
+        return RoutingMode.COMMON if common else RoutingMode.ADAPTED
+
+    @property
+    def flow(self) -> SourceFlow:
+        """The routing of the one demand; raises InputError where there are several."""
+        return self.one_demand().flows[0]
+
+    @property
+    def certificate(self) -> LengthCertificate:
+        """Lengths that prove `routing_bound` for the one demand; raises InputError where there are several."""
+        return self.one_demand().certificates[0]
+
+    def one_demand(self) -> AdaptedRouting:
+        """The routing where there is one demand.
+
+        Raises:
+            InputError: there are several.
+        """
+        routing = self.network.routing
+        if isinstance(routing, AdaptedRouting) and len(routing.flows) == 1:
+            return routing
+        text = "this takes the solution of one demand"
+        raise InputError([Problem(text, path="solution", value=f"{len(self.thetas)} demands", allowed="1")])

@@ -14,7 +14,7 @@ class DelayPoint:
 
     Attributes:
         delay_ms: of the optical switch.
-        iteration_time_ms: simulated.
+        iteration_time_ms: of the job, simulated, or of all steps of a trace of demands.
         choice: strategy or schedule that was best there.
         reconfigurations: in an iteration.
         dark_ms: time of an iteration in which circuits were being changed.
@@ -59,17 +59,21 @@ class Scheme:
         name, description: for people; the first scheme of a sweep is `one-shot`.
         points: by ascending delay.
         break_even: against one-shot; None for one-shot itself.
+        break_even_rerouted: against one-shot with routes set anew at every step of a trace of demands.
+        thetas: of every step of a trace of demands, largest link utilisation without any delay.
     """
 
     name: str
     description: str
     points: tuple[DelayPoint, ...]
     break_even: BreakEven | None = None
+    break_even_rerouted: BreakEven | None = None
+    thetas: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class ReconfigurationSweep:
-    """Iteration time of a job over reconfiguration delays.
+    """Time of a job, or of a trace of demands, over reconfiguration delays.
 
     Attributes:
         name: of the instance.
@@ -84,7 +88,7 @@ class ReconfigurationSweep:
     name: str
     servers: int
     degree: int
-    link_gbps: float
+    link_gbps: float | None
     schemes: tuple[Scheme, ...]
     strategies: tuple[str, ...]
     stopped_by: StopReason

@@ -16,6 +16,7 @@ from topoopt.core.units import MIB
 
 MOST_BYTES = 512 * MIB
 MOST_ARRAYS = 1000
+TRACE_ENDINGS = (".npy", ".npz")
 
 
 def _bad(message: str, file: str, value: object = None, allowed: str | None = None) -> InputError:
@@ -29,8 +30,8 @@ def read_trace(path: str | os.PathLike[str]) -> NDArray[np.float64]:
         InputError: another ending, no such file, no NumPy file, arrays that are no square matrices of one size.
     """
     file = os.fspath(path)
-    if FilePath(file).suffix.lower() not in (".npy", ".npz"):
-        raise _bad("unknown kind of trace", file, FilePath(file).suffix, ".npz, .npy")
+    if FilePath(file).suffix.lower() not in TRACE_ENDINGS:
+        raise _bad("unknown kind of trace", file, FilePath(file).suffix, ", ".join(TRACE_ENDINGS))
     try:
         if FilePath(file).suffix.lower() == ".npy":
             if os.path.getsize(path) > MOST_BYTES:

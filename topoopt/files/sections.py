@@ -182,10 +182,25 @@ def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps:
     else:
         demand = read_demand(existing_file(folder, section.file))
     key = "matrix" if isinstance(section, MatrixDemand) else "file" if isinstance(section, FileDemand) else None
+    return in_links(demand, servers, section.unit, key, link_gbps)
+
+
+def in_links(
+    demand: NDArray[np.float64], servers: int, unit: str, key: str | None, link_gbps: float | None
+) -> NDArray[np.float64]:
+    """A matrix in units of the capacity of one link, with all that may be wrong with it.
+
+    Args:
+        unit: `link` or `gbps`.
+        key: where the matrix stands in its section.
+
+    Raises:
+        InputError: paths are relative to the section.
+    """
     check_demand(demand, servers, key)
-    if section.unit == "gbps":
+    if unit == "gbps":
         if link_gbps is None:
-            raise _refuse("a demand in gbps needs the rate of a link", "unit", section.unit, "link_gbps beside demand")
+            raise _refuse("a demand in gbps needs the rate of a link", "unit", unit, "link_gbps beside demand")
         demand = demand / link_gbps
     if demand.max() > MOST_DEMAND:
         raise _refuse("too much demand", key, float(demand.max()), f"at most {MOST_DEMAND:g} links")

@@ -19,7 +19,6 @@ KINDS: Mapping[str, str] = {
     "allocation": "topoopt.kinds.allocation.record",
     "placement": "topoopt.kinds.placement.record",
     "shared-cluster": "topoopt.kinds.shared_cluster.record",
-    "robust-network": "topoopt.kinds.network.several_demands.record",
 }
 """Module of each kind; its constant `RECORDS` holds the record."""
 

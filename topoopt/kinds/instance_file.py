@@ -28,6 +28,8 @@ OTHER_FILES: dict[str, type[BaseModel]] = {"price-book": PriceBookFile}
 
 
 FORMER_KINDS: Mapping[str, str] = {
+    "robust-network": "kind: topology (routing where the links are given) with demands: [...] instead of demand; its "
+    "set of matrices becomes [{matrix: ...}, ...], its files [{file: ...}, ...]",
     "shared-load": "kind: shared-cluster with jobs: {at_once: [...], repetitions, mix, placement, rank_order}; classes "
     "have plan or iteration_ms, fabrics kind, name and server_gbps",
 }

@@ -52,7 +52,7 @@ class SolveOptions:
     Attributes:
         seed, time_limit_s, budget, method: None: as the instance says.
         objective_only: leave out what is reported beside the objective: the same job on other fabrics, the same
-            jobs on the fabrics after the first, new links for every demand.
+            jobs on the fabrics after the first.
         book: prices, for kinds that take them; None: those shipped.
         progress: told what is being done.
     """

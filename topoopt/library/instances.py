@@ -114,8 +114,8 @@ def _links(topology: Topology) -> dict[str, Any]:
 
 
 def _matrix(array: np.ndarray[Any, Any], path: str) -> Any:
-    """A list of rows; a section where a whole demand stands for it: a matrix, or a set of matrices."""
-    rows = array.tolist()
-    if path.rpartition(".")[2] != "demand" or array.ndim < 2:
+    """A list of rows; where demands stand, a section for each matrix."""
+    rows, key = array.tolist(), path.rpartition(".")[2].partition("[")[0]
+    if key not in ("demand", "demands") or array.ndim < 2:
         return rows
-    return {"matrix": rows} if array.ndim == 2 else {"set": rows}
+    return {"matrix": rows} if array.ndim == 2 else [{"matrix": matrix} for matrix in rows]

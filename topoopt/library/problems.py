@@ -70,7 +70,10 @@ def job_problem(
 def routing_problem(
     *,
     topology: Topology | nx.Graph[Any] | Section,
-    demand: Matrix | Section | Any,
+    demand: Matrix | Section | Any = None,
+    demands: Any = None,
+    routing: str = "common",
+    step_ms: float | None = None,
     link_gbps: float | None = None,
     max_hops: int | None = None,
     objective: str = "throughput",
@@ -86,6 +89,10 @@ def routing_problem(
     Args:
         topology: links between servers.
         demand: float[n, n], row i, column j: what i sends to j, in capacities of a link; or a data frame.
+        demands: instead: several, one there at a time, the worst of which counts: float[k, n, n], or a list of matrices
+            and sections.
+        routing: of several demands: `common` to all, or `adapted` to each.
+        step_ms: time each of several demands stands for.
         link_gbps: rate of a link, Gbit/s.
         max_hops: longest path allowed.
         objective: `throughput`, or `completion-time` with a `hop_price`.
@@ -93,16 +100,19 @@ def routing_problem(
         search: method, seed, time_limit_s.
         name: of the instance.
     """
-    fields = {"topology": topology, "demand": demand, "link_gbps": link_gbps, "max_hops": max_hops}
-    more = {"objective": objective, "hop_price": hop_price, "search": search}
-    return cast(RoutingProblem, _built("routing", name, {**fields, **more}))
+    fields = {"topology": topology, "demand": demand, "demands": demands, "routing": routing, "step_ms": step_ms}
+    more = {"objective": objective, "hop_price": hop_price, "link_gbps": link_gbps, "max_hops": max_hops}
+    return cast(RoutingProblem, _built("routing", name, {**fields, **more, "search": search}))
 
 
 def topology_problem(
     *,
     servers: int,
     degree: int,
-    demand: Matrix | Section | Any,
+    demand: Matrix | Section | Any = None,
+    demands: Any = None,
+    routing: str = "common",
+    step_ms: float | None = None,
     links: str = "bidirectional",
     link_gbps: float | None = None,
     max_hops: int | None = None,
@@ -121,6 +131,7 @@ def topology_problem(
         servers: n.
         degree: d, links out of, and into, a server.
         demand: float[n, n], row i, column j: what i sends to j, in capacities of a link; or a data frame.
+        demands, routing, step_ms: as of `routing_problem`.
         links: `bidirectional` or `unidirectional`.
         link_gbps: rate of a link, Gbit/s.
         max_hops: every server within so many hops of every other.
@@ -131,10 +142,11 @@ def topology_problem(
         search: method, seed, time_limit_s, robust.
         name: of the instance.
     """
-    fields = {"servers": servers, "degree": degree, "links": links, "demand": demand, "link_gbps": link_gbps}
+    fields = {"servers": servers, "degree": degree, "links": links, "link_gbps": link_gbps, "demand": demand}
+    several = {"demands": demands, "routing": routing, "step_ms": step_ms}
     limits = {"max_hops": max_hops, "forbidden": forbidden, "kept": kept, "max_changed": max_changed}
     more = {"parallel_links": parallel_links, "search": search}
-    return cast(TopologyProblem, _built("topology", name, {**fields, **limits, **more}))
+    return cast(TopologyProblem, _built("topology", name, {**fields, **several, **limits, **more}))
 
 
 def allocation_problem(

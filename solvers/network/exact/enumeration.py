@@ -116,9 +116,10 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     # Networks not visited have a sum of hops of at least `least + excess`; visited ones are bounded by their lengths.
     bound = min(proven, (least + excess) / links)
     result = finish(space, best[1], routed, Bound(unit * bound, ENUMERATED), stopped, "enumerate", work)
-    if len(visited) > MOST_KEPT or result.proved_by != ENUMERATED:
+    if len(visited) > MOST_KEPT or result.bound.proved_by != ENUMERATED:
         return result
-    return replace(result, enumeration=_proof(n, degree, [each for each in visited if each[0] < bound * links]))
+    proof = _proof(n, degree, [each for each in visited if each[0] < bound * links])
+    return replace(result, network=replace(result.network, enumeration=proof))
 
 
 def _proof(n: int, degree: int, visited: list[tuple[int, Counts, Matrix]]) -> EnumerationProof:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from solvers.stop import Stop
-from topoopt.core.network import EnumerationProof, LengthCertificate, SourceFlow, TopologyProblem
+from topoopt.core.network import TopologyProblem
+from topoopt.core.network_solution import FoundNetwork
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 
 OPTIMALITY = 1e-6
 """Relative gap between the checked theta and the bound below which a result is called optimal."""
@@ -39,51 +39,25 @@ class ExactLimits:
         return replace(self.stop, deadline=min(deadline, self.stop.deadline or deadline))
 
 
-@dataclass(frozen=True, eq=False)
-class TopologyResult:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TopologyResult(FoundNetwork):
     """A topology with its routing, and what is proven about every allowed topology.
 
-    Attributes:
-        topology: the best found.
-        theta: largest link utilisation of `flow`, recomputed from topology, demand and flow.
-        bound: lower bound on theta over all topologies the problem allows.
-        proved_by: the argument behind `bound`, for people; it says when a solver's word is part of it.
-        flow: the routing.
-        certificate: arc lengths that prove how low theta can be on this topology.
-        routing_bound: what they prove.
-        status: OPTIMAL when theta equals the bound up to `OPTIMALITY`.
-        stopped_by: why the method ended.
-        method: name in the table.
-        restriction: the family searched, when it is not all topologies; empty otherwise.
-        restricted_bound: lower bound on theta within that family; equals `bound` without one.
+    Attributes, besides those of `FoundNetwork`:
+        theta: largest link utilisation of the routing, recomputed from topology, demand and flow.
+        restricted_bound: lower bound on theta within the family searched, where that is not all topologies (then a note
+            names it); equals the bound otherwise.
         work: topologies routed, or programs solved.
-        enumeration: what a bound by enumeration rests on, for demand 1; None for others, and where there is too much.
     """
 
-    topology: Topology
     theta: float
-    bound: float
-    proved_by: str
-    flow: SourceFlow
-    certificate: LengthCertificate
-    routing_bound: float
-    status: Status
-    stopped_by: StopReason
-    method: str
-    restriction: str = ""
-    restricted_bound: float = 0.0
-    work: int = 0
-    enumeration: EnumerationProof | None = None
+    restricted_bound: float
+    work: int
 
     @property
-    def throughput(self) -> float:
-        """lambda = 1 / theta; infinite without demand."""
-        return 1.0 / self.theta if self.theta > 0 else float("inf")
-
-    @property
-    def gap(self) -> float:
-        """(theta - bound) / theta."""
-        return max(0.0, (self.theta - self.bound) / self.theta) if self.theta > 0 else 0.0
+    def optimal(self) -> bool:
+        """Whether theta equals the bound up to `OPTIMALITY`."""
+        return self.theta - self.bound.value <= OPTIMALITY * self.theta
 
 
 class ExactMethod(Protocol):

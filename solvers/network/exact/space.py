@@ -14,10 +14,11 @@ from solvers.network.exact.result import OPTIMALITY, TopologyResult
 from solvers.network.exact.routed import Counts, Matrix, Routed, hop_distances
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.network import LengthCertificate, SourceFlow, TopologyProblem
+from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow, TopologyProblem
+from topoopt.core.network_solution import RoutedNetwork
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,18 +131,14 @@ def finish(
     best = proven if not restriction and proven.value > space.bound.value else space.bound
     bound = min(best.value, routed.theta)
     optimal = routed.theta - bound <= OPTIMALITY * routed.theta
+    routing = AdaptedRouting((SourceFlow(routed.flow),), (LengthCertificate(routed.lengths),))
     return TopologyResult(
-        topology=as_topology(space, counts, method),
-        theta=routed.theta,
-        bound=bound,
-        proved_by=best.proved_by,
-        flow=SourceFlow(routed.flow),
-        certificate=LengthCertificate(routed.lengths),
-        routing_bound=min(routed.bound, routed.theta),
-        status=Status.OPTIMAL if optimal else Status.FEASIBLE,
+        network=RoutedNetwork(as_topology(space, counts, method), routing, min(routed.bound, routed.theta)),
+        bound=Bound(bound, best.proved_by),
         stopped_by=StopReason.CONVERGED if optimal else stopped_by,
         method=method,
-        restriction=restriction,
+        notes=(f"searched {restriction} only",) if restriction else (),
+        theta=routed.theta,
         restricted_bound=max(bound, min(proven.value, routed.theta)),
         work=work,
     )

@@ -18,7 +18,7 @@ from solvers.backends.result import Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.robust_network import CommonRouting
+from topoopt.core.network import CommonRouting
 from topoopt.core.topology import Topology
 
 MOST_COLUMNS = 400_000
@@ -98,7 +98,7 @@ class _Common:
             chosen = sorted({*chosen, *worse[:TOGETHER]})
         if split is None:
             return None
-        return CommonRouting(self.pairs, self._evened(split, worst), prices)
+        return CommonRouting(self.pairs, self.amounts, self._evened(split, worst), prices)
 
     def _evened(self, split: NDArray[np.float64], worst: float) -> NDArray[np.float64]:
         """A routing no worse in the worst case, and better on the mean if there is one."""

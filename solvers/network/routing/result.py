@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoopt.core.network import LengthCertificate, SourceFlow
+from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow
+from topoopt.core.network_solution import RoutedNetwork
+from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 
 
@@ -34,6 +36,10 @@ class RoutingResult:
     stopped_by: StopReason
     method: str
     work: int = 0
+
+    def network(self, topology: Topology) -> RoutedNetwork:
+        """The routing on its topology."""
+        return RoutedNetwork(topology, AdaptedRouting((self.flow,), (self.certificate,)), self.bound)
 
     @property
     def gap(self) -> float:

@@ -16,10 +16,10 @@ from solvers.network.routing import route
 from solvers.network.routing.common import route_in_common
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.robust_network import CommonRouting
+from topoopt.core.network import CommonRouting
 from topoopt.core.topology import Topology
 from topoopt.files.sections import make_topology
-from topoopt.verify.network.robust_routing import common_bound, common_thetas
+from topoopt.verify.network.routings import common_bound, common_thetas
 
 
 def topology(n: int, arcs: list[tuple[int, int]]) -> Topology:
@@ -125,7 +125,7 @@ def test_pairs_of_a_matrix_that_never_matters_are_routed() -> None:
 
 
 def test_the_checker_rejects_what_is_no_routing() -> None:
-    """Lost traffic, a negative part, a pair left out, parts of another network."""
+    """Lost traffic, a negative part, a pair left out, parts of another network, other amounts."""
     net, demands = random_case(3, 2)
     routing = route_in_common(net, demands)
     lost = routing.split.copy()
@@ -135,8 +135,9 @@ def test_the_checker_rejects_what_is_no_routing() -> None:
     for broken in (
         replace(routing, split=lost),
         replace(routing, split=negative),
-        CommonRouting(routing.pairs[1:], routing.split[1:], routing.prices),
+        CommonRouting(routing.pairs[1:], routing.amounts[:, 1:], routing.split[1:], routing.prices),
         replace(routing, split=routing.split[:, :-1]),
+        replace(routing, amounts=routing.amounts * 2),
     ):
         assert common_thetas(net, demands, broken)[1]
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from tests.support.network_cases import on_network
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
-from topoopt.core.network import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.kinds.network.explain import NetworkExplanation, demand_from_flow, explain_network
@@ -215,10 +216,10 @@ def broken(solution: NetworkSolution, what: str) -> NetworkSolution:
         flow = solution.flow.flow.copy()
         flow[0] = 0.0
         flow[0, -1] = 1.0  # out of a server that got nothing
-        return replace(solution, flow=SourceFlow(flow))
+        return on_network(solution, flow=flow)
     if what == "theta":
-        return replace(solution, objective=replace(solution.objective, value=solution.theta * 0.9))
-    return replace(solution, certificate=LengthCertificate(np.arange(len(solution.topology.arcs), dtype=float)))
+        return replace(solution, thetas=(solution.theta * 0.9,))
+    return on_network(solution, lengths=np.arange(len(solution.topology.arcs), dtype=float))
 
 
 @pytest.mark.parametrize("what", ["flow", "theta", "lengths"])

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.network_cases import on_network, one_routing
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import LengthCertificate, RoutingProblem, SourceFlow, TopologyProblem
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution, RoutedNetwork
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
@@ -30,6 +31,7 @@ RING = Topology(
     switches=np.array([[1, 2, 0]], dtype=np.int32),
 )
 UNIFORM = np.ones((3, 3)) - np.eye(3)
+FLOW = np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 2.0]])
 PROBLEM = TopologyProblem("ring", 3, 1, LinkDirection.UNIDIRECTIONAL, UNIFORM, sha256="a")
 
 
@@ -42,13 +44,11 @@ def ring() -> NetworkSolution:
         stopped_by=StopReason.CONVERGED,
         objective=Objective("theta", 3.0, "link capacity"),
         bound=Bound(3.0, "layered Moore bound"),
-        routing_bound=3.0,
         check=CheckResult(True, ()),
         seed=0,
         method="by hand",
-        topology=RING,
-        flow=SourceFlow(np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 2.0]])),
-        certificate=LengthCertificate(np.ones(3)),
+        network=RoutedNetwork(RING, one_routing(FLOW, np.ones(3)), 3.0),
+        thetas=(3.0,),
         diameter=2,
         mean_hops=1.5,
         instance_sha256="a",
@@ -75,17 +75,19 @@ def doubled() -> Topology:
 
 DAMAGE: list[tuple[str, Callable[[NetworkSolution], NetworkSolution], str]] = [
     ("theta", lambda s: replace(s, objective=replace(s.objective, value=2.9)), "theta"),
+    ("thetas", lambda s: replace(s, thetas=(2.9,)), "theta"),
+    ("several", lambda s: replace(s, thetas=(3.0, 3.0)), "theta"),
     ("objective", lambda s: replace(s, objective=replace(s.objective, name="time")), "objective"),
     ("bound", lambda s: replace(s, bound=Bound(3.1, "wish")), "bound"),
     ("nan", lambda s: replace(s, bound=Bound(float("nan"), "wish")), "bound"),
     ("status", lambda s: replace(s, bound=Bound(2.0, "node cut")), "status"),
-    ("certificate", lambda s: replace(s, routing_bound=3.1), "certificate"),
-    ("zero", lambda s: replace(s, certificate=LengthCertificate(np.zeros(3))), "certificate"),
-    ("negative", lambda s: replace(s, certificate=LengthCertificate(-np.ones(3))), "certificate"),
-    ("lost", lambda s: replace(s, flow=SourceFlow(s.flow.flow * 0.9)), "flow"),
-    ("shape", lambda s: replace(s, flow=SourceFlow(np.ones((2, 3)))), "flow"),
-    ("degree", lambda s: replace(s, topology=doubled()), "degree-out"),
-    ("dark", lambda s: replace(s, topology=replace(RING, switches=np.full((1, 3), -1))), "switch-links"),
+    ("certificate", lambda s: on_network(s, routing_bound=3.1), "certificate"),
+    ("zero", lambda s: on_network(s, lengths=np.zeros(3)), "certificate"),
+    ("negative", lambda s: on_network(s, lengths=-np.ones(3)), "certificate"),
+    ("lost", lambda s: on_network(s, flow=s.flow.flow * 0.9), "flow"),
+    ("shape", lambda s: on_network(s, flow=np.ones((2, 3))), "flow"),
+    ("degree", lambda s: on_network(s, topology=doubled()), "degree-out"),
+    ("dark", lambda s: on_network(s, topology=replace(RING, switches=np.full((1, 3), -1))), "switch-links"),
     ("diameter", lambda s: replace(s, diameter=1), "diameter"),
     ("hops", lambda s: replace(s, mean_hops=1.4), "mean-hops"),
     ("hops2", lambda s: replace(s, mean_hops=None), "mean-hops"),
@@ -120,7 +122,7 @@ def test_parallel_links_are_found() -> None:
     """Two links where one is allowed."""
     problem = replace(PROBLEM, degree=2, parallel_links=False)
     switches = np.array([[1, 2, 0], [1, -1, -1]], dtype=np.int32)
-    assert "parallel" in codes(problem, replace(ring(), topology=replace(doubled(), degree=2, switches=switches)))
+    assert "parallel" in codes(problem, on_network(ring(), topology=replace(doubled(), degree=2, switches=switches)))
 
 
 def test_a_node_cut_over_allowed_peers_passes() -> None:

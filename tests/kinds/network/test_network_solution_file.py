@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.network_cases import one_routing
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, TopooptError
-from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.network_solution import NetworkSolution, RoutedNetwork
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.network.solution_file import network_solution_to_json, read_network_solution, write_network_solution
+from topoopt.kinds.network.solution_file import SOLUTION_FILE
 
 
 def triangle(switches: bool = True) -> NetworkSolution:
@@ -33,6 +33,8 @@ def triangle(switches: bool = True) -> NetworkSolution:
         offsets=(1,),
         origin="by hand",
     )
+    flow = np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 2.0]])
+    routing = one_routing(flow, np.array([1.0, 1 / 3, 1.0]))
     return NetworkSolution(
         name="triangle",
         kind="topology",
@@ -40,13 +42,11 @@ def triangle(switches: bool = True) -> NetworkSolution:
         stopped_by=StopReason.CONVERGED,
         objective=Objective("theta", 3.0, "link capacity"),
         bound=Bound(3.0, "distance"),
-        routing_bound=3.0,
         check=CheckResult(True, ()),
         seed=5,
         method="by hand",
-        topology=topology,
-        flow=SourceFlow(np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 2.0]])),
-        certificate=LengthCertificate(np.array([1.0, 1 / 3, 1.0])),
+        network=RoutedNetwork(topology, routing, 3.0),
+        thetas=(3.0,),
         diameter=2,
         mean_hops=1.5,
         instance_sha256="0" * 64,
@@ -62,9 +62,7 @@ def same(one: NetworkSolution, other: NetworkSolution) -> bool:
         for a in (one, other)
     ]
     equal = all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(*arrays, strict=True))
-    rest = [
-        replace(a, topology=one.topology, flow=one.flow, certificate=one.certificate).__dict__ for a in (one, other)
-    ]
+    rest = [{**vars(a), "network": a.network.routing_bound} for a in (one, other)]
     scalars = [(a.topology.servers, a.topology.degree, a.topology.links, a.topology.offsets) for a in (one, other)]
     return equal and rest[0] == rest[1] and scalars[0] == scalars[1]
 
@@ -73,10 +71,10 @@ def same(one: NetworkSolution, other: NetworkSolution) -> bool:
 def test_a_solution_comes_back_as_it_was(tmp_path: Path, switches: bool) -> None:
     """Every field, to the last bit; written again, the same bytes."""
     path = tmp_path / "solution.json"
-    write_network_solution(triangle(switches), path)
-    back = read_network_solution(path)
+    SOLUTION_FILE.write(triangle(switches), path)
+    back = SOLUTION_FILE.read(path)
     assert same(triangle(switches), back)
-    assert network_solution_to_json(back) == path.read_text()
+    assert SOLUTION_FILE.text(back) == path.read_text()
 
 
 def test_derived_figures() -> None:
@@ -89,7 +87,7 @@ def test_derived_figures() -> None:
 def test_nan_is_not_written() -> None:
     """A figure that is not a number is a bug, said as such."""
     with pytest.raises(TopooptError, match="cannot be written"):
-        network_solution_to_json(replace(triangle(), mean_hops=float("nan")))
+        SOLUTION_FILE.text(replace(triangle(), mean_hops=float("nan")))
 
 
 def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
@@ -109,16 +107,18 @@ def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
     [
         (_set("topology", "arcs", 0, [0, 7, 1]), "no such server"),
         (_set("topology", "arcs", 1, [0, 1, 1]), "an arc more than once"),
-        (_set("topology", "arcs", []), "wrong length"),
+        (_set("topology", "arcs", []), "topology.arcs: no links"),
         (_set("topology", "switches", [[1, 2]]), "topology.switches: wrong size"),
         (_set("topology", "servers", 10**9), "out of range"),
-        (_set("lengths", [1.0]), "wrong number of lengths"),
-        (_set("lengths", 0, -1.0), "out of range"),
-        (_set("flow", [[[0], [1.0]]]), "wrong number of sources"),
-        (_set("flow", 0, [[0, 0], [1.0, 1.0]]), "arcs and amounts do not fit"),
-        (_set("flow", 0, [[9], [1.0]]), "arcs and amounts do not fit"),
-        (_set("flow", 0, [[0, 1], [1.0]]), "arcs and amounts do not fit"),
-        (_set("flow", 0, [[0], [-1.0]]), "out of range"),
+        (_set("routing", "lengths", [[1.0]]), "routing.lengths: wrong size"),
+        (_set("routing", "lengths", 0, 0, -1.0), "out of range"),
+        (_set("routing", "flows", [[[[0], [1.0]]]]), "wrong number of rows"),
+        (_set("routing", "flows", 0, 0, [[0, 0], [1.0, 1.0]]), "arcs and amounts do not fit"),
+        (_set("routing", "flows", 0, 0, [[9], [1.0]]), "arcs and amounts do not fit"),
+        (_set("routing", "flows", 0, 0, [[0, 1], [1.0]]), "arcs and amounts do not fit"),
+        (_set("routing", "flows", 0, 0, [[0], [-1.0]]), "out of range"),
+        (_set("routing", "mode", "guess"), "routing.mode"),
+        (_set("thetas", [3.0, 3.0]), "wrong number of demands"),
         (_set("status", "fine"), "status"),
         (_set("kind", "co-optimisation-solution"), "kind"),
         (_set("extra", 1), "unknown key extra"),
@@ -126,9 +126,9 @@ def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, edit: Callable[[dict[str, Any]], None], message: str) -> None:
     """Each kind of damage is named with its path."""
-    document = json.loads(network_solution_to_json(triangle()))
+    document = json.loads(SOLUTION_FILE.text(triangle()))
     edit(document)
     path = tmp_path / "solution.json"
     path.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
-        read_network_solution(path)
+        SOLUTION_FILE.read(path)

@@ -15,8 +15,8 @@ from topoopt.core.topology import Topology
 from topoopt.files.documents import parse_document
 from topoopt.files.solution_kind import LIMITS, SUFFIX
 from topoopt.kinds.instance_file import build_instance
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
-from topoopt.kinds.network.solution_file import read_network_solution
+from topoopt.kinds.job.solution_file import SOLUTION_FILE as PLAN_FILE
+from topoopt.kinds.network.solution_file import SOLUTION_FILE as NETWORK_FILE
 
 COSTED = ("co-optimisation", "routing", "topology")
 """Kinds of instances whose network is one of servers with interfaces."""
@@ -76,11 +76,11 @@ def _solved(file: Path) -> _Found | None:
         return None
     kind = kind.removesuffix(SUFFIX)
     if kind == "co-optimisation":
-        plan = SOLUTION_FILE.read(file)
+        plan = PLAN_FILE.read(file)
         cluster = plan.cluster
         return (plan.name, cluster.servers, cluster.degree, cluster.link_gbps, _lit(plan.plan.topology), True)
     if kind in COSTED:
-        network = read_network_solution(file)
+        network = NETWORK_FILE.read(file)
         topology = network.topology
         return (network.name, topology.servers, topology.degree, network.link_gbps, _lit(topology), True)
     raise _no_bill(file, kind)

@@ -11,7 +11,7 @@ FASTER = 1e-9
 """Relative difference that counts as faster."""
 
 BISECTION_RATIO = 1.02
-"""Break-even delays are known to this factor."""
+"""Break-even delays of simulations are known to this factor."""
 
 LEAST_DELAY_MS = 1e-6
 """Below a nanosecond no break-even is looked for."""
@@ -20,11 +20,11 @@ At = Callable[[float], DelayPoint]
 """A scheme simulated at a delay, ms."""
 
 
-def break_even(at: At, points: Sequence[DelayPoint], one_shot_ms: float) -> BreakEven:
+def break_even(at: At, points: Sequence[DelayPoint], one_shot_ms: float, ratio: float = BISECTION_RATIO) -> BreakEven:
     """The largest delay at which a scheme beats the one-shot network, between two simulated delays.
 
     Of several crossings on the grid of `points` (ascending, at least one) the last is taken; where no point wins, the
-    scheme is also tried without delay.
+    scheme is also tried without delay. The two delays are at most `ratio` apart.
     """
 
     def wins(point: DelayPoint) -> bool:
@@ -40,7 +40,7 @@ def break_even(at: At, points: Sequence[DelayPoint], one_shot_ms: float) -> Brea
         low, high = at(0.0), points[0]
         if not wins(low) or high.delay_ms == 0.0:
             return BreakEven(WhenBetter.NEVER, None, low)
-    while high.delay_ms > max(low.delay_ms * BISECTION_RATIO, LEAST_DELAY_MS):
+    while high.delay_ms > max(low.delay_ms * ratio, LEAST_DELAY_MS):
         middle = at(math.sqrt(max(low.delay_ms, LEAST_DELAY_MS / 2) * high.delay_ms))
         low, high = (middle, high) if wins(middle) else (low, middle)
     return BreakEven(WhenBetter.UP_TO, low, high)

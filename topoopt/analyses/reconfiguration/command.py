@@ -1,11 +1,11 @@
-"""`topoopt reconfigure`: iteration time over the reconfiguration delay of the optical switches, and what pays when."""
+"""`topoopt reconfigure`: time of a job or a trace over the reconfiguration delay of switches, and what pays when."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 from rich.console import Console
@@ -19,22 +19,35 @@ from topoopt.files.table_and_plot import require_targets
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
-    from topoopt.core.job import CoOptimisation
-    from topoopt.core.plan import Plan
+
+
+class Common(TypedDict):
+    """Arguments of sweeps of both kinds."""
+
+    delays_ms: list[float]
+    seed: int
+    stop: Stop
+
 
 DELAYS = "1us,10us,50us,200us,1ms,10ms,100ms,1s,60s"
 DEVICES = devices_text()
 
 
 def reconfigure(
-    instance: Annotated[Path, typer.Argument(help="Instance file of kind co-optimisation.")],
+    instance: Annotated[
+        Path, typer.Argument(help="Instance of kind co-optimisation, or of kind topology or routing with step_ms.")
+    ],
     solution: Annotated[Path | None, typer.Option(help="Its solution.json; default: the instance is solved.")] = None,
     delays: Annotated[str, typer.Option(help=f"Reconfiguration delays, parted by commas, or devices: {DEVICES}.")] = (
         DELAYS
     ),
-    fabrics: Annotated[str, typer.Option(help="Schemes beside one-shot: per-phase, sip-ml, ocs-reconfig.")] = (
-        "per-phase,sip-ml,ocs-reconfig"
-    ),
+    fabrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Schemes beside one-shot: per-phase, sip-ml, ocs-reconfig; of a trace of demands: rerouted, "
+            "every-step, best-sequence. Default: all."
+        ),
+    ] = None,
     period: Annotated[
         str | None,
         typer.Option(help="Time demand-driven circuits stay; default: 4 times the dark time, 10us at least."),
@@ -51,7 +64,7 @@ def reconfigure(
     plot: Annotated[Path | None, typer.Option(help="Plot to write, as .html or .svg.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Iteration time of a job over the reconfiguration delay: one-shot, per phase, and circuits that follow demand.
+    """Time of a job, or of a trace of demands, over the reconfiguration delay: one network, and links set anew.
 
     Exit code 4 if the time limit cut something off.
     """
@@ -59,27 +72,37 @@ def reconfigure(
 
     def command() -> int:
         from solvers.stop import stop_on_signals
-        from topoopt.analyses.reconfiguration import reconfiguration_sweep
+        from topoopt.analyses.reconfiguration.run import SCHEMES, reconfiguration_sweep
+        from topoopt.analyses.reconfiguration.trace import TRACE_SCHEMES, trace_sweep
+        from topoopt.core.job import CoOptimisation
+        from topoopt.core.network import RoutingProblem, TopologyProblem
+        from topoopt.kinds.instance_file import read_instance
 
         began = time.monotonic()
         require_targets(csv_file, plot)
         wanted, period_ms = _durations(delays, period)
-        schemes = [name.strip() for name in fabrics.split(",") if name.strip()]
-        with stop_on_signals(time_limit) as stop:
-            job, plan = _job(instance, solution, budget, seed, stop)
-            own_seed = job.search.seed if seed is None else seed
-            with output.errors.status("reconfigure") as status:
+        schemes = None if fabrics is None else [name.strip() for name in fabrics.split(",") if name.strip()]
+        problem = read_instance(instance)
+        own_seed = problem.search.seed if seed is None else seed
+        with stop_on_signals(time_limit) as stop, output.errors.status("reconfigure") as status:
+            common: Common = {"delays_ms": wanted, "seed": own_seed, "stop": stop}
+            if isinstance(problem, CoOptimisation):
                 sweep = reconfiguration_sweep(
-                    job,
-                    plan,
-                    delays_ms=wanted,
-                    schemes=schemes,
+                    problem,
+                    _solution(problem, solution, budget, seed, stop).plan,
+                    schemes=SCHEMES if schemes is None else schemes,
                     period_ms=period_ms,
                     iterations=iterations,
-                    seed=own_seed,
-                    stop=stop,
                     progress=lambda scheme, delay: status.update(f"{scheme} at {delay_text(delay)}"),
+                    **common,
                 )
+            elif isinstance(problem, RoutingProblem | TopologyProblem):
+                _refuse_options(period, iterations, budget)
+                found = _solution(problem, solution, None, seed, stop)
+                sweep = trace_sweep(problem, found, schemes=TRACE_SCHEMES if schemes is None else schemes, **common)
+            else:
+                text, allowed = "no job and no trace of demands", "co-optimisation, topology, routing"
+                raise InputError([Problem(text, file=str(instance), path="kind", value=problem.kind, allowed=allowed)])
             written = _written(sweep, csv_file, plot)
             document = {**_document(sweep), **written, "wall_s": round(time.monotonic() - began, 3)}
             output.result(document, lambda console: _show(console, sweep, (csv_file, plot)))
@@ -107,33 +130,34 @@ def _durations(delays: str, period: str | None) -> tuple[list[float], float | No
     return wanted, period_ms
 
 
-def _job(
-    path: Path, solution: Path | None, budget: int | None, seed: int | None, stop: Stop
-) -> tuple[CoOptimisation, Plan]:
-    from topoopt.core.job import CoOptimisation
-    from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.job.solution_file import SOLUTION_FILE
+def _solution(problem: Any, file: Path | None, budget: int | None, seed: int | None, stop: Stop) -> Any:
+    """The solution in a file, checked, or that of a solve."""
+    from topoopt.kinds import kind_of
     from topoopt.kinds.kind import SolveOptions
     from topoopt.kinds.pipeline import solve
-    from topoopt.verify.job.check import check_solution
 
-    job = read_instance(path)
-    if not isinstance(job, CoOptimisation):
-        text = "not an instance with a job"
-        raise InputError([Problem(text, file=str(path), path="kind", value=job.kind, allowed="co-optimisation")])
-    if solution is None:
-        found = solve(job, SolveOptions(seed, stop.remaining_s(), budget, objective_only=True))
-        if not found.check.ok:
-            raise CheckError("the checker rejects the plan: " + "; ".join(found.check.violations))
-        if stop.interrupted.is_set():
-            raise KeyboardInterrupt
-        return job, found.plan
-    stored = SOLUTION_FILE.read(solution)
-    violations = check_solution(job, stored)
+    if file is None:
+        found = solve(problem, SolveOptions(seed, stop.remaining_s(), budget, objective_only=True))
+        _refuse_rejected(found.check.violations, stop)
+        return found
+    kind = kind_of(problem)
+    stored = kind.read_solution(file)
+    _refuse_rejected(tuple(map(str, kind.check(problem, stored))), stop)
+    return stored
+
+
+def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
     if violations:
-        text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
-        raise CheckError(f"the checker rejects the solution:\n{text}")
-    return job, stored.plan
+        raise CheckError("the checker rejects the solution:\n" + "\n".join(violations))
+    if stop.interrupted.is_set():
+        raise KeyboardInterrupt
+
+
+def _refuse_options(period: str | None, iterations: int, budget: int | None) -> None:
+    given = {"--period": period is not None, "--iterations": iterations != 1, "--budget": budget is not None}
+    problems = [Problem("for jobs only", path=name, allowed="left out") for name, here in given.items() if here]
+    if problems:
+        raise InputError(problems)
 
 
 def _document(sweep: ReconfigurationSweep) -> dict[str, Any]:
@@ -156,9 +180,9 @@ def _written(sweep: ReconfigurationSweep, csv_file: Path | None, plot: Path | No
 
 
 def _show(console: Console, sweep: ReconfigurationSweep, files: tuple[Path | None, ...]) -> None:
-    from topoopt.analyses.reconfiguration.report import verdict_text
+    from topoopt.analyses.reconfiguration.report import sweep_title, time_name, verdict_text
 
-    title = f"{sweep.name}: {sweep.servers} servers, {sweep.degree} x {sweep.link_gbps:g} Gbit/s, iteration time in ms"
+    title = f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms"
     table = Table(title=title, title_justify="left")
     table.add_column("delay", justify="right")
     for scheme in sweep.schemes:
@@ -170,10 +194,13 @@ def _show(console: Console, sweep: ReconfigurationSweep, files: tuple[Path | Non
             cells.append("-" if there is None else f"{there.iteration_time_ms:.4f}")
         table.add_row(delay_text(point.delay_ms), *cells)
     console.print(table)
-    console.print("When does reconfiguring inside an iteration pay? Faster than one-shot:", highlight=False)
+    console.print("When does reconfiguring pay? Faster than one-shot:", highlight=False)
     for scheme in sweep.schemes:
         if scheme.break_even is not None:
-            console.print(f"  {scheme.name}: {verdict_text(scheme.break_even)}", soft_wrap=True, highlight=False)
+            text = f"  {scheme.name}: {verdict_text(scheme.break_even)}"
+            if scheme.break_even_rerouted is not None:
+                text += f"; than new routes alone: {verdict_text(scheme.break_even_rerouted)}"
+            console.print(text, soft_wrap=True, highlight=False)
     for note in sweep.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
     for file in files:

@@ -36,7 +36,7 @@ def _series(sweep: ReconfigurationSweep) -> tuple[list[Series], Axis, Axis]:
     most = SHOWN_TIMES * max((point.iteration_time_ms for point in sweep.schemes[0].points), default=0.0)
     series = [Series(scheme.name, _points(scheme, most), line=True) for scheme in sweep.schemes]
     x = number_axis("reconfiguration delay", (p.delay_ms for p in sweep.schemes[0].points if p.delay_ms > 0), log=True)
-    y = number_axis("iteration time, ms", (point.y for one in series for point in one.points), log=True)
+    y = number_axis(f"{time_name(sweep)}, ms", (point.y for one in series for point in one.points), log=True)
     return series, _DelayAxis(x.title, x.low, x.high, x.log), y
 
 
@@ -55,11 +55,18 @@ def _points(scheme: Scheme, most: float) -> tuple[Point, ...]:
 
 def _chart(sweep: ReconfigurationSweep) -> Markup:
     series, x, y = _series(sweep)
-    return xy_chart(series, x, y, "Iteration time over the reconfiguration delay")
+    return xy_chart(series, x, y, f"{time_name(sweep).capitalize()} over the reconfiguration delay")
 
 
-def _title(sweep: ReconfigurationSweep) -> str:
-    return f"{sweep.servers} servers, {sweep.degree} links of {sweep.link_gbps:g} Gbit/s each"
+def sweep_title(sweep: ReconfigurationSweep) -> str:
+    """Size of the network, and the rate of a link where it is known."""
+    rate = "" if sweep.link_gbps is None else f" of {sweep.link_gbps:g} Gbit/s each"
+    return f"{sweep.servers} servers, {sweep.degree} links{rate}"
+
+
+def time_name(sweep: ReconfigurationSweep) -> str:
+    """What the times are of: a job has no steps."""
+    return "time of all steps" if sweep.schemes[0].thetas else "iteration time"
 
 
 def sweep_svg(sweep: ReconfigurationSweep) -> str:
@@ -71,10 +78,10 @@ def sweep_svg(sweep: ReconfigurationSweep) -> str:
         marks.append(element("text", scheme.name, x=at + 12, y=48.0))
     height = TOP + HEIGHT + 16
     return standalone(
-        element("text", f"{sweep.name}: {_title(sweep)}", x=LEFT, y=22.0),
+        element("text", f"{sweep.name}: {sweep_title(sweep)}", x=LEFT, y=22.0),
         *marks,
         element("svg", _chart(sweep), x=LEFT - 56, y=TOP, width=WIDTH - LEFT + 44, height=HEIGHT, overflow="visible"),
-        label="Iteration time over the reconfiguration delay",
+        label=f"{time_name(sweep).capitalize()} over the reconfiguration delay",
         width=WIDTH,
         height=height,
     )
@@ -97,6 +104,7 @@ def verdict_text(found: BreakEven) -> str:
 
 def sweep_html(sweep: ReconfigurationSweep) -> str:
     """Chart, break-even delays and all figures; names from the instance are escaped."""
+    steps = {scheme.name: scheme.thetas for scheme in sweep.schemes if scheme.thetas}
     delays = sorted({point.delay_ms for scheme in sweep.schemes for point in scheme.points})
     table = []
     for delay in delays:
@@ -110,7 +118,7 @@ def sweep_html(sweep: ReconfigurationSweep) -> str:
         TEMPLATE,
         name=sweep.name,
         shown_times=f"{SHOWN_TIMES:g}",
-        subtitle=_title(sweep),
+        subtitle=sweep_title(sweep),
         legend=legend([scheme.name for scheme in sweep.schemes]),
         chart=_chart(sweep),
         schemes=[
@@ -118,10 +126,14 @@ def sweep_html(sweep: ReconfigurationSweep) -> str:
                 "name": scheme.name,
                 "description": scheme.description,
                 "pays": "–" if scheme.break_even is None else verdict_text(scheme.break_even),
+                "pays_rerouted": "" if scheme.break_even_rerouted is None else verdict_text(scheme.break_even_rerouted),
             }
             for scheme in sweep.schemes
         ],
         table=table,
+        time_name=time_name(sweep).capitalize(),
+        thetas=[(str(k), *map(number, row)) for k, row in enumerate(zip(*steps.values(), strict=True))],
+        stepped=list(steps),
         strategies=", ".join(sweep.strategies),
         notes=sweep.notes,
         devices=[(name, delay_text(device.delay_ms), device.ports) for name, device in OPTICAL_DEVICES.items()],

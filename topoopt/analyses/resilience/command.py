@@ -145,9 +145,9 @@ def _job(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topolo
 
 def _network(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.subject import network_subject
-    from topoopt.kinds.network.solution_file import read_network_solution
+    from topoopt.kinds.network.solution_file import SOLUTION_FILE
 
-    solution = read_network_solution(path)
+    solution = SOLUTION_FILE.read(path)
     return network_subject(solution, _instance_of(instance, (solution.kind,)), stop), solution.topology
 
 

@@ -189,8 +189,10 @@ def network_subject(
     """The routing of a demand; without the instance the demand is read off the flow.
 
     Raises:
+        InputError: there are several demands.
         CheckError: the solution does not hold for the instance, or its flow is none.
     """
+    solution.one_demand()
     if problem is not None:
         _refuse(check_network_solution(problem, solution))
     demand = demand_from_flow(solution) if problem is None else problem.demand

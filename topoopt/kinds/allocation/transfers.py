@@ -17,7 +17,7 @@ from topoopt.files.faults import Fault
 from topoopt.files.network_sections import FamilyDemand
 from topoopt.files.sections import demand_of, within
 from topoopt.kinds.allocation.schema import MAX_TRANSFERS, TransferFile, TransferSource
-from topoopt.kinds.network.solution_file import read_network_solution
+from topoopt.kinds.network.solution_file import SOLUTION_FILE
 from topoopt.workloads.transfer_routes import ShortestRoutes, mixed_route, path_problem, path_route, routes_of_flow
 
 ENTRY_OF = {
@@ -116,7 +116,7 @@ def routed_demand(folder: FilePath, name: str) -> RoutedDemand:
     Raises:
         InputError: not such a file, or its flow does not bring anything anywhere.
     """
-    solution = read_network_solution(folder / name)
+    solution = SOLUTION_FILE.read(folder / name)
     pairs = {}
     for source, row in enumerate(solution.flow.flow):
         for destination, (amount, route) in routes_of_flow(solution.topology, source, row).items():

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network import NetworkProblem, RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.network.explain_bottleneck import Bottleneck, averaged, find_bottleneck
@@ -25,7 +25,6 @@ from topoopt.kinds.network.explain_gains import (
     more_capacity,
     routed_again,
 )
-from topoopt.kinds.network.outcome import NetworkProblem
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 
@@ -136,11 +135,11 @@ def explain_network(
         max_hops=instance.max_hops if isinstance(instance, RoutingProblem) else None,
     )
     theta, lengths = solution.theta, solution.certificate.lengths
-    if theta - solution.routing_bound > 1e-6 * theta:
+    if theta - solution.network.routing_bound > 1e-6 * theta:
         sharper = routed_again(base, effort)
         if sharper is not None:
             theta = min(theta, sharper.theta)
-            if sharper.routing_bound > solution.routing_bound:
+            if sharper.network.routing_bound > solution.network.routing_bound:
                 lengths = sharper.certificate.lengths
     if added is None:
         added = Fraction(1) if solution.link_gbps is None else _parts(GBPS / solution.link_gbps)
@@ -207,8 +206,9 @@ def _demand(solution: NetworkSolution, instance: NetworkProblem | None) -> Array
     if not found.ok or not math.isclose(found.theta, solution.theta, rel_tol=1e-9):
         stated = "; ".join(found.violations) or f"theta is {found.theta!r}, the solution states {solution.theta!r}"
         raise CheckError(f"the solution does not hold: {stated}")
-    if solution.routing_bound > proven * (1 + 1e-8):
-        raise CheckError(f"the lengths prove theta >= {proven!r}, the solution states {solution.routing_bound!r}")
+    if solution.network.routing_bound > proven * (1 + 1e-8):
+        stated = repr(solution.network.routing_bound)
+        raise CheckError(f"the lengths prove theta >= {proven!r}, the solution states {stated}")
     return demand
 
 

@@ -140,7 +140,7 @@ def best_links(
     gains = []
     for place in order[:shown]:
         found = checked.get(place)
-        theta, bound = (None, None) if found is None else (found.theta, found.routing_bound)
+        theta, bound = (None, None) if found is None else (found.theta, found.network.routing_bound)
         pairs = _pairs(tails, heads, place, both)
         gains.append(Gain(pairs, Fraction(1), float(predicted[place]), theta, bound))
     return LinkGains(tuple(gains), len(tails), proven)
@@ -204,4 +204,4 @@ def more_capacity(
     found = routed_again(changed, effort)
     if found is None:
         return Gain(pairs, added, predicted)
-    return Gain(pairs, added, predicted, found.theta, found.routing_bound, found.certificate.lengths)
+    return Gain(pairs, added, predicted, found.theta, found.network.routing_bound, found.certificate.lengths)

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.network import SourceFlow
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 
@@ -33,8 +34,8 @@ class NetworkFigures:
 
     @cached_property
     def utilisation(self) -> NDArray[np.float64]:
-        """float64[m]: load over capacity of each arc; the largest is theta."""
-        return np.asarray(self.solution.flow.flow.sum(axis=0) / self.solution.topology.multiplicity)
+        """float64[m]: load over capacity of each arc, under the worst demand for it; the largest is theta."""
+        return np.asarray(self.solution.network.utilisation.max(axis=0))
 
     @cached_property
     def relative(self) -> NDArray[np.float64]:
@@ -50,7 +51,7 @@ class NetworkFigures:
     @cached_property
     def prices(self) -> NDArray[np.float64]:
         """float64[m]: share of each arc in sum_a capacity_a length_a, the weight it has in the proof."""
-        weight = self.solution.certificate.lengths * self.solution.topology.multiplicity
+        weight = self.solution.network.lengths * self.solution.topology.multiplicity
         total = float(weight.sum())
         return weight / total if total > 0 else np.zeros_like(weight)
 
@@ -58,11 +59,17 @@ class NetworkFigures:
     def demand(self) -> NDArray[np.float64]:
         """float64[n, n], in link capacities: what of a source's flow stays at a server, which is the demand it serves.
 
-        Remainders below `ROUNDING` of the source's total are rounding, and 0 here.
+        The mean of several demands. Remainders below `ROUNDING` of the source's total are rounding, and 0 here.
         """
-        stays = self.solution.flow.staying(self.solution.topology)
+        each = [flow.staying(self.solution.topology) for flow in self.flows]
+        stays: NDArray[np.float64] = np.mean(each, axis=0)
         stays[stays < ROUNDING * np.maximum(stays, 0.0).sum(axis=1, keepdims=True)] = 0.0
         return stays
+
+    @cached_property
+    def flows(self) -> tuple[SourceFlow, ...]:
+        """The routing of each demand."""
+        return self.solution.network.flows
 
     @cached_property
     def hops(self) -> NDArray[np.int64]:
@@ -78,7 +85,7 @@ class NetworkFigures:
     @property
     def travelled_hops(self) -> float:
         """Mean hops the demand takes on its routes."""
-        return _quotient(float(self.solution.flow.flow.sum()), float(self.demand.sum()))
+        return _quotient(float(np.mean([each.flow.sum() for each in self.flows])), float(self.demand.sum()))
 
     @property
     def least_hops(self) -> float:

@@ -12,12 +12,12 @@ from solvers.network.search import SEEDS, SearchBudget, search_topology
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
+from topoopt.core.network_solution import FoundNetwork
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.bounds import formula_bound
-from topoopt.kinds.network.outcome import Outcome
 from topoopt.verify.network.bounds import quick_bound
 
 BOUND_SHARE = 0.2
@@ -27,7 +27,7 @@ FINE_SERVERS = 64
 """Up to here the last routing is solved to optimality; beyond, that takes longer than the search."""
 
 
-def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> Outcome:
+def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> FoundNetwork:
     """One seed, routed.
 
     Raises:
@@ -60,21 +60,14 @@ def _refuse_broken(space: Space, topology: Topology, name: str) -> None:
     raise InputError([Problem(text, path="search.method", value=name, allowed="auto, exact, milp")])
 
 
-def _routed(problem: TopologyProblem, topology: Topology, bound: Bound, method: str, stop: Stop) -> Outcome:
+def _routed(problem: TopologyProblem, topology: Topology, bound: Bound, method: str, stop: Stop) -> FoundNetwork:
     found = route(topology, problem.demand, stop=stop)
     early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED)
-    return Outcome(
-        topology=topology,
-        flow=found.flow,
-        certificate=found.certificate,
-        routing_bound=found.bound,
-        bound=bound,
-        stopped_by=found.stopped_by if early else StopReason.CONVERGED,
-        method=method,
-    )
+    stopped_by = found.stopped_by if early else StopReason.CONVERGED
+    return FoundNetwork(found.network(topology), bound, stopped_by, method)
 
 
-def portfolio(problem: TopologyProblem, effort: Effort) -> Outcome:
+def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     """All seeds, annealing on hops, polish on theta, exact link counts; ends early when a bound is reached.
 
     Ctrl-C and the time limit end bounds and search, and the best so far is returned.
@@ -86,13 +79,5 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Outcome:
     bound = _larger(open_space(problem).bound, formula)
     budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
     found = search_topology(problem, seed=effort.search.seed, budget=budget, goal=bound.value, stop=effort.stop)
-    return Outcome(
-        topology=found.topology,
-        flow=found.routing.flow,
-        certificate=found.routing.certificate,
-        routing_bound=found.routing.bound,
-        bound=bound,
-        stopped_by=found.stopped_by,
-        method="portfolio",
-        multipliers=multipliers,
-    )
+    network = found.routing.network(found.topology)
+    return FoundNetwork(network, bound, found.stopped_by, "portfolio", multipliers=multipliers)

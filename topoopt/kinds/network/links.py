@@ -40,7 +40,7 @@ class NetworkLinks:
 
 def network_links(figures: NetworkFigures) -> NetworkLinks:
     """What the page says about the links."""
-    topology, lengths = figures.solution.topology, figures.solution.certificate.lengths
+    topology, lengths = figures.solution.topology, figures.solution.network.lengths
     # Among arcs that are full alike, those that weigh most in the proof come first.
     order = np.lexsort((-figures.prices, -np.round(figures.relative, 6)))[:LISTED_ARCS]
     longest = float(lengths.max(initial=0.0))
@@ -75,6 +75,6 @@ def bottleneck_text(figures: NetworkFigures) -> str:
     on_full = float(figures.prices[full].sum())
     if (priced & ~full).any():
         return f"{text}; full arcs have {percent(on_full)} of the weight."
-    tight = figures.solution.routing_bound >= figures.solution.theta * (1.0 - FULL)
+    tight = figures.solution.network.routing_bound >= figures.solution.theta * (1.0 - FULL)
     more = ": theta cannot fall unless some of them gain capacity" if tight else ""
     return f"{text}, all of them full{more}."

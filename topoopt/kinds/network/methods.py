@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from solvers.network.exact import METHODS as EXACT
-from solvers.network.exact import ExactLimits, TopologyResult
+from solvers.network.exact import ExactLimits
 from solvers.network.exact.enumeration import covers
 from solvers.network.exact.space import open_space
 from solvers.network.routing import ROUTING_METHODS as ROUTERS
 from solvers.network.routing import route
-from topoopt.core.errors import InputError
-from topoopt.core.network import RoutingProblem, TopologyProblem
+from solvers.network.worst_case import worst_case
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network import (
+    EnumerationProof,
+    NetworkProblem,
+    RoutingMode,
+    RoutingProblem,
+    TopologyProblem,
+    single,
+)
+from topoopt.core.network_solution import FoundNetwork, RoutedNetwork
 from topoopt.core.solution import Argument, Bound, Proof
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
 from topoopt.kinds.network.heuristics import portfolio, seed_topology
-from topoopt.kinds.network.outcome import Outcome
 from topoopt.kinds.network.robust import robust
+from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.regular_networks import enumeration_bound
 
 ACCURACIES = ((70_000, 1e-6), (300_000, 1e-3))
@@ -28,7 +39,11 @@ COARSE = 1e-2
 LISTED = "link lengths of all networks with few hops"
 """Name of a bound by enumeration that the checker lists and proves again."""
 
+WORST = "worst-demand"
+
 BY_LENGTHS = "lengths of the arcs (linear-programming duality)"
+BY_WORST_LENGTHS = "lengths of the arcs for the worst matrix (linear-programming duality)"
+BY_PRICES = "prices of the arcs in every matrix (linear-programming duality)"
 
 MOST_EXACT = 8
 """Servers up to which `auto` proves an optimum in seconds (one more by enumeration); beyond, it can take hours."""
@@ -40,7 +55,7 @@ def accuracy_for(problem: RoutingProblem) -> float:
     return next((accuracy for most, accuracy in ACCURACIES if columns <= most), COARSE)
 
 
-def routed(problem: RoutingProblem, effort: Effort, method: str) -> Outcome:
+def routed(problem: RoutingProblem, effort: Effort, method: str) -> FoundNetwork:
     """Route by a method of `solvers.network.routing`."""
     found = route(
         problem.topology,
@@ -51,58 +66,64 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> Outcome:
         hop_price=problem.hop_price,
         stop=effort.stop,
     )
-    return Outcome(
-        topology=problem.topology,
-        flow=found.flow,
-        certificate=found.certificate,
-        routing_bound=found.bound,
-        bound=Bound(found.bound, BY_LENGTHS),
-        stopped_by=found.stopped_by,
-        method=found.method,
-    )
+    return FoundNetwork(found.network(problem.topology), Bound(found.bound, BY_LENGTHS), found.stopped_by, found.method)
 
 
-def exactly(problem: TopologyProblem, effort: Effort, method: str) -> Outcome:
+def exactly(problem: TopologyProblem, effort: Effort, method: str) -> FoundNetwork:
     """Topology by a method of `solvers.network.exact`."""
     found = EXACT[method].run(problem, ExactLimits(seed=effort.search.seed, stop=effort.stop))
-    bound = _proven_again(problem, found)
-    notes = (f"searched {found.restriction} only",) if found.restriction else ()
-    return Outcome(
-        topology=found.topology,
-        flow=found.flow,
-        certificate=found.certificate,
-        routing_bound=found.routing_bound,
-        bound=bound,
-        stopped_by=found.stopped_by,
-        method=found.method,
-        notes=notes,
-        enumeration=None if bound.proof is None else found.enumeration,
-    )
+    proof = found.network.enumeration
+    if proof is None:
+        return found
+    bound = _proven_again(problem, found.bound, proof)
+    kept = None if bound.proof is None else proof
+    return replace(found, network=replace(found.network, enumeration=kept), bound=bound)
 
 
-def _proven_again(problem: TopologyProblem, found: TopologyResult) -> Bound:
-    """The bound of an exact method; under another name where it stands on networks that the checker can list itself."""
-    bound = Bound(found.bound, found.proved_by)
-    if found.enumeration is None:
-        return bound
+def _proven_again(problem: TopologyProblem, bound: Bound, proof: EnumerationProof) -> Bound:
+    """The bound under another name where it stands on networks that the checker can list itself."""
     unit = float(problem.demand[0, 1])
     try:
-        proven = unit * enumeration_bound(problem.servers, problem.degree, found.enumeration, found.bound / unit)
+        proven = unit * enumeration_bound(problem.servers, problem.degree, proof, bound.value / unit)
     except InputError:  # too many to be listed
         return bound
-    return Bound(proven, LISTED, Proof(Argument.LISTED_NETWORKS)) if proven >= found.bound * (1 - 1e-9) else bound
+    return Bound(proven, LISTED, Proof(Argument.LISTED_NETWORKS)) if proven >= bound.value * (1 - 1e-9) else bound
 
 
-def choose(problem: TopologyProblem, effort: Effort) -> Outcome:
+def worst_routing(problem: RoutingProblem, effort: Effort) -> FoundNetwork:
+    """Least largest theta over several demands."""
+    network = worst_case(problem, 0.0, seed=effort.search.seed, stop=effort.stop)
+    proof = BY_PRICES if problem.routing is RoutingMode.COMMON else BY_WORST_LENGTHS
+    return _found(network, Bound(network.routing_bound, proof), effort)
+
+
+def worst_topology(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
+    """Least largest theta over several demands; what bounds one of them bounds all."""
+    bounds = [quick_bound(single(problem, k)) for k in range(len(problem.demands))]
+    bound = max(bounds, key=lambda each: each.value)
+    return _found(worst_case(problem, bound.value, seed=effort.search.seed, stop=effort.stop), bound, effort)
+
+
+def _found(network: RoutedNetwork, bound: Bound, effort: Effort) -> FoundNetwork:
+    return FoundNetwork(network, bound, effort.stop.reason() or StopReason.CONVERGED, WORST)
+
+
+def without_rules(problem: NetworkProblem) -> Problem | None:
+    """Several demands take no constraints."""
+    rules = problem.rules
+    return Problem("not with several demands", path=rules[0], allowed="left out") if rules else None
+
+
+def choose(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     """The exact methods where they are quick, the portfolio for all others; robust where that is asked for."""
     return _least_theta(problem, effort) if problem.search.robust is None else _robust(problem, effort)
 
 
-def _robust(problem: TopologyProblem, effort: Effort) -> Outcome:
+def _robust(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     return robust(problem, effort, _least_theta)
 
 
-def _least_theta(problem: TopologyProblem, effort: Effort) -> Outcome:
+def _least_theta(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     n = problem.servers
     if n <= MOST_EXACT or (n == MOST_EXACT + 1 and covers(open_space(problem))):
         return exactly(problem, effort, "exact")
@@ -145,6 +166,18 @@ TOPOLOGY_METHODS = table(
     _seed("matching", "heaviest matchings of the demand, routed"),
     _seed("kautz", "generalized Kautz graph, routed"),
     _seed("random", "random regular graph, routed"),
+)
+
+WORST_ROUTING_METHODS = table(
+    Method("auto", "the one method for several demands", worst_routing, without_rules),
+    Method(WORST, "least largest theta: linear programs that grow by demands", worst_routing, without_rules),
+)
+
+WORST_TOPOLOGY_METHODS = table(
+    Method("auto", "the one method for several demands", worst_topology, without_rules),
+    Method(
+        WORST, "searches for single demands, their mean and envelope, then exchanges", worst_topology, without_rules
+    ),
 )
 
 UNLISTED = set(ROUTERS) - set(ROUTING_METHODS) | set(EXACT) - set(TOPOLOGY_METHODS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -13,36 +12,21 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network import EitherProblem, RoutingMode, RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
-from topoopt.files.faults import Fault
+from topoopt.files.faults import Fault, parse_path
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.findings import Findings, fitting
-from topoopt.files.network_sections import DemandSection, TopologySection
-from topoopt.files.sections import TopologyContent, demand_of, topology_of, within
+from topoopt.files.network_sections import TopologySection
+from topoopt.files.sections import TopologyContent, topology_of, within
+from topoopt.kinds.network.read_demands import read_demand_keys
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
 
 _TOPOLOGY: TypeAdapter[Any] = TypeAdapter(TopologySection)
-_DEMAND: TypeAdapter[Any] = TypeAdapter(DemandSection)
 
 Demand = NDArray[np.float64]
-
-
-def _rate(raw: object) -> float | None:
-    """Rate of a link, if it is one."""
-    usable = isinstance(raw, int | float) and not isinstance(raw, bool) and raw > 0
-    return float(raw) if usable and isinstance(raw, int | float) else None
-
-
-def _demand(raw: Mapping[str, object], n: int | None, folder: FilePath, findings: Findings) -> Demand | None:
-    """The demand, also when other sections are wrong, so that everything is said at once."""
-    section = fitting(_DEMAND, raw.get("demand"))
-    if section is None or n is None:
-        return None
-    rate = _rate(raw.get("link_gbps"))
-    return findings.attempt(lambda: within("demand", lambda: demand_of(section, n, folder, rate)), ("demand",))
 
 
 def _content_hash(array: NDArray[np.float64]) -> str:
@@ -54,9 +38,29 @@ def _identity(document: dict[str, Any], topology: Topology | None, demand: Deman
     if topology is not None and "file" in document["topology"]:
         rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
         document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
-    if "file" in document["demand"]:
-        document["demand"]["file"] = _content_hash(demand)
+    for section in [document["demand"] or {}, *(document["demands"] or [])]:
+        if "file" in section:
+            section["file"] = _content_hash(demand)
     return canonical_sha256(document)
+
+
+def _fitting(
+    problem: EitherProblem, file: RoutingFile | TopologyFile, findings: Findings, document: Document
+) -> EitherProblem:
+    """The problem, if nothing in the file is for one demand alone, or for several.
+
+    Raises:
+        InputError: something is.
+    """
+    if problem.several:
+        findings.add([Fault(parse_path(rule), "not with several demands", None, "left out") for rule in problem.rules])
+    else:
+        given = {"routing": file.routing != RoutingMode.COMMON, "step_ms": file.step_ms is not None}
+        findings.add(
+            [Fault((key,), "for several demands only", None, "left out") for key, here in given.items() if here]
+        )
+    findings.refuse(document)
+    return problem
 
 
 def read_routing(document: Document) -> RoutingProblem:
@@ -78,11 +82,11 @@ def read_routing(document: Document) -> RoutingProblem:
     content: TopologyContent | None = None
     if section is not None:
         content = findings.attempt(lambda: within("topology", lambda: topology_of(section, folder)), ("topology",))
-    demand = _demand(raw, content.topology.servers if content else None, folder, findings)
+    demand = read_demand_keys(raw, content.topology.servers if content else None, folder, findings)
     findings.refuse(document)
     if not isinstance(file, RoutingFile) or content is None or demand is None:
         raise AssertionError("an instance file was neither built nor refused")
-    return RoutingProblem(
+    problem = RoutingProblem(
         name=file.name,
         topology=content.topology,
         demand=demand,
@@ -92,7 +96,10 @@ def read_routing(document: Document) -> RoutingProblem:
         sha256=_identity(file.model_dump(mode="json"), content.topology, demand),
         notes=content.notes,
         link_gbps=file.link_gbps,
+        routing=RoutingMode(file.routing),
+        step_ms=file.step_ms,
     )
+    return _fitting(problem, file, findings, document)
 
 
 def _known_servers(raw: object) -> int | None:
@@ -142,11 +149,12 @@ def read_topology(document: Document) -> TopologyProblem:
     file = findings.shape(TopologyFile, document)
     if isinstance(file, TopologyFile):
         findings.add(_pair_faults(file))
-    demand = _demand(raw, _known_servers(raw.get("servers")), FilePath(document.file).parent, findings)
+    folder = FilePath(document.file).parent
+    demand = read_demand_keys(raw, _known_servers(raw.get("servers")), folder, findings)
     findings.refuse(document)
     if not isinstance(file, TopologyFile) or demand is None:
         raise AssertionError("an instance file was neither built nor refused")
-    return TopologyProblem(
+    problem = TopologyProblem(
         name=file.name,
         servers=file.servers,
         degree=file.degree,
@@ -160,4 +168,7 @@ def read_topology(document: Document) -> TopologyProblem:
         search=file.search.build(),
         sha256=_identity(file.model_dump(mode="json"), None, demand),
         link_gbps=file.link_gbps,
+        routing=RoutingMode(file.routing),
+        step_ms=file.step_ms,
     )
+    return _fitting(problem, file, findings, document)

@@ -10,7 +10,7 @@ from topoopt.kinds.kind import Explanation, Kind, Pages, Question, Solver
 from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.network.read import read_routing, read_topology
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
-from topoopt.kinds.network.solution_file import read_network_solution, write_network_solution
+from topoopt.kinds.network.solution_file import SOLUTION_FILE
 
 
 def _solver() -> Solver:
@@ -40,8 +40,8 @@ ROUTING = Kind(
     solution=NetworkSolution,
     schema=RoutingFile,
     read=read_routing,
-    read_solution=read_network_solution,
-    write_solution=write_network_solution,
+    read_solution=SOLUTION_FILE.read,
+    write_solution=SOLUTION_FILE.write,
     check=check_solution,
     solver=_solver,
     pages=_pages,

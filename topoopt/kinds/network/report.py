@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.network import RoutingMode
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
+from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.switches import SwitchRow, switch_rows
 from topoopt.drawing.topology_picture import DrawnLink, dark_ports, families, find_links, topology_svg
 from topoopt.kinds.network.figures import NetworkFigures
@@ -78,19 +80,30 @@ def topology_facts(figures: NetworkFigures) -> tuple[tuple[str, str], ...]:
         ("arcs with parallel links", f"{parallel:,}"),
         ("offsets at every server", ", ".join(str(p) for p in topology.offsets) or "none (not a circulant)"),
         ("utilisation: highest, mean, lowest", ", ".join(map(number, _spread(figures)))),
-        ("bound of this topology", f"theta ≥ {number(solution.routing_bound)}, proved by lengths of the arcs"),
+        ("bound of this topology", f"theta ≥ {number(solution.network.routing_bound)}, proved by {_proof(solution)}"),
     ]
     if solution.link_gbps is not None:
         facts.insert(3, ("rate of a link", f"{solution.link_gbps:g} Gbit/s each way"))
-    facts += robust_rows(solution)
+    facts += [*several_rows(solution), *robust_rows(solution)]
     if (topology.switches >= 0).any():
         facts.append(("dark interfaces", f"{dark_ports(topology):,}"))
     return tuple(facts)
 
 
+def several_rows(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
+    """Name and value pairs of several demands; none for one."""
+    thetas = solution.thetas
+    if len(thetas) == 1:
+        return ()
+    worst = max(range(len(thetas)), key=lambda k: thetas[k])
+    spread = f"{number(max(thetas))} (demand {worst}), {number(sum(thetas) / len(thetas))}, {number(min(thetas))}"
+    mode = "one for all" if solution.mode is RoutingMode.COMMON else "one for each"
+    return (("demands, routing", f"{len(thetas):,}, {mode}"), ("theta of them: highest, mean, lowest", spread))
+
+
 def robust_rows(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
     """Name and value pairs of a robust design: what it stands, and at what price."""
-    found = solution.robustness
+    found = solution.network.robustness
     if found is None:
         return ()
     proof = "optimal" if found.worst_theta <= found.bound.value * (1 + 1e-6) else "not proven to be least"
@@ -111,6 +124,10 @@ def _spread(figures: NetworkFigures) -> tuple[float, float, float]:
     return float(use.max()), figures.mean_utilisation, float(use.min())
 
 
+def _proof(solution: NetworkSolution) -> str:
+    return "lengths of the arcs" if solution.mode is RoutingMode.ADAPTED else "prices of the arcs for each demand"
+
+
 def drawn_links(figures: NetworkFigures) -> tuple[tuple[DrawnLink, ...], tuple[DrawnLink, ...]]:
     """All links, and those of them that are drawn."""
     links = find_links(figures.solution.topology)
@@ -128,8 +145,10 @@ def demand_text(figures: NetworkFigures) -> str:
     pairs = int(np.count_nonzero(demand))
     sender = int(np.argmax(demand.sum(axis=1)))
     receiver = int(np.argmax(demand.sum(axis=0)))
+    mean = f"On the mean of {len(figures.flows):,} demands " if len(figures.flows) > 1 else ""
     text = (
-        f"{number(float(demand.sum()))} {UNIT} in all between {counted(pairs, 'ordered pair')} of {n * (n - 1):,}, as "
+        f"{mean}{number(float(demand.sum()))} {UNIT} in all between {counted(pairs, 'ordered pair')} of "
+        f"{n * (n - 1):,}, as "
         f"the routes deliver it. Server {sender} sends most, {number(float(demand[sender].sum()))}; server {receiver} "
         f"receives most, {number(float(demand[:, receiver].sum()))}."
     )
@@ -142,7 +161,7 @@ def provenance(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
     return (
         *run_rows(solution),
         ("lower bound", f"{solution.bound.value!r}, proved by: {solution.bound.proved_by}"),
-        ("bound of this topology", f"{solution.routing_bound!r}, proved by: lengths of the arcs (duality)"),
+        ("bound of this topology", f"{solution.network.routing_bound!r}, proved by: {_proof(solution)} (duality)"),
         ("check again, without a solver", "topoopt check INSTANCE solution.json"),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     )
@@ -185,6 +204,9 @@ def render_network_html(solution: NetworkSolution) -> str:
         links=network_links(figures),
         hops=hop_rows(figures),
         hop_text=hop_text(figures),
+        thetas=sorted_chart(np.array(solution.thetas), "", 1.0, "Theta of the demands, sorted", "area-use")
+        if len(solution.thetas) > 1
+        else "",
         demand=heat_map(demand, "Demand", UNIT, number) if (demand > 0).any() else "",
         demand_text=demand_text(figures),
         switches=_switches(topology),

@@ -24,12 +24,11 @@ from solvers.network.search import seed_topologies
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
 from topoopt.core.failures import FailureOutcome
 from topoopt.core.network import TopologyProblem
-from topoopt.core.network_solution import Robustness
+from topoopt.core.network_solution import FoundNetwork, Robustness
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort
-from topoopt.kinds.network.outcome import Outcome
 from topoopt.verify.failures.laws import check_rerouted
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
 
@@ -42,7 +41,9 @@ PROGRAMS = ((8, 4000, 20), (12, 1200, 8), (EXCHANGE_SERVERS, 500, 3))
 EXHAUSTIVE = "exhaustive enumeration"
 
 
-def robust(problem: TopologyProblem, effort: Effort, nominal: Callable[[TopologyProblem, Effort], Outcome]) -> Outcome:
+def robust(
+    problem: TopologyProblem, effort: Effort, nominal: Callable[[TopologyProblem, Effort], FoundNetwork]
+) -> FoundNetwork:
     """The topology whose worst single link failure is best.
 
     Args:
@@ -52,46 +53,43 @@ def robust(problem: TopologyProblem, effort: Effort, nominal: Callable[[Topology
         InfeasibleError: no topology satisfies the constraints, or each loses some demand with one failed link.
         LimitError: none was found that keeps all demand.
     """
-    first = nominal(problem, effort)
+    found = nominal(problem, effort)
+    first = found.network
     goal = problem.search.robust
     within = None if goal is None else goal.within_percent
-    reference = float((first.flow.flow.sum(axis=0) / first.topology.multiplicity).max())
+    reference = float((first.flows[0].flow.sum(axis=0) / first.topology.multiplicity).max())
     bound = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand)
     if math.isinf(bound.value):
         raise InfeasibleError("one link a server: whichever fails, some demand has no path")
     limit = math.inf if within is None else reference * (1 + within / 100)
-    found, complete = _searched(problem, effort, first.topology, limit, bound.value)
-    if found is None:
+    best, complete = _searched(problem, effort, first.topology, limit, bound.value)
+    if best is None:
         if complete:
             raise InfeasibleError("every topology allowed loses some demand when one link fails (all were tried)")
         raise LimitError("no topology was found that keeps all demand when one link fails (not proven)")
-    topology = as_topology(open_space(problem), found.counts, "robust against single link failures")
+    topology = as_topology(open_space(problem), best.counts, "robust against single link failures")
     outcomes = evaluated(topology, problem, effort)
     worst = max(outcomes, key=lambda outcome: outcome.value or 0.0)
     before = evaluated(first.topology, problem, effort)
     known = [outcome.value for outcome in before]
     if complete:
-        proven = Bound(min(found.worst, worst.value or 0.0), EXHAUSTIVE)
+        proven = Bound(min(best.worst, worst.value or 0.0), EXHAUSTIVE)
         bound = proven if proven.value > bound.value else bound
     routing = route(topology, problem.demand, stop=effort.stop)
-    return Outcome(
-        topology=topology,
-        flow=routing.flow,
-        certificate=routing.certificate,
-        routing_bound=routing.bound,
-        bound=first.bound,
-        stopped_by=effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
-        method="robust",
-        enumeration=first.enumeration,
-        multipliers=first.multipliers,
-        robustness=Robustness(
-            worst_theta=worst.value or 0.0,
-            worst_link=worst.failure.links[0],
-            bound=replace(bound, value=min(bound.value, worst.value or 0.0)),
-            within_percent=within,
-            nominal_theta=reference,
-            nominal_worst_theta=None if None in known else max(value for value in known if value is not None),
-        ),
+    robustness = Robustness(
+        worst_theta=worst.value or 0.0,
+        worst_link=worst.failure.links[0],
+        bound=replace(bound, value=min(bound.value, worst.value or 0.0)),
+        within_percent=within,
+        nominal_theta=reference,
+        nominal_worst_theta=None if None in known else max(value for value in known if value is not None),
+    )
+    return FoundNetwork(
+        replace(routing.network(topology), enumeration=first.enumeration, robustness=robustness),
+        found.bound,
+        effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
+        "robust",
+        multipliers=found.multipliers,
     )
 
 

@@ -4,25 +4,85 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from topoopt.files.fields import FileModel, FileName, Rate, SchemaVersion
-from topoopt.files.network_sections import MAX_LINKS, ArcRows, DemandSection, Hops, Servers, TopologySection
+from topoopt.files.fields import FileModel, FileName, Rate, SchemaVersion, Seed
+from topoopt.files.network_sections import (
+    MAX_LINKS,
+    ArcRows,
+    DemandSection,
+    FamilyDemand,
+    FileDemand,
+    Hops,
+    MatrixDemand,
+    Servers,
+    TopologySection,
+    demand_shape,
+)
 from topoopt.files.search_section import RobustSearchFile, SearchFile
+from topoopt.workloads.demand_traces import LAWS
 
 _TOPOLOGY = "a mapping with one of family, links and file"
 _DEMAND = "a mapping with one of family, matrix and file"
+_DEMANDS = (
+    "in place of demand: several matrices, one there at a time, the worst of which counts; an entry is as demand, "
+    "where a file (.npy, .npz) may hold a stack of matrices, or of family hot-experts, which gives one a step"
+)
+MAX_STEPS = 1000
 
 
-class RoutingFile(FileModel):
+class HotExpertsDemand(FileModel):
+    """Generated: all-to-all traffic of a mixture of experts whose hot experts move."""
+
+    family: Literal["hot-experts"]
+    steps: int = Field(ge=1, le=MAX_STEPS, description="matrices")
+    seed: Seed = Field(default=0, description="of the generator; nothing to do with the seed of the search")
+    experts_per_server: int = Field(default=1, ge=1, le=1024)
+    law: str = Field(default="zipf", json_schema_extra={"enum": [*LAWS]}, description="popularity of experts")
+    skew: float = Field(default=1.0, gt=0, le=1000, description="exponent of Zipf, concentration of Dirichlet")
+    affinity: float = Field(default=0.0, ge=0, le=1, description="part of a server's tokens with a law of their own")
+    scale: float = Field(default=1.0, gt=0, le=1e12, description="mean demand of an ordered pair")
+    unit: Literal["link", "gbps"] = Field(default="link", description="capacity of one link, or Gbit/s")
+
+
+def demands_shape(value: object) -> str:
+    """Which shape of an entry of several demands is meant; the answer names the class."""
+    hot = isinstance(value, dict) and value.get("family") == "hot-experts"
+    return "HotExpertsDemand" if hot or isinstance(value, HotExpertsDemand) else demand_shape(value)
+
+
+DemandsEntry = Annotated[
+    Annotated[FamilyDemand, Tag("FamilyDemand")]
+    | Annotated[MatrixDemand, Tag("MatrixDemand")]
+    | Annotated[FileDemand, Tag("FileDemand")]
+    | Annotated[HotExpertsDemand, Tag("HotExpertsDemand")],
+    Discriminator(demands_shape),
+]
+
+
+class WithDemandFile(FileModel):
+    """What files of both kinds say of their demand."""
+
+    demand: DemandSection | None = Field(default=None, description=_DEMAND)
+    demands: Annotated[list[DemandsEntry], Field(min_length=1, max_length=MAX_STEPS)] | None = Field(
+        default=None, description=_DEMANDS
+    )
+    routing: Literal["common", "adapted"] = Field(
+        default="common", description="of several demands: one for all, or one for each"
+    )
+    step_ms: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
+        default=None, description="time each of several demands stands for; topoopt reconfigure needs it"
+    )
+    link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; needed by a demand in gbps")
+
+
+class RoutingFile(WithDemandFile):
     """Route a demand over a given topology so that the largest link utilisation is least."""
 
     schema_version: SchemaVersion
     kind: Literal["routing"]
     name: FileName
     topology: TopologySection = Field(description=_TOPOLOGY)
-    demand: DemandSection = Field(description=_DEMAND)
-    link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; needed by a demand in gbps")
     max_hops: Hops | None = Field(default=None, description="longest path allowed, in links; null: any")
     objective: Literal["throughput", "completion-time"] = Field(
         default="throughput",
@@ -35,7 +95,7 @@ class RoutingFile(FileModel):
     search: SearchFile = SearchFile()
 
 
-class TopologyFile(FileModel):
+class TopologyFile(WithDemandFile):
     """Choose the links between servers, and route a demand over them."""
 
     schema_version: SchemaVersion
@@ -46,8 +106,6 @@ class TopologyFile(FileModel):
     links: Literal["bidirectional", "unidirectional"] = Field(
         default="bidirectional", description="a link takes an interface at both ends, or its fibres are patched apart"
     )
-    demand: DemandSection = Field(description=_DEMAND)
-    link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; needed by a demand in gbps")
     max_hops: Hops | None = Field(default=None, description="every server within so many hops of every other")
     forbidden: ArcRows = Field(
         default=[], description="pairs (tail, head) that may not be linked; both ways if bidirectional"

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from topoopt.console.solution_tables import show_figures
-from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network import NetworkProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.kinds.kind import Pages
-from topoopt.kinds.network.report import render_network_html, robust_rows
-from topoopt.kinds.network.solution_file import robustness_document
-
-if TYPE_CHECKING:
-    pass
+from topoopt.kinds.network.report import render_network_html, robust_rows, several_rows
+from topoopt.kinds.network.solution_schema import RobustnessPart
 
 
-def figures(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> dict[str, Any]:
+def figures(problem: NetworkProblem, solution: NetworkSolution) -> dict[str, Any]:
     """Keys of these kinds in the JSON object of a solve."""
     document: dict[str, Any] = {
         "theta": solution.theta,
         "lambda": solution.throughput,
-        "routing_bound": solution.routing_bound,
+        "routing_bound": solution.network.routing_bound,
         "diameter": solution.diameter,
         "mean_hops": solution.mean_hops,
         "servers": solution.topology.servers,
         "degree": solution.topology.degree,
         "links": int(solution.topology.multiplicity.sum()),
     }
-    if solution.robustness is not None:
-        document["robustness"] = robustness_document(solution.robustness)
+    if solution.network.robustness is not None:
+        document["robustness"] = RobustnessPart.model_validate(solution.network.robustness).model_dump(mode="json")
+    if len(solution.thetas) > 1:
+        document |= {"thetas": list(solution.thetas), "routing": solution.mode.value}
     return document
 
 
@@ -47,6 +46,7 @@ def show(console: Console, solution: NetworkSolution, wall_s: float) -> None:
         ("gap", f"{100 * solution.gap:.3g} %"),
         ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
         ("diameter, mean hops", f"{hops}, {mean}"),
+        *several_rows(solution),
         *robust_rows(solution),
     )
     show_figures(console, solution, wall_s, rows)

@@ -2,45 +2,144 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import fields
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, Strict
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Discriminator, Field, Strict, Tag
 
+from topoopt.core.network import AdaptedRouting, CommonRouting, EnumerationProof, LengthCertificate, SourceFlow
+from topoopt.core.network_solution import NetworkSolution, Robustness, RoutedNetwork
 from topoopt.files.fields import MAX_SERVERS, FileModel, Rate
-from topoopt.files.solution_head import Amount, BoundFile, Number, ReachedFile, SolutionHeadFile, Text
+from topoopt.files.file_part import FilePart, built
+from topoopt.files.solution_head import (
+    Amount,
+    BoundFile,
+    Notes,
+    Number,
+    ReachedFile,
+    Sha256,
+    SolutionHeadFile,
+    Versions,
+)
 from topoopt.files.topology_families import MAX_ARCS
+from topoopt.files.topology_part import Server, TopologyPart
+from topoopt.kinds.network.schema import MAX_STEPS
 
-Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
+Value = TypeVar("Value")
 Arc = Annotated[int, Field(ge=0, lt=MAX_ARCS)]
-ArcRow = Annotated[tuple[Server, Server, Annotated[int, Field(ge=1, le=MAX_ARCS)]], Strict(False)]  # tail, head, links
+Pair = Annotated[tuple[Server, Server], Strict(False)]
 FlowRow = Annotated[tuple[list[Arc], list[Amount]], Strict(False)]  # arcs, amount on each
-SwitchRow = list[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)]]
+FlowRows = Annotated[list[FlowRow], Field(max_length=MAX_ARCS)]
+ArcValues = Annotated[list[Amount], Field(max_length=MAX_ARCS)]
+PerDemand = Annotated[list[Value], Field(min_length=1, max_length=MAX_STEPS)]
 
 
-class NetworkTopologyFile(FileModel):
-    """Arcs, and the permutation of every switch where there are any."""
+def flow_rows(flow: NDArray[np.float64]) -> list[tuple[list[int], list[float]]]:
+    """Of each row of a table over arcs: the arcs that are not 0, and their values."""
+    used = [np.flatnonzero(row) for row in flow]
+    return [(arcs.tolist(), row[arcs].tolist()) for arcs, row in zip(used, flow, strict=True)]
 
-    servers: int = Field(ge=2, le=MAX_SERVERS)
-    degree: int = Field(ge=1, le=MAX_ARCS)
-    links: Literal["bidirectional", "unidirectional"]
-    arcs: Annotated[list[ArcRow], Field(min_length=1, max_length=MAX_ARCS)]
-    switches: Annotated[list[SwitchRow], Field(max_length=64)] | None
-    offsets: Annotated[list[Server], Field(max_length=MAX_SERVERS)]
-    origin: Text
+
+def flow_table(rows: list[tuple[list[int], list[float]]], arcs: int) -> NDArray[np.float64]:
+    """float64[rows, arcs] of valid rows."""
+    flow = np.zeros((len(rows), arcs))
+    for place, (used, amounts) in enumerate(rows):
+        flow[place, used] = amounts
+    return flow
+
+
+class AdaptedPart(FilePart):
+    """A routing for each demand."""
+
+    core = AdaptedRouting
+
+    mode: Literal["adapted"]
+    flows: PerDemand[FlowRows] = Field(description="a row for each source: arcs, and the amount on each")
+    hop_flows: PerDemand[Annotated[list[FlowRows], Field(max_length=MAX_SERVERS)]] | None = Field(
+        default=None, description="under a hop limit: what goes over hop 1, 2, ... of its way, as a flow each"
+    )
+    lengths: PerDemand[ArcValues] = Field(
+        description="one for each arc; they prove the bound of the routing by linear-programming duality"
+    )
+
+    @classmethod
+    def attributes(cls, value: AdaptedRouting) -> dict[str, Any]:
+        """Flows are rows of what is not 0."""
+        hops = [[flow_rows(part) for part in flow.by_hop] for flow in value.flows if flow.by_hop is not None]
+        return {
+            "mode": "adapted",
+            "flows": [flow_rows(flow.flow) for flow in value.flows],
+            "hop_flows": hops or None,
+            "lengths": [proof.lengths.tolist() for proof in value.certificates],
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """Tables of flows."""
+        m = len(self.lengths[0])
+        hops = self.hop_flows or [[] for _ in self.flows]
+        parts = [np.array([flow_table(rows, m) for rows in each]) if each else None for each in hops]
+        return {
+            "flows": tuple(SourceFlow(flow_table(rows, m), part) for rows, part in zip(self.flows, parts, strict=True)),
+            "certificates": tuple(LengthCertificate(np.array(row, dtype=np.float64)) for row in self.lengths),
+        }
+
+
+class CommonPart(FilePart):
+    """One routing for all demands."""
+
+    core = CommonRouting
+
+    mode: Literal["common"]
+    pairs: Annotated[list[Pair], Field(max_length=MAX_ARCS)]
+    amounts: PerDemand[ArcValues] = Field(description="demand of each pair")
+    split: FlowRows = Field(description="a row for each pair: arcs, and the part of its traffic over each")
+    prices: PerDemand[ArcValues] = Field(description="one for each arc; they prove the bound of the routing")
+
+    @classmethod
+    def attributes(cls, value: CommonRouting) -> dict[str, Any]:
+        """The split is rows of what is not 0."""
+        tables = {name: getattr(value, name).tolist() for name in ("pairs", "amounts", "prices")}
+        return {"mode": "common", **tables, "split": flow_rows(value.split)}
+
+    def arguments(self) -> dict[str, Any]:
+        """Tables."""
+        prices = np.array(self.prices, dtype=np.float64)
+        return {
+            "pairs": np.array(self.pairs, dtype=np.int64).reshape(-1, 2),
+            "amounts": np.array(self.amounts, dtype=np.float64),
+            "split": flow_table(self.split, prices.shape[1]),
+            "prices": prices,
+        }
+
+
+def routing_shape(value: object) -> str:
+    """Which shape of a routing is meant; the answer names the class."""
+    mode = value.get("mode") if isinstance(value, dict) else getattr(value, "mode", None)
+    return "CommonPart" if mode == "common" or isinstance(value, CommonRouting) else "AdaptedPart"
+
+
+RoutingPart = Annotated[
+    Annotated[AdaptedPart, Tag("AdaptedPart")] | Annotated[CommonPart, Tag("CommonPart")],
+    Discriminator(routing_shape),
+]
 
 
 class ListedNetworkFile(FileModel):
     """A network that a bound by enumeration rests on."""
 
     heads: list[list[Server]]
-    lengths: list[list[Amount]]
+    lengths: list[ArcValues]
 
 
-class RobustnessFile(FileModel):
+class RobustnessPart(FilePart):
     """How the topology stands the failure of any single link, and what that costs."""
 
+    core = Robustness
+
     worst_theta: Amount
-    worst_link: Annotated[tuple[Server, Server], Strict(False)]
+    worst_link: Pair
     bound: BoundFile
     within_percent: Amount | None
     nominal_theta: Amount
@@ -56,22 +155,46 @@ class RoutingBoundFile(ReachedFile):
 class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     """Result of `topoopt solve` on an instance of kind `routing` or `topology`."""
 
+    core = NetworkSolution
+
     kind: Literal["routing-solution", "topology-solution"]
+    thetas: PerDemand[Amount] = Field(description="largest link utilisation of each demand")
     diameter: int | None = Field(ge=1)
     mean_hops: Number | None
-    robustness: RobustnessFile | None = Field(default=None, description="of method robust")
+    robustness: RobustnessPart | None = Field(default=None, description="of method robust")
     link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; null where none was given")
-    instance_sha256: Text
-    versions: dict[str, Text]
-    notes: list[Text]
-    topology: NetworkTopologyFile
-    lengths: Annotated[list[Amount], Field(max_length=MAX_ARCS)] = Field(
-        description="one for each arc; they prove routing_bound by linear-programming duality"
-    )
-    flow: Annotated[list[FlowRow], Field(max_length=MAX_SERVERS)] = Field(description="one row for each source")
-    hop_flow: Annotated[list[list[FlowRow]], Field(max_length=MAX_SERVERS)] | None = Field(
-        default=None, description="under a hop limit: the flow that goes over hop 1, 2, ... of its way, as `flow` each"
-    )
+    instance_sha256: Sha256
+    versions: Versions
+    notes: Notes
+    topology: TopologyPart
+    routing: RoutingPart
     enumeration: Annotated[list[ListedNetworkFile], Field(max_length=10_000)] | None = Field(
         default=None, description="all networks with few hops, each with lengths of its links that bound theta on it"
     )
+
+    @classmethod
+    def attributes(cls, value: Any) -> dict[str, Any]:
+        """What is of the network stands beside the rest."""
+        proof = value.network.enumeration
+        rows = None if proof is None else zip(proof.heads.tolist(), proof.lengths.tolist(), strict=True)
+        return {
+            **super().attributes(value),
+            **{name: getattr(value.network, name) for name in _NETWORK},
+            "thetas": list(value.thetas),
+            "enumeration": None if rows is None else [{"heads": heads, "lengths": lengths} for heads, lengths in rows],
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """The network, with its proofs."""
+        shape = (-1, self.topology.servers, self.topology.degree)
+        proof = None
+        if self.enumeration is not None:
+            heads = np.array([each.heads for each in self.enumeration], dtype=np.int64)
+            lengths = np.array([each.lengths for each in self.enumeration], dtype=np.float64)
+            proof = EnumerationProof(heads.reshape(shape), lengths.reshape(shape))
+        parts = {name: built(getattr(self, name)) for name in _NETWORK}
+        network = RoutedNetwork(**{**parts, "enumeration": proof})
+        return {**super().arguments(), "thetas": tuple(self.thetas), "network": network}
+
+
+_NETWORK = tuple(field.name for field in fields(RoutedNetwork))

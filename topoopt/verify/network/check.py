@@ -10,17 +10,24 @@ import numpy as np
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network import RoutingProblem, TopologyProblem, TwoLayerMultipliers
+from topoopt.core.network import (
+    NetworkProblem,
+    RoutingMode,
+    RoutingProblem,
+    TopologyProblem,
+    TwoLayerMultipliers,
+    single,
+)
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
-from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.findings import Findings, Violation, differs
-from topoopt.verify.laws.flows import check_flow, check_hops
+from topoopt.verify.laws.flows import check_hops
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 from topoopt.verify.network.bounds import quick_bound, two_layer_bound
 from topoopt.verify.network.laws import Counts, check_links
 from topoopt.verify.network.regular_networks import enumeration_bound
+from topoopt.verify.network.routings import proven_bound, thetas_of
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
 
 RELATIVE = Tolerance.ROUNDING.relative
@@ -31,7 +38,7 @@ FORMULA_RELATIVE = Tolerance.FORMULA.relative
 
 
 def check_network(
-    problem: RoutingProblem | TopologyProblem,
+    problem: NetworkProblem,
     solution: NetworkSolution,
     multipliers: TwoLayerMultipliers | None = None,
 ) -> tuple[Violation, ...]:
@@ -59,12 +66,13 @@ def check_network(
     return findings.violations()
 
 
-def _check_identity(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+def _check_identity(findings: Findings, problem: NetworkProblem, solution: NetworkSolution) -> None:
     for code, name, value, expected in (
         ("identity", "kind", solution.kind, problem.kind),
         ("identity", "name", solution.name, problem.name),
         ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
         ("rate", "link_gbps", solution.link_gbps, problem.link_gbps),
+        ("identity", "routing", solution.mode, problem.routing if problem.several else RoutingMode.ADAPTED),
     ):
         if value != expected:
             findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
@@ -81,47 +89,52 @@ def _check_hops(findings: Findings, solution: NetworkSolution, links: Counts) ->
         findings.add("mean-hops", f"the solution states {stated} mean hops, they are {expected[1]}")
 
 
-def _check_flow(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
-    found = check_flow(solution.topology, problem.demand, solution.flow)
-    for message in found.violations:
+def _check_flow(findings: Findings, problem: NetworkProblem, solution: NetworkSolution) -> None:
+    thetas, wrong = thetas_of(solution.topology, problem.demands, solution.network.routing)
+    for message in wrong:
         findings.add("flow", message)
+    if len(solution.thetas) != len(thetas):
+        findings.add("theta", f"the solution states {len(solution.thetas)} theta, there are {len(thetas)} demands")
+        return
+    pairs = list(zip(solution.thetas, thetas, strict=True))
+    findings.add_each(
+        "theta",
+        [k for k, (stated, found) in enumerate(pairs) if differs(stated, found, RELATIVE)],
+        lambda k: f"the solution states theta {pairs[k][0]!r} of demand {k}, its routing has {pairs[k][1]!r}",
+    )
     name, price = _objective(problem)
-    stated, value = solution.objective.value, found.theta
+    stated, value = solution.objective.value, max(thetas)
     if price:
         value += price * float(solution.flow.flow.sum()) / float(problem.demand.sum())
     if solution.objective.name != name:
         findings.add("objective", f"the objective is {solution.objective.name!r}, {name} expected")
     if differs(stated, value, RELATIVE):
-        findings.add(name, f"the solution states {name} {stated!r}, the flow has {value!r}")
+        findings.add(name, f"the solution states {name} {stated!r}, the routing has {value!r}")
     limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
     # A flow is made of simple paths and circles, and no simple path is longer than n - 1 hops.
-    if limit is not None and limit < len(problem.demand) - 1:
+    if limit is not None and limit < solution.topology.servers - 1:
         for message in check_hops(solution.topology, problem.demand, solution.flow, limit):
             findings.add("max-hops", message)
 
 
-def _objective(problem: RoutingProblem | TopologyProblem) -> tuple[str, float]:
+def _objective(problem: NetworkProblem) -> tuple[str, float]:
     """Name of the objective, and the price of a hop."""
     price = problem.hop_price if isinstance(problem, RoutingProblem) else 0.0
-    return ("completion-time" if price else "theta"), price
+    return ("worst-theta" if problem.several else "completion-time" if price else "theta"), price
 
 
-def _check_certificate(
-    findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution
-) -> None:
+def _check_certificate(findings: Findings, problem: NetworkProblem, solution: NetworkSolution) -> None:
     limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
     name, price = _objective(problem)
-    lengths = solution.certificate.lengths
     try:
-        proven = certified_theta_bound(
-            solution.topology, problem.demand, lengths, max_hops=limit, hop_price=price
-        ).value
+        proven = proven_bound(solution.topology, problem.demands, solution.network.routing, limit, price)
     except (InputError, InfeasibleError) as error:
         findings.add("certificate", f"the certificate proves nothing: {error}")
         return
-    if not solution.routing_bound <= proven * (1 + RELATIVE):
+    if not solution.network.routing_bound <= proven * (1 + RELATIVE):
         findings.add(
-            "certificate", f"the lengths prove {name} >= {proven!r} on this topology, not {solution.routing_bound!r}"
+            "certificate",
+            f"the lengths prove {name} >= {proven!r} on this topology, not {solution.network.routing_bound!r}",
         )
     if not solution.objective.value >= proven * (1 - RELATIVE):
         findings.add("bound", f"{name} {solution.objective.value!r} is below what the lengths prove, {proven!r}")
@@ -131,7 +144,7 @@ def _check_certificate(
 
 def _check_bound(
     findings: Findings,
-    problem: RoutingProblem | TopologyProblem,
+    problem: NetworkProblem,
     solution: NetworkSolution,
     multipliers: TwoLayerMultipliers | None,
 ) -> None:
@@ -143,7 +156,8 @@ def _check_bound(
     if not isinstance(problem, TopologyProblem):
         return
     proof = solution.bound.proof
-    formula = quick_bound(problem)
+    formulas = [quick_bound(single(problem, k)) for k in range(len(problem.demands))]
+    formula = max(formulas, key=lambda one: one.value)
     if proof is not None and proof.argument is Argument.TWO_LAYER:
         if multipliers is None:
             findings.add("bound", "a two-layer bound without its multipliers")
@@ -158,13 +172,13 @@ def _check_bound(
         findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")
 
 
-def _check_robustness(findings: Findings, problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> None:
+def _check_robustness(findings: Findings, problem: NetworkProblem, solution: NetworkSolution) -> None:
     """Figures that can be told from each other; what each failure does is routed again by `topoopt resilience`."""
-    found = solution.robustness
+    found = solution.network.robustness
     if found is None:
         return
-    if isinstance(problem, RoutingProblem):
-        findings.add("robustness", "a given topology is no robust design")
+    if isinstance(problem, RoutingProblem) or problem.several:
+        findings.add("robustness", "no robust design of a given topology, or for several demands")
         return
     theta = solution.objective.value
     proven = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand)
@@ -193,11 +207,11 @@ def _check_listed(findings: Findings, problem: TopologyProblem, solution: Networ
     demand, bound = problem.demand, solution.bound.value
     unit = float(demand[0, 1])
     plain = unit > 0 and bool((demand[~np.eye(len(demand), dtype=np.bool_)] == unit).all())
-    if solution.enumeration is None or not plain or problem.links is not LinkDirection.UNIDIRECTIONAL:
+    if solution.network.enumeration is None or not plain or problem.links is not LinkDirection.UNIDIRECTIONAL:
         findings.add("bound", "a bound by enumeration needs its networks, uniform demand and unidirectional links")
         return
     try:
-        proven = unit * enumeration_bound(problem.servers, problem.degree, solution.enumeration, bound / unit)
+        proven = unit * enumeration_bound(problem.servers, problem.degree, solution.network.enumeration, bound / unit)
     except (InputError, InfeasibleError) as error:
         findings.add("bound", f"the enumeration proves nothing: {error}")
         return

@@ -1,9 +1,4 @@
-"""Check a routing that is common to a set of demand matrices, and the prices that bound it, without a solver.
-
-For prices w[k, a] >= 0 with C = sum_ka capacity_a w[k, a] > 0, any common routing has theta >= (1/C) sum_p dist_p,
-where dist_p is the shortest way of pair p by the lengths sum_k D[k, p] w[k, a] of the arcs: C theta is at least the
-priced load, and what a pair pays of it is a mean over its ways.
-"""
+"""Check the routing of one or several demands, and what bounds it, without a solver."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.robust_network import AdaptedRouting, CommonRouting
+from topoopt.core.network import AdaptedRouting, CommonRouting
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
@@ -46,6 +41,8 @@ def common_thetas(
         if np.abs(stays).max() > tolerance:
             wrong.append(f"traffic {s} -> {t} is lost on its way")
     amounts = demands[:, pairs[:, 0], pairs[:, 1]]
+    if routing.amounts.shape != amounts.shape or (routing.amounts != amounts).any():
+        wrong.append("the amounts of the pairs are not those of the demands")
     loads = amounts @ split / topology.multiplicity
     return tuple(float(value) for value in loads.max(axis=1, initial=0.0)), tuple(wrong[:10])
 
@@ -79,22 +76,38 @@ def common_bound(topology: Topology, demands: Demands, prices: NDArray[np.float6
     return float(ends.sum()) / price * (1.0 - 2.0 * terms * _UNIT)
 
 
-def adapted_thetas(
-    topology: Topology, demands: Demands, routing: AdaptedRouting
+def thetas_of(
+    topology: Topology, demands: Demands, routing: AdaptedRouting | CommonRouting
 ) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """theta of every matrix on its own flow, and what is wrong with the flows."""
+    """theta of every demand, and what is wrong with the routing."""
+    if isinstance(routing, CommonRouting):
+        return common_thetas(topology, demands, routing)
     if len(routing.flows) != len(demands):
-        return (math.inf,) * len(demands), (f"{len(routing.flows)} flows for {len(demands)} matrices",)
+        return (math.inf,) * len(demands), (f"{len(routing.flows)} flows for {len(demands)} demands",)
     checks = [check_flow(topology, demand, flow) for demand, flow in zip(demands, routing.flows, strict=True)]
-    wrong = [f"matrix {k}: {message}" for k, check in enumerate(checks) for message in check.violations]
-    return tuple(check.theta for check in checks), tuple(wrong[:10])
+    names = [f"demand {k}: " for k in range(len(checks))] if len(checks) > 1 else [""]
+    wrong = [name + text for name, check in zip(names, checks, strict=True) for text in check.violations]
+    return tuple(check.theta for check in checks), tuple(wrong)
 
 
-def adapted_bound(topology: Topology, demands: Demands, routing: AdaptedRouting) -> float:
-    """The largest bound of any matrix: no routing, adapted or common, has a smaller worst theta on this topology.
+def proven_bound(
+    topology: Topology,
+    demands: Demands,
+    routing: AdaptedRouting | CommonRouting,
+    max_hops: int | None,
+    hop_price: float,
+) -> float:
+    """What stands in a routing proves of the largest objective of all demands on this topology.
+
+    Lengths for one of the demands bound a common routing as well.
 
     Raises:
-        InputError, InfeasibleError: lengths that prove nothing.
+        InputError, InfeasibleError: lengths or prices that prove nothing.
     """
+    if isinstance(routing, CommonRouting):
+        return common_bound(topology, demands, routing.prices)
     pairs = zip(demands, routing.certificates, strict=True)
-    return max(certified_theta_bound(topology, demand, proof.lengths).value for demand, proof in pairs)
+    return max(
+        certified_theta_bound(topology, demand, proof.lengths, max_hops=max_hops, hop_price=hop_price).value
+        for demand, proof in pairs
+    )

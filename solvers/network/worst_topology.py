@@ -9,7 +9,7 @@ after one of them. A routing in common costs much more to find, so the caller as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ def search_budget(servers: int) -> SearchBudget:
 
 
 @dataclass(frozen=True)
-class RobustTopologyFound:
+class Judged:
     """A topology, the order in which to look at the matrices, and its worst theta (routing adapted)."""
 
     topology: Topology
@@ -51,16 +51,15 @@ def exchanges_for(servers: int) -> int:
     return 100 if servers <= 16 else 40 if servers <= 32 else 0
 
 
-def robust_topologies(
-    servers: int, degree: int, links: LinkDirection, demands: Demands, *, seed: int, goal: float, keep: int, stop: Stop
-) -> tuple[RobustTopologyFound, ...]:
+def worst_topologies(problem: TopologyProblem, *, seed: int, goal: float, keep: int, stop: Stop) -> tuple[Judged, ...]:
     """The best topologies met, best first, `keep` at most; with `keep` 1 the search ends at `goal`, a proven bound.
 
     Raises:
         InfeasibleError: no topology of the degree joins all servers.
         LimitError: the time was up before any was found.
     """
-    pool: list[RobustTopologyFound] = []
+    demands = problem.demands
+    pool: list[Judged] = []
 
     def add(topology: Topology) -> None:
         if any(_same(topology, each.topology) for each in pool):
@@ -77,14 +76,14 @@ def robust_topologies(
         reached = keep == 1 and bool(pool) and pool[0].worst <= goal * (1 + ACCURACY)
         return reached or (bool(pool) and stop.reason() is not None)
 
-    for topology in _candidates(servers, degree, links, demands, seed, stop):
+    for topology in _candidates(problem, seed, stop):
         add(topology)
         if enough():
             break
     if not pool:
         raise LimitError("the time was up before a topology was found")
     dice = np.random.default_rng([seed, 1])
-    for _ in range(exchanges_for(servers)):
+    for _ in range(exchanges_for(problem.servers)):
         if enough():
             break
         changed = _exchanged(pool[0].topology, dice)
@@ -97,9 +96,8 @@ def _same(one: Topology, other: Topology) -> bool:
     return np.array_equal(one.arcs, other.arcs) and np.array_equal(one.multiplicity, other.multiplicity)
 
 
-def _candidates(
-    servers: int, degree: int, links: LinkDirection, demands: Demands, seed: int, stop: Stop
-) -> Sequence[Topology]:
+def _candidates(problem: TopologyProblem, seed: int, stop: Stop) -> Sequence[Topology]:
+    servers, degree, links, demands = problem.servers, problem.degree, problem.links, problem.demands
     heaviest = np.argsort(-demands.sum(axis=(1, 2)), kind="stable")[:SINGLE]
     mixed = [demands.mean(axis=0), demands.max(axis=0)]
     found = []
@@ -112,10 +110,13 @@ def _candidates(
     for matrix in [*matrices, *demands[heaviest]]:
         if stop.reason() is not None:
             break
-        problem = TopologyProblem("robust", servers, degree, links, matrix)
         try:
             part = stop if stop.deadline is None else first_part(stop, 0.3, np.inf)
-            found.append(search_topology(problem, seed=seed, budget=search_budget(servers), stop=part).topology)
+            found.append(
+                search_topology(
+                    replace(problem, demand=matrix), seed=seed, budget=search_budget(servers), stop=part
+                ).topology
+            )
         except LimitError:
             continue
     if not found:
@@ -123,9 +124,7 @@ def _candidates(
     return found
 
 
-def _judged(
-    topology: Topology, demands: Demands, order: tuple[int, ...] | None, limit: float | None
-) -> RobustTopologyFound | None:
+def _judged(topology: Topology, demands: Demands, order: tuple[int, ...] | None, limit: float | None) -> Judged | None:
     """The topology with its worst theta; None if that is proven not to be below `limit`, or a demand has no way."""
     order = tuple(range(len(demands))) if order is None else order
     theta = dict.fromkeys(order, 0.0)
@@ -140,7 +139,7 @@ def _judged(
     worst = max(theta.values())
     if limit is not None and worst >= limit * (1 - 1e-9):
         return None
-    return RobustTopologyFound(topology, tuple(sorted(order, key=lambda k: (-theta[k], k))), worst)
+    return Judged(topology, tuple(sorted(order, key=lambda k: (-theta[k], k))), worst)
 
 
 def _exchanged(topology: Topology, dice: np.random.Generator) -> Topology | None:
@@ -167,6 +166,6 @@ def _exchanged(topology: Topology, dice: np.random.Generator) -> Topology | None
         out[tail, sent[tail]] = head
         sent[tail] += 1
     try:
-        return topology_of(out, topology.links, "robust search")
+        return topology_of(out, topology.links, "worst-case search")
     except InfeasibleError:  # no longer connected
         return None
