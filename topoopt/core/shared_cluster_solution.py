@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Contention, Fabric
+from topoopt.core.shared_cluster import Fabric
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.solution import SolutionHead
 from topoopt.core.strategy import Strategy
@@ -168,6 +168,7 @@ class DrawnRun:
         classes: of each job, index in the problem.
         servers: of each job, in rank order; all different.
         times_ms: for each fabric the first iteration of each job.
+        shard_ms: of each job on a shard of its own, from which its times follow by the formula; empty for flows.
     """
 
     load: int
@@ -175,6 +176,7 @@ class DrawnRun:
     classes: tuple[int, ...]
     servers: tuple[tuple[int, ...], ...]
     times_ms: tuple[tuple[float, ...], ...]
+    shard_ms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,8 +220,10 @@ class SharedClusterSolution(SolutionHead):
         runs: one a fabric, in the order of the instance; fabrics not reached are left out.
 
     Of jobs at once:
-        time_model, placement, rank_order: of the instance.
+        time_model: of flows; empty where contention follows a formula.
+        placement, rank_order: of the instance.
         fabrics: (name, what it is) in the order of the instance.
+        rates_gbps: of a server on each fabric, from which times follow by the formula; empty for flows.
         plans: for every fabric every class.
         draws: by repetition, then load; fewer than asked for when interrupted.
         statistics: for every load every fabric.
@@ -240,6 +244,7 @@ class SharedClusterSolution(SolutionHead):
     placement: str = ""
     rank_order: str = ""
     fabrics: tuple[tuple[str, str], ...] = ()
+    rates_gbps: tuple[float, ...] = ()
     plans: tuple[ClassPlan, ...] = ()
     draws: tuple[DrawnRun, ...] = ()
     statistics: tuple[LoadStatistics, ...] = ()
@@ -249,4 +254,4 @@ class SharedClusterSolution(SolutionHead):
     @property
     def at_once(self) -> bool:
         """Whether the jobs were at once."""
-        return self.contention == Contention.FLOWS
+        return bool(self.draws)

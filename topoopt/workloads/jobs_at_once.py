@@ -61,3 +61,9 @@ def draw_jobs(
     routes_seed = int(draw.integers(2**31))
     placed = place_jobs(jobs, [classes[c].servers for c in index], servers, draw)
     return Draw(index, placed, sample, routes_seed)
+
+
+def sampled(job_class: JobClass, sample: float) -> float | None:
+    """One of the given times of a class, ms; None of a class without."""
+    times = job_class.iteration_ms
+    return times[min(int(sample * len(times)), len(times) - 1)] if times else None

@@ -96,10 +96,9 @@ def test_validate_says_everything_at_once(tmp_path: Path) -> None:
 
 
 def test_what_belongs_to_jobs_that_arrive_is_refused(tmp_path: Path) -> None:
-    """Queues, circuits, formulas and lengths play no part for jobs at once, each key by its name."""
+    """Queues, circuits, lengths and formulas play no part for jobs at once, flow by flow; each key by its name."""
     document = cases.instance(
         {"rate_per_s": 1.0, "spread": "fixed"},
-        contention="coinciding",
         scheduling={"queue": "fifo"},
         optical={"switch_ports": 16},
         objective="mean-completion-time",
@@ -108,11 +107,11 @@ def test_what_belongs_to_jobs_that_arrive_is_refused(tmp_path: Path) -> None:
     document["classes"][0] |= {"iterations": 5, "compute_ms": 1.0, "fabric_ms": {"fat-tree": 2.0}}
     found = problems(tmp_path, document)
     assert set(found) == {
-        "jobs.rate_per_s", "jobs.spread", "contention", "scheduling", "optical", "objective",
+        "jobs.rate_per_s", "jobs.spread", "scheduling", "optical", "objective",
         "fabrics[0].paths", "fabrics[0].placement",
         "classes[0].iterations", "classes[0].compute_ms", "classes[0].fabric_ms",
     }  # fmt: skip
-    assert found["contention"] == "jobs at once are simulated flow by flow"
+    assert found["classes[0].iterations"].startswith("plays no part for jobs at once")
 
 
 def test_flows_need_jobs_at_once(tmp_path: Path) -> None:

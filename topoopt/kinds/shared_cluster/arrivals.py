@@ -71,7 +71,7 @@ def solve_arrivals(
     """
     search = problem.search
     classes, notes = planned_classes(problem, stop)
-    problems = _rate_problems(problem, classes)
+    problems = rate_problems(problem, classes)
     if problems:
         raise InputError(problems)
     jobs = job_table(given, classes, problem.servers, search.seed)
@@ -105,7 +105,7 @@ def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass,
     return tuple(classes), tuple(notes)
 
 
-def _rate_problems(problem: SharedCluster, classes: tuple[JobClass, ...]) -> list[Problem]:
+def rate_problems(problem: SharedCluster, classes: tuple[JobClass, ...]) -> list[Problem]:
     """Times in which the bytes cannot be sent at the rates of the fabrics, now that all are known."""
     fabrics = [rated(problem, fabric) for fabric in problem.fabrics]
     return [

@@ -1,31 +1,30 @@
-"""Jobs at once, each flow simulated: a plan for every class, draws run together on every fabric, and the solution."""
+"""Jobs at once: draws of jobs and servers, run together on every fabric, flow by flow or by formula."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from solvers.stop import Stop
-from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
-from topoopt.core.shared_cluster_jobs import JobsAtOnce
+from topoopt.core.errors import LimitError, Problem
+from topoopt.core.shared_cluster import PARTITIONED, Contention, Fabric, SharedCluster
+from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
 from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, SharedClusterSolution
 from topoopt.core.solution import UNCHECKED, Bound
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.shared_cluster.fabric_run import Progress
-from topoopt.kinds.shared_cluster.plans import Planned, fabric_options, plan_class
-from topoopt.simulate.cluster import load_objective, load_statistics
-from topoopt.simulate.cluster.together import PlacedJob, simulate_together
+from topoopt.kinds.shared_cluster.flows import Flows
+from topoopt.kinds.shared_cluster.formula import Formula
+from topoopt.kinds.shared_cluster.plans import Tell
+from topoopt.simulate.cluster.metrics import load_objective, load_statistics
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.chosen import settings_of
 from topoopt.simulate.time_models import for_several_jobs
 from topoopt.workloads.jobs_at_once import Draw, draw_jobs
-
-MOST_UNEVEN = 100_000
-"""Iterations of one job during one of another: about a minute of simulation."""
 
 SETTINGS = {
     "server_gbps": "nic_gbps",
@@ -38,6 +37,8 @@ SETTINGS = {
 
 def problems_at_once(problem: SharedCluster) -> list[Problem]:
     """Names of fabrics and time model that do not exist; settings that a fabric does not have."""
+    if problem.contention is not Contention.FLOWS:
+        return []
     problems = []
     for place, fabric in enumerate(problem.fabrics):
         if fabric.kind == PARTITIONED:
@@ -60,17 +61,50 @@ def problems_at_once(problem: SharedCluster) -> list[Problem]:
     return problems
 
 
+class Contender(Protocol):
+    """What jobs at once do to each other on the fabrics of a problem: `Flows` or `Formula`.
+
+    Attributes:
+        classes: of the jobs; after `prepare` with what was planned.
+        rates_gbps: of a server on each fabric, where a formula needs them.
+        steps: calls of `tell` in `prepare`, about.
+        notes: after `prepare`, for people.
+    """
+
+    classes: tuple[JobClass, ...]
+    rates_gbps: tuple[float, ...]
+    steps: int
+    notes: tuple[str, ...]
+
+    def prepare(self, stop: Stop, tell: Tell) -> None:
+        """Whatever is needed before jobs run."""
+
+    def plans(self) -> tuple[ClassPlan, ...]:
+        """For every fabric every class."""
+
+    def shard_ms(self, draw: Draw) -> tuple[float, ...]:
+        """Time of each job on a shard of its own, where the times on fabrics follow from it."""
+
+    def run(self, draw: Draw, place: int) -> tuple[float, ...]:
+        """Iteration of each job on the fabric at that place, ms."""
+
+    def describe(self, fabric: Fabric) -> str:
+        """What a fabric that jobs share is."""
+
+
 def solve_at_once(problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress: Progress) -> SharedClusterSolution:
-    """Plan every class for every fabric, run the drawn jobs together and sum up.
+    """Plan every class, run the drawn jobs together on every fabric, and sum up.
 
     The stop ends it after the run at work; the draws simulated so far are kept.
 
     Raises:
-        InputError: a fabric that is not for this cluster, or classes too uneven to run together.
+        InputError: a fabric that is not for this cluster, classes too uneven to run together, or iteration times in
+            which the bytes cannot be sent.
         InfeasibleError: a class has no plan.
         LimitError: the time limit came before the first draw was simulated.
     """
-    total = len(problem.classes) * len(problem.fabrics) + len(jobs.loads) * jobs.repetitions
+    contender: Contender = (Flows if problem.contention is Contention.FLOWS else Formula)(problem)
+    total = contender.steps + len(jobs.loads) * jobs.repetitions
     done = 0
 
     def tell(what: str) -> None:
@@ -78,106 +112,54 @@ def solve_at_once(problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress
         progress(what, done, total)
         done += 1
 
-    planned: list[list[Planned]] = []
-    for index in range(len(problem.classes)):
-        planned.append(plan_class(problem, index, problem.search, stop, tell))
-    _refuse_uneven(problem, planned)
-    draws = _runs(problem, jobs, planned, stop, tell)
+    contender.prepare(stop, tell)
+    draws = _draws(problem, jobs, contender, stop, tell)
     reason = stop.reason()
     if not draws:
         raise LimitError("the time limit was reached before any jobs were run together")
-    return _assemble(problem, jobs, planned, draws, reason)
+    return _assemble(problem, jobs, contender, draws, reason)
 
 
-def _refuse_uneven(problem: SharedCluster, planned: Sequence[Sequence[Planned]]) -> None:
-    """Refuse jobs of which one would begin again for ever while another does its first iteration.
-
-    Raises:
-        InputError: iteration times alone are more than `MOST_UNEVEN` apart.
-    """
-    if all(fabric.kind == PARTITIONED for fabric in problem.fabrics):
-        return
-    alone = [each.plan.alone_ms for plans in planned for each in plans]
-    if max(alone) > MOST_UNEVEN * min((time for time in alone if time > 0), default=0.0) > 0:
-        text = f"{min(alone):.3g} to {max(alone):.3g} ms"
-        allowed = f"iteration times within a factor of {MOST_UNEVEN}"
-        raise InputError([Problem("classes too uneven to run together", path="classes", value=text, allowed=allowed)])
-
-
-def _runs(
-    problem: SharedCluster,
-    jobs: JobsAtOnce,
-    planned: Sequence[Sequence[Planned]],
-    stop: Stop,
-    tell: Callable[[str], None],
+def _draws(
+    problem: SharedCluster, jobs: JobsAtOnce, contender: Contender, stop: Stop, tell: Callable[[str], None]
 ) -> list[DrawnRun]:
     """All draws, the loads in turn, so that an early end leaves as many of each."""
-    runs: list[DrawnRun] = []
+    draws: list[DrawnRun] = []
     for repetition in range(jobs.repetitions):
         for load in jobs.loads:
             if stop.reason() is not None:
-                return runs
+                return draws
             tell(f"{load} jobs, draw {repetition + 1} of {jobs.repetitions}")
             draw = draw_jobs(jobs, problem.classes, problem.servers, load, repetition, problem.search.seed)
             times = []
-            for place, fabric in enumerate(problem.fabrics):
+            for place in range(len(problem.fabrics)):
                 if stop.reason() is not None:
-                    return runs
-                times.append(_times(problem, planned, draw, place, fabric))
-            runs.append(DrawnRun(load, repetition, draw.classes, draw.servers, tuple(times)))
-    return runs
+                    return draws
+                times.append(contender.run(draw, place))
+            shard_ms = contender.shard_ms(draw)
+            draws.append(DrawnRun(load, repetition, draw.classes, draw.servers, tuple(times), shard_ms))
+    return draws
 
 
-def _times(
-    problem: SharedCluster,
-    planned: Sequence[Sequence[Planned]],
-    draw: Draw,
-    place: int,
-    fabric: Fabric,
-) -> tuple[float, ...]:
-    """First iteration of each job of a draw on one fabric, ms."""
-    if fabric.kind == PARTITIONED:
-        return tuple(
-            _sampled(problem.classes[index].iteration_ms, sample) or planned[index][place].plan.alone_ms
-            for index, sample in zip(draw.classes, draw.sample, strict=True)
-        )
-    placed = []
-    for index, servers in zip(draw.classes, draw.servers, strict=True):
-        graph = planned[index][place].graph
-        if graph is None:
-            raise ValueError("a class without a job on a fabric that jobs share")
-        placed.append(PlacedJob(graph, servers))
-    options = fabric_options(fabric, draw.routes_seed)
-    first = simulate_together(placed, problem.cluster, FABRICS[fabric.kind].build, options, problem.time_model)
-    return tuple(float(time) for time in first)
-
-
-def _sampled(times_ms: Sequence[float], sample: float) -> float | None:
-    """One of the given times."""
-    return times_ms[min(int(sample * len(times_ms)), len(times_ms) - 1)] if times_ms else None
-
-
-def _described(problem: SharedCluster, fabric: Fabric) -> str:
+def _described(problem: SharedCluster, contender: Contender, fabric: Fabric) -> str:
     cluster = problem.cluster
     if fabric.kind == PARTITIONED:
         return (
             f"every job on a topology of its own, {cluster.degree} interfaces of {cluster.link_gbps:g} Gbit/s a server"
         )
-    return FABRICS[fabric.kind].describe(cluster, fabric_options(fabric, 0))
+    return contender.describe(fabric)
 
 
 def _assemble(
     problem: SharedCluster,
     jobs: JobsAtOnce,
-    planned: Sequence[Sequence[Planned]],
+    contender: Contender,
     draws: Sequence[DrawnRun],
     reason: StopReason | None,
 ) -> SharedClusterSolution:
     """The solution, unchecked."""
     names = [fabric.name for fabric in problem.fabrics]
-    plans: tuple[ClassPlan, ...] = tuple(
-        planned[index][place].plan for place in range(len(names)) for index in range(len(problem.classes))
-    )
+    plans = contender.plans()
     statistics = load_statistics(names, [one.name for one in problem.classes], plans, draws)
     objective = load_objective(statistics)
     fullest = max(run.load for run in draws)
@@ -198,15 +180,16 @@ def _assemble(
         degree=problem.cluster.degree,
         link_gbps=problem.cluster.link_gbps,
         contention=problem.contention.value,
-        classes=tuple(replace(one, plan=None) for one in problem.classes),
-        time_model=problem.time_model,
+        classes=tuple(replace(one, plan=None) for one in contender.classes),
+        time_model=problem.time_model if problem.contention is Contention.FLOWS else "",
+        rates_gbps=contender.rates_gbps,
         placement=jobs.placement.value,
         rank_order=jobs.rank_order.value,
-        fabrics=tuple((fabric.name, _described(problem, fabric)) for fabric in problem.fabrics),
+        fabrics=tuple((fabric.name, _described(problem, contender, fabric)) for fabric in problem.fabrics),
         plans=plans,
         draws=tuple(draws),
         statistics=statistics,
         instance_sha256=problem.sha256,
         versions=versions(),
-        notes=problem.notes,
+        notes=(*problem.notes, *contender.notes),
     )

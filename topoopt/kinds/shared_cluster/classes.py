@@ -33,7 +33,7 @@ OF_THE_FORMULA = (
 """Keys that play no part where flows are simulated, nor does `fabric_ms`."""
 
 
-def class_at_once(
+def class_with_flows(
     file: JobClassFile,
     cluster: SharedClusterSection,
     fabrics: Sequence[Fabric],
@@ -41,12 +41,10 @@ def class_at_once(
     where: Path,
     findings: Findings,
 ) -> JobClass:
-    """A class of jobs at once: a plan, or times measured on shards of their own."""
-    for key in OF_THE_FORMULA:
-        if getattr(file, key) is not None:
-            findings.add([Fault((*where, key), "plays no part for jobs at once, whose flows are simulated")])
-    if file.fabric_ms:
-        findings.add([Fault((*where, "fabric_ms"), "plays no part for jobs at once, whose flows are simulated")])
+    """A class whose flows are simulated: a plan, or times measured on shards of their own."""
+    for key in (*OF_THE_FORMULA, "fabric_ms"):
+        if getattr(file, key):
+            findings.add([Fault((*where, key), "plays no part where flows are simulated")])
     blank = JobClass(file.name, file.servers or 1, tuple(file.iteration_ms or ()))
     if (file.plan is None) == (file.iteration_ms is None):
         findings.add([Fault(where, "one of iteration_ms and plan is needed", allowed="one of them, not both")])

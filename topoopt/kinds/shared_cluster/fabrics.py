@@ -26,8 +26,8 @@ PARTITION_PLACEMENTS = ("best-fit", "first-fit", *ACROSS_GROUPS)
 SHARED_PLACEMENTS = ("random", "packed")
 
 
-def fabrics_of(file: SharedClusterFile, findings: Findings) -> tuple[Fabric, ...]:
-    """All of them, defaults filled in."""
+def fabrics_of(file: SharedClusterFile, findings: Findings, *, flows: bool) -> tuple[Fabric, ...]:
+    """All of them, defaults filled in; `flows`: every flow is simulated."""
     given = DEFAULT if file.fabrics is None else tuple(file.fabrics)
     names = Counter(one.name or one.kind for one in given)
     fabrics = []
@@ -39,8 +39,10 @@ def fabrics_of(file: SharedClusterFile, findings: Findings) -> tuple[Fabric, ...
         if one.server_gbps is not None and one.kind == PARTITIONED:
             text = "the rate of a partition is that of the interfaces"
             findings.add([Fault((*where, "server_gbps"), text, allowed="cluster.link_gbps and cluster.degree")])
-        at_once = file.jobs.at_once is not None
-        fabrics.append((_with_flows if at_once else _with_formula)(file, one, where, findings))
+        if one.placement is not None and file.jobs.at_once is not None:
+            text, allowed = "jobs at once have the same servers on all fabrics", "jobs.placement"
+            findings.add([Fault((*where, "placement"), text, one.placement, allowed)])
+        fabrics.append((_with_flows if flows else _with_formula)(file, one, where, findings))
     return tuple(fabrics)
 
 
@@ -50,16 +52,13 @@ def _whole(file: SharedClusterFile) -> float:
 
 
 def _with_flows(file: SharedClusterFile, one: FabricFile, where: Path, findings: Findings) -> Fabric:
-    """A fabric of jobs at once; whether the table has it, and which settings, is known where the simulator is."""
+    """A fabric whose flows are simulated; what the table has is known where the simulator is."""
     if one.kind == PARTITIONED:
         for key in ("oversubscription", "oversubscribed_at", "shape"):
             if getattr(one, key) is not None:
                 findings.add([Fault((*where, key), "plays no part for partitioned")])
     if one.paths is not None:
-        findings.add([Fault((*where, "paths"), "plays no part for jobs at once, whose flows take one path each")])
-    if one.placement is not None:
-        text, allowed = "jobs at once have the same servers on all fabrics", "jobs.placement"
-        findings.add([Fault((*where, "placement"), text, one.placement, allowed)])
+        findings.add([Fault((*where, "paths"), "plays no part with flows, which take one path each")])
     thinned = one.kind == FAT_TREE and (one.oversubscription or 1.0) > 1.0
     return Fabric(
         name=one.name or one.kind,
@@ -74,9 +73,9 @@ def _with_flows(file: SharedClusterFile, one: FabricFile, where: Path, findings:
 
 
 def _with_formula(file: SharedClusterFile, one: FabricFile, where: Path, findings: Findings) -> Fabric:
-    """A fabric of jobs that arrive."""
+    """A fabric on which contention has a formula."""
     if one.kind not in WITH_FORMULA:
-        allowed = ", ".join(WITH_FORMULA) + "; others with jobs.at_once"
+        allowed = ", ".join(WITH_FORMULA) + "; others with contention: flows"
         findings.add([Fault((*where, "kind"), "contention has no formula on such a fabric", one.kind, allowed)])
     for key in ("oversubscription", "oversubscribed_at", "paths"):
         if getattr(one, key) is not None and one.kind != FAT_TREE:
@@ -102,5 +101,5 @@ def _with_formula(file: SharedClusterFile, one: FabricFile, where: Path, finding
         oversubscription=ratio,
         oversubscribed_at=one.oversubscribed_at or "rack",
         paths=one.paths or "even",
-        placement=one.placement or placements[0],
+        placement=one.placement or file.jobs.placement or placements[0],
     )

@@ -17,9 +17,9 @@ REPETITIONS = 5
 
 
 def jobs_of(
-    file: SharedClusterFile, folder: FilePath, classes: tuple[JobClass, ...], findings: Findings
+    file: SharedClusterFile, folder: FilePath, classes: tuple[JobClass, ...], findings: Findings, *, flows: bool
 ) -> tuple[TracedJob, ...] | DrawnJobs | JobsAtOnce:
-    """The trace, or how to draw jobs."""
+    """The trace, or how to draw jobs; `flows`: every flow is simulated."""
     jobs = file.jobs
     given = [key for key in ("trace", "count", "at_once") if getattr(jobs, key) is not None]
     if len(given) != 1:
@@ -27,7 +27,9 @@ def jobs_of(
         return ()
     if jobs.at_once is not None:
         _refuse(jobs, OF_ARRIVALS, "plays no part for jobs at once", "with count", findings)
-        return _at_once(file, classes, findings)
+        if not flows:
+            _refuse(jobs, ("rank_order",), "the rings of the formula ascend", "with contention: flows", findings)
+        return _at_once(file, classes, RankOrder(jobs.rank_order or ("random" if flows else "sorted")), findings)
     _refuse(jobs, OF_JOBS_AT_ONCE, "plays no part for jobs that arrive", "with at_once", findings)
     if jobs.trace is not None:
         _refuse(jobs, ("mix", *OF_ARRIVALS), "plays no part with a trace", "with count", findings)
@@ -65,7 +67,9 @@ def _mix(jobs: JobsFile, classes: tuple[JobClass, ...], findings: Findings) -> t
     return tuple((index[name], weight) for name, weight in mix.items() if name in index)
 
 
-def _at_once(file: SharedClusterFile, classes: tuple[JobClass, ...], findings: Findings) -> JobsAtOnce:
+def _at_once(
+    file: SharedClusterFile, classes: tuple[JobClass, ...], rank_order: RankOrder, findings: Findings
+) -> JobsAtOnce:
     """Loads that fit when all jobs are of the largest class, each once, and not too many in all."""
     jobs, n = file.jobs, file.cluster.servers
     loads, repetitions = tuple(jobs.at_once or ()), jobs.repetitions or REPETITIONS
@@ -86,6 +90,6 @@ def _at_once(file: SharedClusterFile, classes: tuple[JobClass, ...], findings: F
         repetitions=repetitions,
         mix=mix,
         placement=JobPlacement(jobs.placement or "random"),
-        rank_order=RankOrder(jobs.rank_order or "random"),
+        rank_order=rank_order,
         rack_servers=file.cluster.rack_servers or max(1, fat_tree_arity(n) // 2),
     )

@@ -26,7 +26,7 @@ from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, nearest_text
 from topoopt.files.findings import Findings
-from topoopt.kinds.shared_cluster.classes import class_at_once, job_class
+from topoopt.kinds.shared_cluster.classes import class_with_flows, job_class
 from topoopt.kinds.shared_cluster.fabrics import fabrics_of
 from topoopt.kinds.shared_cluster.jobs import jobs_of
 from topoopt.kinds.shared_cluster.schema import SharedClusterFile, SharedClusterSection
@@ -40,14 +40,15 @@ def read_shared_cluster(document: Document) -> SharedCluster:
     """
     findings = Findings()
     file = findings.shaped(SharedClusterFile, document)
-    findings.add(_contention_faults(file))
+    findings.add(_faults_of_forms(file))
     folder = FilePath(document.file).parent
     at_once = file.jobs.at_once is not None
     contention = Contention(file.contention or ("flows" if at_once else "coinciding"))
+    flows = contention is Contention.FLOWS and at_once
     layer = _layer(file)
-    fabrics = fabrics_of(file, findings)
-    classes = _classes(file, folder, fabrics, layer, findings)
-    jobs = jobs_of(file, folder, classes, findings)
+    fabrics = fabrics_of(file, findings, flows=flows)
+    classes = _classes(file, folder, fabrics, layer, findings, flows=flows)
+    jobs = jobs_of(file, folder, classes, findings, flows=flows)
     findings.refuse(document)
     return SharedCluster(
         name=file.name,
@@ -68,32 +69,31 @@ def read_shared_cluster(document: Document) -> SharedCluster:
         goal=Goal(file.objective),
         search=file.search.build(),
         sha256=_identity(file, contention, classes, jobs),
-        notes=tuple(f"{one.name}: {note}" for one in classes if at_once and one.plan for note in one.plan.notes),
+        notes=tuple(f"{one.name}: {note}" for one in classes if flows and one.plan for note in one.plan.notes),
     )
 
 
-def _contention_faults(file: SharedClusterFile) -> list[Fault]:
-    """Jobs at once are simulated flow by flow, jobs that arrive contend by a formula; what plays no part in either."""
+def _faults_of_forms(file: SharedClusterFile) -> list[Fault]:
+    """What plays no part for jobs that arrive, or for jobs at once."""
+    faults = []
     if file.jobs.at_once is None:
-        faults = []
         if file.contention == "flows":
             text = "flows are simulated for jobs at once; jobs that arrive contend by a formula"
-            faults = [Fault(("contention",), text, "flows", "coinciding or interleaved, or jobs.at_once")]
-        if file.time_model is not None:
-            faults.append(Fault(("time_model",), "plays no part without flows", allowed="with jobs.at_once"))
+            faults.append(Fault(("contention",), text, "flows", "coinciding or interleaved, or jobs.at_once"))
         if file.cluster.rack_servers is not None:
             text = "plays no part for jobs that arrive"
             faults.append(Fault(("cluster", "rack_servers"), text, allowed="with jobs.at_once"))
-        return faults
-    faults = [
-        Fault((key,), "plays no part for jobs at once, which neither wait nor end", allowed="with jobs.count or trace")
-        for key in ("optical", "scheduling", "objective")
-        if key in file.model_fields_set
-    ]
-    if file.contention not in (None, "flows"):
-        text = "jobs at once are simulated flow by flow"
-        allowed = "flows, or jobs.count with arrival: together"
-        faults.append(Fault(("contention",), text, file.contention, allowed))
+    else:
+        text, allowed = "plays no part for jobs at once, which neither wait nor end", "with jobs.count or jobs.trace"
+        for key in ("optical", "scheduling", "objective"):
+            if key in file.model_fields_set:
+                faults.append(Fault((key,), text, allowed=allowed))
+        for place, one in enumerate(file.classes):
+            for key in ("iterations", "duration_s"):
+                if getattr(one, key) is not None:
+                    faults.append(Fault(("classes", place, key), text, allowed=allowed))
+    if file.time_model is not None and (file.jobs.at_once is None or file.contention in ("coinciding", "interleaved")):
+        faults.append(Fault(("time_model",), "plays no part without flows", allowed="with contention: flows"))
     return faults
 
 
@@ -117,13 +117,19 @@ def _cluster(file: SharedClusterSection) -> Cluster:
 
 
 def _classes(
-    file: SharedClusterFile, folder: FilePath, fabrics: tuple[Fabric, ...], layer: OpticalLayer, findings: Findings
+    file: SharedClusterFile,
+    folder: FilePath,
+    fabrics: tuple[Fabric, ...],
+    layer: OpticalLayer,
+    findings: Findings,
+    *,
+    flows: bool,
 ) -> tuple[JobClass, ...]:
     """All classes, none larger than any shard that can be cut."""
     names = Counter(one.name for one in file.classes)
     classes = []
     at_once = file.jobs.at_once is not None
-    made_of = class_at_once if at_once else job_class
+    made_of = class_with_flows if flows else job_class
     placements = {fabric.placement for fabric in fabrics if fabric.kind == PARTITIONED and not at_once}
     for index, one in enumerate(file.classes):
         where = ("classes", index)

@@ -80,7 +80,7 @@ def cdf_chart(solution: SharedClusterSolution, load: int) -> Markup:
         points = tuple(Point(time, part, tip) for (time, part), tip in zip(corners, tips, strict=True))
         series.append(Series(name, points, line=True))
     smallest = min(point.x for one in series for point in one.points)
-    x = number_axis("time of the first iteration, ms", [smallest, largest], log=True)
+    x = number_axis("iteration time, ms", [smallest, largest], log=True)
     y = number_axis("part of the jobs", [0.0, 1.0])
     return xy_chart(series, x, y, f"Distribution of iteration times, {load} jobs")
 
@@ -115,9 +115,9 @@ def class_rows(solution: SharedClusterSolution) -> tuple[tuple[str, ...], ...]:
 
 def facts(solution: SharedClusterSolution) -> tuple[tuple[str, str], ...]:
     """How the jobs were drawn and simulated."""
-    model = "max-min fair flows" if solution.time_model == "fluid" else "flows, first come, first served"
+    model = {"fluid": ", max-min fair", "rounds": ", first come, first served"}.get(solution.time_model, "")
     return (
-        ("time model", f"{solution.time_model} ({model})"),
+        ("contention on shared fabrics", f"{solution.contention}{model}"),
         ("servers of a job", f"{solution.placement}, in {solution.rank_order} order"),
     )
 

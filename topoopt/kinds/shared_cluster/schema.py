@@ -176,7 +176,8 @@ class JobsFile(FileModel):
     )
     rank_order: Literal["random", "sorted"] | None = Field(
         default=None,
-        description="order of the servers of a job at once, and so of its rings: as drawn (default), or ascending",
+        description="with flows: order of the servers of a job at once, and so of its rings: as drawn (default), or "
+        "ascending",
     )
 
 
@@ -210,8 +211,8 @@ class SharedClusterFile(FileModel):
     scheduling: SchedulingFile = SchedulingFile()
     contention: Literal["flows", "coinciding", "interleaved"] | None = Field(
         default=None,
-        description="of jobs that share links: every flow is simulated (jobs at once), or by formula they send all at "
-        "once (default of jobs that arrive), or never needlessly at once",
+        description="of jobs that share links: every flow is simulated (jobs at once; their default), or by formula "
+        "they send all at once (default of jobs that arrive), or never needlessly at once",
     )
     time_model: Annotated[str, Field(min_length=1, max_length=50)] | None = Field(
         default=None, description="of flows: fluid (max-min fair, default) or rounds (first come)"

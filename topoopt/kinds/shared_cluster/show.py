@@ -51,7 +51,7 @@ def arrivals_table(solution: SharedClusterSolution) -> Table:
 
 def at_once_tables(console: Console, solution: SharedClusterSolution) -> None:
     """Jobs at once, by load; then each class alone."""
-    title = f"first iteration of all jobs, {solution.time_model}"
+    title = f"iteration of all jobs at once, {solution.time_model or solution.contention}"
     table = Table("jobs", title=title, title_justify="left")
     table.add_column("fabric", no_wrap=True)
     for name in ("mean ms", "p95", "p99", "slow-down", "mean", "p99"):

@@ -35,11 +35,11 @@ def statistics_csv(solution: SharedClusterSolution) -> str:
 
 def _faults(file: SharedClusterSolutionFile) -> list[Fault]:
     """What the schema cannot state: the keys of one form, indices in range, tables of fitting length."""
-    at_once = file.contention == "flows"
+    at_once = bool(file.draws) or file.contention == "flows"
     needed, absent = (OF_JOBS_AT_ONCE, OF_ARRIVALS) if at_once else (OF_ARRIVALS, OF_JOBS_AT_ONCE)
     faults = [Fault((key,), "missing") for key in needed if key not in file.model_fields_set]
     faults += [
-        Fault((key,), f"has no place where contention is {file.contention}")
+        Fault((key,), "has no place beside draws" if at_once else "has no place without draws")
         for key in absent
         if key in file.model_fields_set
     ]
@@ -56,9 +56,11 @@ def _at_once_faults(file: SharedClusterSolutionFile) -> list[Fault]:
     for place, run in enumerate(file.draws):
         if any(index >= classes for index in run.classes):
             faults.append(Fault(("draws", place, "classes"), "no such class", allowed=f"0 to {classes - 1}"))
-        lengths = {len(run.servers), *(len(times) for times in run.times_ms)}
+        lengths = {len(run.servers), *(len(times) for times in run.times_ms), len(run.shard_ms or run.classes)}
         if len(run.times_ms) != fabrics or lengths != {len(run.classes)}:
             faults.append(Fault(("draws", place), "not a class, servers and a time on every fabric for each job"))
+    if len(file.rates_gbps) != (0 if file.contention == "flows" else fabrics):
+        faults.append(Fault(("rates_gbps",), "not a rate for every fabric where contention has a formula"))
     for key in ("plans", "statistics"):
         for place, row in enumerate(getattr(file, key)):
             if row.fabric not in names:

@@ -203,3 +203,4 @@ class DrawPart(FilePart):
     classes: Annotated[Listed[ClassIndex], Field(max_length=MAX_SERVERS)]
     servers: Annotated[Listed[Listed[Server]], Field(max_length=MAX_SERVERS)]
     times_ms: Annotated[Listed[Listed[Amount]], Field(max_length=MAX_FABRICS)]
+    shard_ms: Annotated[Listed[Positive], Field(max_length=MAX_SERVERS)] = ()

@@ -29,7 +29,7 @@ from topoopt.kinds.shared_cluster.solution_parts import (
 )
 
 OF_ARRIVALS = ("look_ahead", "switching_time_s", "checkpoint_s", "groups", "runs", "jobs", "stays")
-OF_JOBS_AT_ONCE = ("time_model", "placement", "rank_order", "fabrics", "plans", "statistics", "draws")
+OF_JOBS_AT_ONCE = ("time_model", "placement", "rank_order", "fabrics", "rates_gbps", "plans", "statistics", "draws")
 
 
 class SharedClusterSolutionFile(SolutionHeadFile):
@@ -63,6 +63,7 @@ class SharedClusterSolutionFile(SolutionHeadFile):
     placement: Text = ""
     rank_order: Text = ""
     fabrics: Annotated[Listed[FabricRow], Field(max_length=MAX_FABRICS)] = ()
+    rates_gbps: Annotated[Listed[Positive], Field(max_length=MAX_FABRICS)] = ()
     plans: Annotated[Listed[ClassPlanPart], Field(max_length=MAX_CLASSES * MAX_FABRICS)] = ()
     statistics: Annotated[Listed[StatisticsPart], Field(max_length=MAX_LOADS * MAX_FABRICS)] = ()
     draws: Annotated[Listed[DrawPart], Field(max_length=MAX_DRAWN_JOBS)] = ()
@@ -86,7 +87,7 @@ class SharedClusterSolutionFile(SolutionHeadFile):
 
     @model_serializer(mode="wrap")
     def _of_one_form(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        absent = OF_ARRIVALS if self.contention == "flows" else OF_JOBS_AT_ONCE
+        absent = OF_ARRIVALS if self.draws else OF_JOBS_AT_ONCE
         return {key: value for key, value in written(self).items() if key not in absent}
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from solvers.job.methods import METHODS
-from topoopt.core.shared_cluster import SharedCluster
+from topoopt.core.errors import Problem
+from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobsAtOnce
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.kinds.kind import Effort, Method, Solver, table
@@ -39,9 +40,18 @@ ARRIVAL_METHODS = table(
     *(Method(name, line.summary, _simulated, partial(outside, name)) for name, line in SCHEDULING_METHODS.items())
 )
 
+
+def _with_flows(name: str, problem: SharedCluster) -> Problem | None:
+    """Ways to plan a class differ where its flows are simulated."""
+    if problem.contention is Contention.FLOWS:
+        return None
+    text = "classes whose contention follows a formula are planned one way only"
+    return Problem(text, path="search.method", value=repr(name), allowed="auto, or contention: flows")
+
+
 AT_ONCE_METHODS = table(
     Method("auto", "plans by the usual method for jobs", _simulated),
-    *(Method(name, f"plans: {line.summary}", _simulated) for name, line in METHODS.items()),
+    *(Method(name, f"plans: {line.summary}", _simulated, partial(_with_flows, name)) for name, line in METHODS.items()),
 )
 
 

@@ -108,6 +108,19 @@ def hidden_ms(
     return hidden
 
 
+def alone_ms(
+    jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, direct_gbps: Sequence[float]
+) -> NDArray[np.float64]:
+    """float64[J], iteration of each job that has a shared fabric to itself; arguments as of `hidden_ms`."""
+    assert fabric.server_gbps is not None
+    own = [classes[c] for c in jobs.class_index]
+    compute = np.array([one.compute_ms for one in own])
+    wire = np.array([one.sent_bytes / BYTES_PER_MS_PER_GBPS for one in own])
+    lost = np.maximum(0.0, wire / fabric.server_gbps - hidden_ms(jobs, classes, fabric, direct_gbps))
+    alone: NDArray[np.float64] = compute + lost
+    return alone
+
+
 class WorkShared:
     """Jobs that share links, max-min fair; speeds change whenever a job starts or ends."""
 
@@ -127,7 +140,7 @@ class WorkShared:
         self._compute = np.array([one.compute_ms for one in self._classes])
         self._wire = np.array([one.sent_bytes / BYTES_PER_MS_PER_GBPS for one in self._classes])  # ms at 1 Gbit/s
         self._hidden = hidden_ms(jobs, classes, fabric, direct_gbps)
-        self._alone_ms = self._compute + np.maximum(0.0, self._wire / fabric.server_gbps - self._hidden)
+        self._alone_ms = alone_ms(jobs, classes, fabric, direct_gbps)
         self._limit = np.full(len(jobs), fabric.server_gbps)
         if self._interleaved:
             self._limit = np.minimum(self._limit, self._wire / self._alone_ms)
@@ -202,6 +215,10 @@ class WorkShared:
         else:
             time_ms = self._compute[loaded] + np.maximum(0.0, wire - self._hidden[loaded])
         self._speed[loaded] = 1.0 / (time_ms * MS)
+
+    def iteration_ms(self, job: int) -> float:
+        """Time of an iteration of a running job beside those that run, after `refresh`."""
+        return float(1.0 / (self._speed[job] * MS))
 
     def expected_end(self, job: int) -> float:
         """See Work."""

@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from topoopt.core.shared_cluster import IDEAL_SWITCH, PARTITIONED, Fabric, SharedCluster
-from topoopt.core.shared_cluster_jobs import JobClass, JobPlacement, JobsAtOnce, RankOrder
-from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, LoadStatistics, SharedClusterSolution, Tail
+from topoopt.core.shared_cluster import IDEAL_SWITCH, PARTITIONED, Contention, Fabric, SharedCluster
+from topoopt.core.shared_cluster_jobs import JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder
+from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, SharedClusterSolution
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.parts import check_strategy
 from topoopt.verify.laws.findings import Findings, differs
+from topoopt.verify.shared_cluster.bounds import alone_ms
+from topoopt.verify.shared_cluster.contention import times_together
+from topoopt.verify.shared_cluster.load_statistics import check_statistics
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
@@ -30,11 +35,18 @@ ALONE_RELATIVE = Tolerance.EVENTS.relative
 
 def check_at_once(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """Jobs at once: their draws, plans and times, the statistics, objective and bound."""
+    if problem.contention is not Contention.FLOWS:  # the rates and the times of planned classes are those stated
+        rated = zip(problem.fabrics, solution.rates_gbps, strict=True)
+        fabrics = tuple(replace(fabric, server_gbps=fabric.server_gbps or rate) for fabric, rate in rated)
+        if fabrics != tuple(replace(f, server_gbps=r) for f, r in zip(fabrics, solution.rates_gbps, strict=True)):
+            findings.add("rates", "the rates of the servers are not those of the instance")
+            return
+        problem = replace(problem, classes=solution.classes, fabrics=fabrics)
     least: dict[tuple[int, int], float] = {}
     findings.guard("plans", "the plans", lambda: least.update(_check_plans(findings, problem, solution)))
     if findings.clean:
         findings.guard("runs", "the draws", lambda: _check_runs(findings, problem, solution, least))
-        findings.guard("statistics", "the statistics", lambda: _check_statistics(findings, problem, solution))
+        findings.guard("statistics", "the statistics", lambda: check_statistics(findings, problem, solution))
 
 
 def _check_plans(
@@ -48,7 +60,10 @@ def _check_plans(
     least = {}
     for place, (plan, (fabric, one)) in enumerate(zip(solution.plans, expected, strict=True)):
         where = f"{plan.job_class} on {plan.fabric}"
-        floor = _least_time(findings, where, plan, fabric, one)
+        if problem.contention is Contention.FLOWS:
+            floor = _least_time(findings, where, plan, fabric, one)
+        else:
+            floor = _least_by_formula(findings, where, plan, problem, fabric, place % len(problem.classes))
         least[divmod(place, len(problem.classes))] = floor
         if not floor * (1 - RELATIVE) <= plan.alone_ms < math.inf:
             findings.add("plan-bound", f"{where}: {plan.alone_ms} ms alone, but no iteration is under {floor} ms")
@@ -78,6 +93,26 @@ def _least_time(findings: Findings, where: str, plan: ClassPlan, fabric: Fabric,
     return max(best, float(busy.max()))
 
 
+def _least_by_formula(
+    findings: Findings, where: str, plan: ClassPlan, problem: SharedCluster, fabric: Fabric, index: int
+) -> float:
+    samples = problem.classes[index].iteration_ms
+    alone: list[float] = alone_ms(problem, fabric, job_table([index] * len(samples), samples)).tolist()
+    if differs(plan.alone_ms, math.fsum(alone) / len(alone), RELATIVE) or differs(plan.bound_ms, min(alone), RELATIVE):
+        findings.add("plan-times", f"{where}: not the mean and the least of the times alone")
+    if plan.strategy is not None:
+        findings.add("plan-strategy", f"{where}: a strategy, where times follow from a formula")
+    return min(alone)
+
+
+def job_table(classes: Sequence[int], iteration_ms: Sequence[float]) -> JobTable:
+    """Jobs of one iteration that begin at time 0."""
+    count = len(classes)
+    names = tuple(str(number) for number in range(count))
+    ones, index = np.ones(count, dtype=np.int64), np.array(classes, dtype=np.int32)
+    return JobTable(names, np.zeros(count), index, ones, np.array(iteration_ms, dtype=np.float64))
+
+
 def _check_runs(
     findings: Findings,
     problem: SharedCluster,
@@ -103,7 +138,10 @@ def _check_runs(
         if [len(times) for times in run.times_ms] != [run.load] * len(problem.fabrics):
             findings.add("run-times", f"{where}: not a time for every job on every fabric")
             continue
-        _check_times(findings, problem, solution, run, least)
+        if problem.contention is Contention.FLOWS:
+            _check_times(findings, problem, solution, run, least)
+        else:
+            _check_formula(findings, problem, run, where, solution.seed)
 
 
 def _check_servers(findings: Findings, problem: SharedCluster, jobs: JobsAtOnce, run: DrawnRun, where: str) -> None:
@@ -123,6 +161,22 @@ def _check_servers(findings: Findings, problem: SharedCluster, jobs: JobsAtOnce,
             # Consecutive servers of whole racks: all but the first, the last and a short one are full.
             if len({server // rack for server in own}) > len(own) // rack + 3:
                 findings.add("run-racks", f"{where}: job {job} is spread over more racks than it needs")
+
+
+def _check_formula(findings: Findings, problem: SharedCluster, run: DrawnRun, where: str, seed: int) -> None:
+    """Every time of a draw follows from the servers of its jobs."""
+    given = [set(problem.classes[index].iteration_ms) for index in run.classes]
+    if len(run.shard_ms) != run.load or any(time not in own for time, own in zip(run.shard_ms, given, strict=True)):
+        findings.add("time-given", f"{where}: not one of the given times for every job")
+        return
+    jobs = job_table(run.classes, run.shard_ms)
+    for place, fabric in enumerate(problem.fabrics):
+        expected = jobs.iteration_ms
+        if fabric.kind != PARTITIONED:
+            expected = times_together(problem, fabric, jobs, run.servers, seed)
+        for job, (time, right) in enumerate(zip(run.times_ms[place], expected.tolist(), strict=True)):
+            if differs(time, right, ALONE_RELATIVE):
+                findings.add("time", f"{where}, job {job} on {fabric.name}: {time} ms, the formula gives {right} ms")
 
 
 def _check_times(
@@ -149,65 +203,3 @@ def _check_times(
                 and differs(time, plan.alone_ms, ALONE_RELATIVE)
             ):
                 findings.add("time-alone", f"{where}: {time} ms, {plan.alone_ms} ms alone, though no link is shared")
-
-
-def _statistics(
-    problem: SharedCluster,
-    solution: SharedClusterSolution,
-    load: int,
-    place: int,
-    base: Tail | None,
-) -> LoadStatistics:
-    """What the times say, one by one and by exact sums; `base`: those of the same jobs on the first fabric."""
-    own = [run for run in solution.draws if run.load == load]
-    times = [time for run in own for time in run.times_ms[place]]
-    alone = [solution.plans[place * len(problem.classes) + index].alone_ms for run in own for index in run.classes]
-    ascending, count = sorted(times), len(times)
-    p50, p90, p95, p99 = (ascending[percent * count // 100] for percent in (50, 90, 95, 99))
-    tail = Tail(math.fsum(times) / count, p50, p90, p95, p99, ascending[-1])
-    first = base or tail
-    return LoadStatistics(
-        fabric=problem.fabrics[place].name,
-        load=load,
-        jobs=count,
-        iteration_ms=tail,
-        over_alone=math.fsum(time / without for time, without in zip(times, alone, strict=True)) / count,
-        over_first=tail.mean / first.mean,
-        p99_over_first=tail.p99 / first.p99,
-    )
-
-
-def _expected(problem: SharedCluster, solution: SharedClusterSolution) -> list[LoadStatistics]:
-    """The statistics as they follow from the times, in the order in which they are stated."""
-    rows = []
-    for load in sorted({run.load for run in solution.draws}):
-        base: Tail | None = None
-        for place in range(len(problem.fabrics)):
-            rows.append(_statistics(problem, solution, load, place, base))
-            base = base or rows[-1].iteration_ms
-    return rows
-
-
-def _check_statistics(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
-    expected = _expected(problem, solution)
-    if len(expected) != len(solution.statistics):
-        findings.add("statistics", f"{len(solution.statistics)} rows, {len(expected)} expected")
-        return
-    for found, right in zip(solution.statistics, expected, strict=True):
-        where = f"{right.load} jobs on {right.fabric}"
-        if (found.fabric, found.load, found.jobs) != (right.fabric, right.load, right.jobs):
-            findings.add("statistics", f"{where}: the row is of {found.load} jobs on {found.fabric}")
-        pairs = [(name, getattr(found.iteration_ms, name), value) for name, value in vars(right.iteration_ms).items()]
-        for name in ("over_alone", "over_first", "p99_over_first"):
-            pairs.append((name, getattr(found, name), getattr(right, name)))
-        for name, stated, value in pairs:
-            if differs(stated, value, RELATIVE):
-                findings.add("statistics", f"{where}: {name} {stated} stated, {value} from the times")
-    largest = max(run.load for run in solution.draws)
-    value = next(row.iteration_ms.mean for row in expected if row.load == largest)
-    named = (solution.objective.name, solution.objective.unit) == ("mean_iteration_time", "ms")
-    if not named or differs(solution.objective.value, value, RELATIVE):
-        findings.add("objective", f"{solution.objective.value} ms stated, {value} ms from the times")
-    bounds = [solution.plans[index].bound_ms for run in solution.draws if run.load == largest for index in run.classes]
-    if differs(solution.bound.value, sum(bounds) / len(bounds), RELATIVE):
-        findings.add("bound", f"{solution.bound.value} ms stated, {sum(bounds) / len(bounds)} ms from the classes")

@@ -6,7 +6,7 @@ that they are possible ones is checked. No solver and no simulator is used.
 
 from __future__ import annotations
 
-from topoopt.core.shared_cluster import SharedCluster
+from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.verify.laws.findings import Findings, Violation
@@ -37,9 +37,11 @@ def _check_identity(findings: Findings, problem: SharedCluster, solution: Shared
         ("contention", problem.contention.value, solution.contention),
         ("classes", len(problem.classes), len(solution.classes)),
     ]
+    flows = problem.contention is Contention.FLOWS
     if isinstance(problem.jobs, JobsAtOnce):
         rows += [
-            ("time_model", problem.time_model, solution.time_model),
+            ("time_model", problem.time_model if flows else "", solution.time_model),
+            ("rates_gbps", 0 if flows else len(problem.fabrics), len(solution.rates_gbps)),
             ("placement", problem.jobs.placement.value, solution.placement),
             ("rank_order", problem.jobs.rank_order.value, solution.rank_order),
             ("fabrics", tuple(each.name for each in problem.fabrics), tuple(name for name, _ in solution.fabrics)),
@@ -54,7 +56,7 @@ def _check_identity(findings: Findings, problem: SharedCluster, solution: Shared
         if expected != found:
             findings.add("identity", f"{name} is {found!r}, the instance has {expected!r}")
     for given, one in zip(problem.classes, solution.classes, strict=False):
-        _check_class(findings, given, one, planned=given.plan is not None and problem.at_once is None)
+        _check_class(findings, given, one, planned=given.plan is not None and not flows)
 
 
 def _check_class(findings: Findings, given: JobClass, one: JobClass, *, planned: bool) -> None:

@@ -7,23 +7,24 @@ steps. A long run is followed in windows; the jobs that begin and end in one are
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.shared_cluster import (
-    FAT_TREE,
     Contention,
     Fabric,
     SharedCluster,
 )
 from topoopt.core.shared_cluster_jobs import JobTable
-from topoopt.core.shared_cluster_solution import FabricRun
+from topoopt.core.shared_cluster_solution import FabricRun, Stays
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Findings
 from topoopt.verify.shared_cluster.bounds import alone_ms
+from topoopt.verify.shared_cluster.trees import Link, capacity_gbps, even_parts, link_parts, tree_of
 
 MOMENTS = 1500
 """Starts and ends that are followed one by one; of more, windows of this many in all."""
@@ -31,83 +32,6 @@ MOMENTS = 1500
 WINDOWS = 3
 WORK_RELATIVE = Tolerance.EVENTS.relative
 LEAST_PART = 1e-9
-MASK = (1 << 64) - 1
-
-
-@dataclass(frozen=True, eq=False)
-class _Tree:
-    half: int
-    server_gbps: float
-    rack_ratio: float
-    pod_ratio: float
-    hashed: bool
-    seed: int
-
-
-def _tree(servers: int, fabric: Fabric, seed: int) -> _Tree | None:
-    if fabric.kind != FAT_TREE or fabric.server_gbps is None:
-        return None
-    half = 1
-    while half * half * half * 2 < servers:  # k^3 / 4 servers, k = 2 half
-        half += 1
-    hashed = fabric.paths == "hashed"
-    return _Tree(half, fabric.server_gbps, fabric.rack_ratio, fabric.pod_ratio, hashed, seed)
-
-
-def _hash(seed: int, source: int, target: int) -> int:
-    z = (seed + (source * 65536 + target + 1) * 0x9E3779B97F4A7C15) & MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31)
-
-
-def _link_parts(tree: _Tree, servers: list[int], ring: float, pairs: float) -> dict[tuple[str, int, int, int], float]:
-    """Traffic over what a server sends on links (layer, rack or pod, uplink, core)."""
-    k = len(servers)
-    flows = [(servers[i], servers[(i + 1) % k], ring) for i in range(k)] if ring else []
-    if pairs:
-        flows += [(a, b, pairs / (k - 1)) for a in servers for b in servers if a != b]
-    parts: dict[tuple[str, int, int, int], float] = {}
-    h, square = tree.half, tree.half**2
-
-    def add(link: tuple[str, int, int, int], part: float) -> None:
-        parts[link] = parts.get(link, 0.0) + part
-
-    for a, b, part in flows:
-        if a // h == b // h:
-            continue
-        draw = _hash(tree.seed, a, b) if tree.hashed else 0
-        up, core = (draw % h, draw // h % h) if tree.hashed else (-1, -1)
-        add(("rack up", a // h, up, -1), part)
-        add(("rack down", b // h, up, -1), part)
-        if a // square != b // square:
-            add(("pod up", a // square, up, core), part)
-            add(("pod down", b // square, up, core), part)
-    return parts
-
-
-def _even_parts(
-    tree: _Tree, servers: NDArray[np.int64], ring: float, pairs: float
-) -> dict[tuple[str, int, int, int], float]:
-    """The same for even paths, counted per rack and pod."""
-    parts: dict[tuple[str, int, int, int], float] = {}
-    k = len(servers)
-    ordered = np.sort(servers)
-    for layer, size in (("rack", tree.half), ("pod", tree.half**2)):
-        place = ordered // size
-        leaves = place != np.roll(place, -1)
-        for one in np.unique(place).tolist():
-            inside = int((place == one).sum())
-            out = ring * int(leaves[place == one].sum()) + pairs * inside * (k - inside) / max(1, k - 1)
-            if out > 0:
-                parts[f"{layer} up", one, -1, -1] = out
-    return parts
-
-
-def _capacity(tree: _Tree, link: tuple[str, int, int, int]) -> float:
-    bundle = tree.half if link[0].startswith("rack") else tree.half**2
-    ratio = tree.rack_ratio if link[0].startswith("rack") else tree.pod_ratio
-    return tree.server_gbps / ratio * (1 if tree.hashed else bundle)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +76,7 @@ class _Follower:
     """Iteration times of sets of running jobs of one run."""
 
     def __init__(self, problem: SharedCluster, jobs: JobTable, run: FabricRun, seed: int) -> None:
-        self.tree = _tree(problem.servers, run.fabric, seed)
+        self.tree = tree_of(problem.servers, run.fabric, seed)
         self.classes = [problem.classes[c] for c in jobs.class_index]
         self.alone = alone_ms(problem, run.fabric, jobs)
         self.run = run
@@ -169,7 +93,7 @@ class _Follower:
         self.hidden = self.compute + self.wire / there - known
         self.limit = np.minimum(gbps, self.wire / self.alone) if self.interleaved else np.full(len(jobs), gbps)
 
-    def parts(self, stay: int) -> dict[tuple[str, int, int, int], float]:
+    def parts(self, stay: int) -> dict[Link, float]:
         """Loads of the job of a stay."""
         one = self.classes[self.run.stays.job[stay]]
         servers = self.run.stays.servers_of(stay)
@@ -177,8 +101,19 @@ class _Follower:
             return {}
         ring, pairs = one.allreduce_bytes / one.sent_bytes, one.all_to_all_bytes / one.sent_bytes
         if self.tree.hashed:
-            return _link_parts(self.tree, servers.tolist(), ring, pairs)
-        return _even_parts(self.tree, servers, ring, pairs)
+            return link_parts(self.tree, servers.tolist(), ring, pairs)
+        return even_parts(self.tree, servers, ring, pairs)
+
+    def loads(self, stays: Iterable[int]) -> tuple[_Loads, NDArray[np.float64]]:
+        """Loads of the jobs of some stays, a row each, and the capacity of the links they use."""
+        tables = [self.parts(stay) for stay in stays]
+        number = {link: place for place, link in enumerate(dict.fromkeys(link for table in tables for link in table))}
+        entries = [(row, number[link], part) for row, table in enumerate(tables) for link, part in table.items()]
+        rows, links, parts = zip(*entries, strict=True) if entries else ((), (), ())
+        tree = self.tree
+        capacity = np.array([capacity_gbps(tree, link) for link in number]) if tree is not None else np.zeros(0)
+        of_rows, of_links = np.array(rows, dtype=np.int64), np.array(links, dtype=np.int64)
+        return _Loads(of_rows, of_links, np.array(parts, dtype=np.float64)), capacity
 
     def iteration_ms(
         self, jobs: NDArray[np.int64], there: NDArray[np.bool_], loads: _Loads, capacity: NDArray[np.float64]
@@ -192,6 +127,27 @@ class _Follower:
             return longest
         times: NDArray[np.float64] = self.compute[jobs] + np.maximum(0.0, wire - self.hidden[jobs])
         return times
+
+
+def times_together(
+    problem: SharedCluster, fabric: Fabric, jobs: JobTable, servers: Sequence[Sequence[int]], seed: int
+) -> NDArray[np.float64]:
+    """float64[J], iteration of each job while all of them run, ms; `fabric` and the classes have their figures."""
+    count = len(jobs)
+    zero = np.zeros(count)
+    stays = Stays(
+        np.arange(count),
+        zero,
+        zero,
+        zero,
+        zero,
+        np.cumsum([0, *map(len, servers)], dtype=np.int64),
+        np.array([server for own in servers for server in sorted(own)], dtype=np.int64),
+    )
+    run = FabricRun(fabric, "", False, 0.0, True, np.ones(count, dtype=bool), stays, None)
+    follower = _Follower(problem, jobs, run, seed)
+    loads, capacity = follower.loads(range(count))
+    return follower.iteration_ms(np.arange(count), np.ones(count, dtype=bool), loads, capacity)
 
 
 def check_contention(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun, seed: int) -> None:
@@ -213,13 +169,7 @@ def _follow(findings: Findings, follower: _Follower, jobs: JobTable, times: NDAr
     """One window: iterations done between its moments against those of the jobs that lie within."""
     run, stays = follower.run, follower.run.stays
     touching = np.flatnonzero((stays.work_to_s > times[0]) & (stays.work_from_s < times[-1]))
-    tables = [follower.parts(int(stay)) for stay in touching]
-    number = {link: place for place, link in enumerate(dict.fromkeys(link for table in tables for link in table))}
-    entries = [(row, number[link], part) for row, table in enumerate(tables) for link, part in table.items()]
-    rows, links, parts = zip(*entries, strict=True) if entries else ((), (), ())
-    loads = _Loads(np.array(rows, dtype=np.int64), np.array(links, dtype=np.int64), np.array(parts, dtype=np.float64))
-    tree = follower.tree
-    capacity = np.array([_capacity(tree, link) for link in number]) if tree is not None else np.zeros(0)
+    loads, capacity = follower.loads(touching.tolist())
     done = np.zeros(len(touching))
     begin, end, owner = stays.work_from_s[touching], stays.work_to_s[touching], stays.job[touching]
     for moment, following in itertools.pairwise(times):
