@@ -223,7 +223,7 @@ def test_refuses_what_does_not_exist() -> None:
     problem = cases.read(cases.instance(time_model="guess", fabrics=[{"kind": "token-ring"}]))
     with pytest.raises(InputError) as refusal:
         solve(problem, SolveOptions(method="magic"))
-    assert [each.path for each in refusal.value.problems] == ["fabrics[0].kind", "search.method", "time_model"]
+    assert {each.path for each in refusal.value.problems} == {"fabrics[0].kind", "search.method", "time_model"}
 
 
 def test_refuses_classes_that_cannot_run_together() -> None:
