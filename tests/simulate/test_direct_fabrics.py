@@ -18,7 +18,7 @@ from tests.support.fabric_cases import cluster, clusters
 from topoopt.core.errors import InputError
 from topoopt.core.regular_graphs import torus_steps
 from topoopt.simulate.cycle_factors import most_cycles
-from topoopt.simulate.fabrics import FABRICS, Fabric, FabricOptions
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, ListedFabric
 from topoopt.simulate.fabrics.torus import even_shape
 from topoopt.simulate.network import Network
 
@@ -302,11 +302,13 @@ def test_tours_of_a_kautz_graph_share_the_load(servers: int, degree: int) -> Non
 
 
 def test_every_fabric_has_a_line() -> None:
-    """A `Fabric` of any module of the folder stands in the table, once."""
+    """A `ListedFabric` of any module of the folder stands in the table, once."""
     folder = importlib.import_module("topoopt.simulate.fabrics")
     modules = [
         importlib.import_module(f"{folder.__name__}.{found.name}") for found in pkgutil.iter_modules(folder.__path__)
     ]
-    made = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Fabric)}
+    made = {
+        id(value): value for module in modules for value in vars(module).values() if isinstance(value, ListedFabric)
+    }
     assert set(made) == {id(fabric) for fabric in FABRICS.values()}
     assert len(made) == len(FABRICS)

@@ -16,12 +16,12 @@ from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.verify.job.parts import check_strategy
 from topoopt.verify.job.plan import plan_figures
 from topoopt.verify.job.traffic import local_allreduce_ms, recompute_traffic
-from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.findings import ViolationLog
 
 
 def recompute(cluster, workload, placements):
     """Traffic of a legal strategy."""
-    findings = Findings()
+    findings = ViolationLog()
     strategy = Strategy(tuple(Placement(*placement) for placement in placements))
     parts = check_strategy(findings, cluster, workload, strategy)
     assert findings.clean

@@ -1,10 +1,9 @@
-"""What solution files of all kinds begin with, and their provenance: shape, to plain data and back."""
+"""What solution files of all kinds begin with, and the types of their provenance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, ClassVar, Protocol, TypedDict
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -102,104 +101,7 @@ class SolutionHeadFile(ReachedFile):
     method: Text
 
 
-class ProvenanceFile(Protocol):
-    """Where a solution came from; every kind has these keys, at a place of its own."""
-
-    @property
-    def instance_sha256(self) -> str: ...
-    @property
-    def versions(self) -> dict[str, str]: ...
-    @property
-    def notes(self) -> list[str]: ...
-
-
-class Head(TypedDict):
-    """Arguments of a solution that its head states."""
-
-    name: str
-    status: Status
-    stopped_by: StopReason
-    objective: Objective
-    bound: Bound
-    check: CheckResult
-    seed: int
-    method: str
-
-
-class Provenance(TypedDict):
-    """Arguments of a solution that say where it came from."""
-
-    instance_sha256: str
-    versions: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
-def bound_of(file: BoundFile) -> Bound:
-    """A bound as it is stated."""
-    proof = None if file.proof is None else Proof(file.proof.argument, file.proof.iterations)
-    return Bound(file.value, file.proved_by, proof)
-
-
-def head_of(file: SolutionHeadFile) -> Head:
-    """What the head of a file states."""
-    return {
-        "name": file.name,
-        "status": Status(file.status),
-        "stopped_by": StopReason(file.stopped_by),
-        "objective": Objective(file.objective.name, file.objective.value, file.objective.unit),
-        "bound": bound_of(file.bound),
-        "check": CheckResult(file.check.ok, tuple(file.check.violations)),
-        "seed": file.seed,
-        "method": file.method,
-    }
-
-
-def provenance_of(file: ProvenanceFile) -> Provenance:
-    """Where the solution of a file came from."""
-    return {
-        "instance_sha256": file.instance_sha256,
-        "versions": tuple(file.versions.items()),
-        "notes": tuple(file.notes),
-    }
-
-
 def bound_document(bound: Bound) -> dict[str, Any]:
     """Plain data of a bound."""
     proof = {} if bound.proof is None else {"proof": asdict(bound.proof)}
     return {"value": float(bound.value), "proved_by": bound.proved_by, **proof}
-
-
-def head_document(
-    solution: SolutionHead, *, asked: Mapping[str, Any] | None = None, bounds: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Plain data of the head.
-
-    Args:
-        solution: of any kind.
-        asked: keys of one kind that stand before the objective.
-        bounds: keys of one kind that stand behind the bound.
-    """
-    objective = solution.objective
-    return {
-        "schema_version": 1,
-        "kind": f"{solution.kind}-solution",
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        **(asked or {}),
-        "objective": {"name": objective.name, "value": float(objective.value), "unit": objective.unit},
-        "bound": bound_document(solution.bound),
-        **(bounds or {}),
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
-        "seed": solution.seed,
-        "method": solution.method,
-    }
-
-
-def provenance_document(solution: SolutionHead) -> dict[str, Any]:
-    """Plain data of where a solution came from."""
-    return {
-        "instance_sha256": solution.instance_sha256,
-        "versions": dict(solution.versions),
-        "notes": list(solution.notes),
-    }

@@ -166,8 +166,8 @@ def test_certificates_of_water_filling_cover_all() -> None:
     assert sorted({int(t) for proof in found.certificates for t in proof.transfers}) == [0, 1, 2]
     solution = replace(solve(SINGLE), certificates=found.certificates)
     from topoopt.verify.allocation.fairness import check_certificates
-    from topoopt.verify.laws.findings import Findings
+    from topoopt.verify.laws.findings import ViolationLog
 
-    findings = Findings()
+    findings = ViolationLog()
     check_certificates(findings, SINGLE, solution)
     assert findings.clean

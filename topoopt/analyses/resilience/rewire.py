@@ -25,7 +25,7 @@ from topoopt.kinds.network.methods import TOPOLOGY_METHODS
 from topoopt.kinds.pipeline import judged
 from topoopt.verify.failures.laws import check_repair, check_rewiring
 from topoopt.verify.job.plan import check_plan
-from topoopt.verify.laws.findings import Findings, Violation
+from topoopt.verify.laws.findings import Violation, ViolationLog
 from topoopt.verify.laws.topology import check_topology
 
 EXACT_S = 60.0
@@ -55,7 +55,7 @@ def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop
         after=found.time_ms,
         method=found.method,
     )
-    findings = Findings()
+    findings = ViolationLog()
     check_topology(findings, subject.cluster, found.topology)
     plan = Plan(subject.solution.plan.strategy, found.topology, found.plan.routes, found.plan.rings)
     laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, found.topology)]

@@ -23,7 +23,7 @@ from topoopt.kinds.network.explain import demand_from_flow
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.failures.laws import check_distances, check_repair, check_rerouted
 from topoopt.verify.job.check import check_solution
-from topoopt.verify.laws.findings import Findings, Violation
+from topoopt.verify.laws.findings import Violation, ViolationLog
 
 RELAY_NOTE = (
     "A failed server is evaluated as one that forwards no longer: it computes, sends and receives as before. Should "
@@ -157,7 +157,7 @@ class NetworkSubject:
 
 
 def _distances_only(evaluator: Evaluator, failure: Failure) -> Sequence[Violation]:
-    findings = Findings()
+    findings = ViolationLog()
     check_distances(findings, evaluator.topology, evaluator.outcome(failure))
     return findings.violations()
 

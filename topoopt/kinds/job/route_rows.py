@@ -90,7 +90,7 @@ class PathLengthRow:
 
 
 @dataclass(frozen=True)
-class Routes:
+class RoutesTable:
     """Summary of the routes of model-parallel traffic."""
 
     pairs: int
@@ -98,12 +98,12 @@ class Routes:
     rows: tuple[PathLengthRow, ...]
 
 
-def route_summary(solution: JobSolution) -> Routes:
+def route_summary(solution: JobSolution) -> RoutesTable:
     """Pairs, splits, and bytes by number of hops."""
     table = solution.plan.routes
     pairs, paths = len(table.source), len(table.share)
     if not pairs:
-        return Routes(0, "No routes: there is no model-parallel traffic.", ())
+        return RoutesTable(0, "No routes: there is no model-parallel traffic.", ())
     per_pair = np.diff(table.pair_ptr)
     hops = np.diff(table.path_ptr) - 1
     demand = solution.demand.model_parallel_bytes[table.source, table.target]
@@ -128,4 +128,4 @@ def route_summary(solution: JobSolution) -> Routes:
         for hop in range(len(count))
         if count[hop]
     )
-    return Routes(pairs, text, rows)
+    return RoutesTable(pairs, text, rows)

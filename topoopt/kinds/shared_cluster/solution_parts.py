@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, Strict, model_serializer
+from pydantic import Field, Strict
 
 from topoopt.core.shared_cluster import Fabric
 from topoopt.core.shared_cluster_jobs import JobClass
@@ -22,7 +22,7 @@ from topoopt.core.shared_cluster_solution import (
 )
 from topoopt.core.strategy import Strategy
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
-from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, is_none
 from topoopt.files.solution_head import Amount, Text
 from topoopt.kinds.job.plan_parts import PlacementRow
 from topoopt.kinds.shared_cluster.schema import (
@@ -134,16 +134,14 @@ class RunPart(FilePart):
     whole: bool
     unfinished: Annotated[NDArray[np.int64], ArrayOf(JobIndex, np.int64, most=MAX_JOBS)]
     metrics: MetricsPart | None
-    decisions: DecisionsPart | None = Field(default=None, description="only of runs whose placement is exact")
+    decisions: DecisionsPart | None = Field(
+        default=None, exclude_if=is_none, description="only of runs whose placement is exact"
+    )
 
     @classmethod
     def attributes(cls, value: FabricRun) -> dict[str, Any]:
         """Jobs that have not ended are listed; the stays of all runs are one table."""
         return {**super().attributes(value), "unfinished": np.flatnonzero(~value.finished)}
-
-    @model_serializer(mode="wrap")
-    def _short(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in written(self).items() if key != "decisions" or value is not None}
 
     def build(self) -> RunPart:
         """Itself: the jobs and stays stand in tables of their own, see `of_jobs`."""

@@ -15,7 +15,7 @@ from topoopt.simulate.fabrics.fat_tree import FAT_TREE, FULL_FAT_TREE
 from topoopt.simulate.fabrics.hypercube import HYPERCUBE
 from topoopt.simulate.fabrics.ideal_switch import IDEAL_SWITCH
 from topoopt.simulate.fabrics.kautz import GENERALIZED_KAUTZ
-from topoopt.simulate.fabrics.options import Fabric, FabricBuilder, FabricOptions
+from topoopt.simulate.fabrics.options import FabricBuilder, FabricOptions, ListedFabric
 from topoopt.simulate.fabrics.oversubscribed_fat_tree import OVERSUBSCRIBED_FAT_TREE
 from topoopt.simulate.fabrics.random_regular import RANDOM_REGULAR
 from topoopt.simulate.fabrics.torus import TORUS_2D, TORUS_3D, TWISTED_TORUS_2D, TWISTED_TORUS_3D
@@ -29,7 +29,7 @@ __all__ = [
     "direct_connect_network",
 ]
 
-FABRICS: Mapping[str, Fabric] = {
+FABRICS: Mapping[str, ListedFabric] = {
     "ideal-switch": IDEAL_SWITCH,
     "fat-tree": FAT_TREE,
     "full-fat-tree": FULL_FAT_TREE,

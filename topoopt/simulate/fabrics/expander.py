@@ -15,7 +15,7 @@ import numpy as np
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.fabrics.direct_graph import graph_network
-from topoopt.simulate.fabrics.options import Fabric, FabricOptions, Group
+from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric
 from topoopt.simulate.network import Network
 
 ATTEMPTS = 50
@@ -56,4 +56,4 @@ def _describe(cluster: Cluster, options: FabricOptions) -> str:
     return f"{cycles} random Hamiltonian cycles{pairs} of {rate} links, rings along the cycles both ways"
 
 
-EXPANDER = Fabric(expander, _describe, kind="direct")
+EXPANDER = ListedFabric(expander, _describe, kind="direct")

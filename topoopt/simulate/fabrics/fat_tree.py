@@ -18,9 +18,9 @@ from topoopt.core.units import bytes_per_ms
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
-    Fabric,
     FabricOptions,
     Group,
+    ListedFabric,
     list_order_rings,
     routed_pairs,
     single_path_table,
@@ -154,5 +154,5 @@ def _describe_full(cluster: Cluster, options: FabricOptions) -> str:
     return f"k-ary fat-tree with ECMP, one NIC of {total:g} Gbit/s, full bisection"
 
 
-FAT_TREE = Fabric(fat_tree, _describe, ("fat_tree_gbps", "oversubscription"), nic_gbps)
-FULL_FAT_TREE = Fabric(full_fat_tree, _describe_full)
+FAT_TREE = ListedFabric(fat_tree, _describe, ("fat_tree_gbps", "oversubscription"), nic_gbps)
+FULL_FAT_TREE = ListedFabric(full_fat_tree, _describe_full)

@@ -17,7 +17,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.cycle_factors import most_cycles
 from topoopt.simulate.fabrics.direct_graph import graph_network
-from topoopt.simulate.fabrics.options import Fabric, FabricOptions, Group
+from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric
 from topoopt.simulate.network import Network
 
 
@@ -93,4 +93,4 @@ def _describe(cluster: Cluster, options: FabricOptions) -> str:
     return f"hypercube of {dimension} dimensions, {cluster.link_gbps:g} Gbit/s links{spare}, rings along Gray cycles"
 
 
-HYPERCUBE = Fabric(hypercube, _describe, kind="direct")
+HYPERCUBE = ListedFabric(hypercube, _describe, kind="direct")

@@ -10,9 +10,9 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.units import bytes_per_ms
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
-    Fabric,
     FabricOptions,
     Group,
+    ListedFabric,
     list_order_rings,
     routed_pairs,
     single_path_table,
@@ -50,4 +50,4 @@ def _describe(cluster: Cluster, options: FabricOptions) -> str:
     return f"one non-blocking switch, {_nic_gbps(cluster, options):g} Gbit/s per server"
 
 
-IDEAL_SWITCH = Fabric(ideal_switch, _describe, ("nic_gbps",), _nic_gbps)
+IDEAL_SWITCH = ListedFabric(ideal_switch, _describe, ("nic_gbps",), _nic_gbps)

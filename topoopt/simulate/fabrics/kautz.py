@@ -10,7 +10,7 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regular_graphs import kautz_arcs
 from topoopt.simulate.fabrics.direct_graph import graph_network, shortest_paths, spread_tours
-from topoopt.simulate.fabrics.options import Fabric, FabricOptions, Group, server_pairs, single_path_table
+from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric, server_pairs, single_path_table
 from topoopt.simulate.network import Network
 
 
@@ -48,4 +48,4 @@ def _describe(cluster: Cluster, options: FabricOptions) -> str:
     return f"generalized Kautz graph of degree {cluster.degree}, {cluster.link_gbps:g} Gbit/s one-way links, {text}"
 
 
-GENERALIZED_KAUTZ = Fabric(generalized_kautz, _describe, kind="direct")
+GENERALIZED_KAUTZ = ListedFabric(generalized_kautz, _describe, kind="direct")

@@ -76,7 +76,7 @@ class FabricBuilder(Protocol):
 
 
 @dataclass(frozen=True)
-class Fabric:
+class ListedFabric:
     """A line of the table of fabrics.
 
     Attributes:

@@ -13,7 +13,7 @@ from math import ceil
 from topoopt.core.cluster import Cluster
 from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.simulate.fabrics.fat_tree import Uplinks, tree_network
-from topoopt.simulate.fabrics.options import LAYERS, Fabric, FabricOptions, Group
+from topoopt.simulate.fabrics.options import LAYERS, FabricOptions, Group, ListedFabric
 from topoopt.simulate.network import Network
 
 RATIO = 2.0
@@ -46,4 +46,4 @@ def _describe(cluster: Cluster, options: FabricOptions) -> str:
     return f"k-ary fat-tree with ECMP, one NIC of {total:g} Gbit/s, {_ratio(options):g}:1 above the {where}"
 
 
-OVERSUBSCRIBED_FAT_TREE = Fabric(oversubscribed_fat_tree, _describe, ("oversubscription", "layer"))
+OVERSUBSCRIBED_FAT_TREE = ListedFabric(oversubscribed_fat_tree, _describe, ("oversubscription", "layer"))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.fabrics.direct_graph import graph_network
-from topoopt.simulate.fabrics.options import Fabric, FabricOptions, Group
+from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric
 from topoopt.simulate.network import Network
 
 ATTEMPTS = 100
@@ -79,4 +79,4 @@ def _describe(cluster: Cluster, options: FabricOptions) -> str:
     return f"random {cluster.degree}-regular graph of {cluster.link_gbps:g} Gbit/s links, one short ring per AllReduce"
 
 
-RANDOM_REGULAR = Fabric(random_regular, _describe, kind="direct")
+RANDOM_REGULAR = ListedFabric(random_regular, _describe, kind="direct")

@@ -20,7 +20,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.regular_graphs import torus_steps
 from topoopt.simulate.cycle_factors import most_cycles
 from topoopt.simulate.fabrics.direct_graph import graph_network
-from topoopt.simulate.fabrics.options import Fabric, FabricOptions, Group
+from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric
 from topoopt.simulate.network import Network
 
 
@@ -122,8 +122,8 @@ def _describe(cluster: Cluster, options: FabricOptions, *, axes: int, twisted: b
     return f"{_text(shape)} {kind} of {cluster.link_gbps:g} Gbit/s links{several}, link-disjoint rings both ways"
 
 
-def _row(axes: int, *, twisted: bool) -> Fabric:
-    return Fabric(
+def _row(axes: int, *, twisted: bool) -> ListedFabric:
+    return ListedFabric(
         partial(torus, axes=axes, twisted=twisted),
         partial(_describe, axes=axes, twisted=twisted),
         ("shape",),

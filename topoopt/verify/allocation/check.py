@@ -18,7 +18,7 @@ from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.verdict import Status, Tolerance
 from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain, parts_of
 from topoopt.verify.allocation.fairness import check_bottlenecks, check_certificates
-from topoopt.verify.laws.findings import Findings, Violation, differs
+from topoopt.verify.laws.findings import Violation, ViolationLog, differs
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures and capacities."""
@@ -36,8 +36,8 @@ def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
     not looked at.
     """
-    findings = Findings()
-    steps: tuple[tuple[str, str, Callable[[Findings, AllocationProblem, AllocationSolution], None]], ...] = (
+    findings = ViolationLog()
+    steps: tuple[tuple[str, str, Callable[[ViolationLog, AllocationProblem, AllocationSolution], None]], ...] = (
         ("identity", "the identity", _check_identity),
         ("rates", "the rates", _check_rates),
         ("capacity", "the loads", _check_loads),
@@ -54,7 +54,7 @@ def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -
     return findings.violations()
 
 
-def _check_identity(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+def _check_identity(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     for code, name, value, expected in (
         ("identity", "name", solution.name, problem.name),
         ("identity", "goal", solution.goal, problem.goal.value),
@@ -71,7 +71,7 @@ def _check_identity(findings: Findings, problem: AllocationProblem, solution: Al
         findings.add("topology", "the solution has other capacities than the instance")
 
 
-def _check_rates(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+def _check_rates(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     if len(solution.transfers) != len(problem.transfers):
         raise ValueError(f"{len(solution.transfers)} transfers, the instance has {len(problem.transfers)}")
     for transfer, got in zip(problem.transfers, solution.transfers, strict=True):
@@ -105,7 +105,7 @@ def _loads(problem: AllocationProblem, solution: AllocationSolution) -> NDArray[
     return load
 
 
-def _check_loads(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+def _check_loads(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     shared, load = problem.shared_gbps(), _loads(problem, solution)
     findings.add_each(
         "capacity",
@@ -124,7 +124,7 @@ def _check_loads(findings: Findings, problem: AllocationProblem, solution: Alloc
     )
 
 
-def _check_servers(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+def _check_servers(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     """The table of the servers says the same as the routes, and no transfer is lost or made on the way."""
     arcs, n = problem.topology.arcs, problem.topology.servers
     noise = RELATIVE * float(problem.capacity_gbps.max())
@@ -183,7 +183,7 @@ def objective_of(problem: AllocationProblem, rates: NDArray[np.float64]) -> tupl
     return names.get(problem.goal, "min_surplus"), max(level, floor), "Gbit/s"
 
 
-def _check_objective(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+def _check_objective(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     name, value, unit = objective_of(problem, solution.rates_gbps)
     stated = solution.objective
     if (stated.name, stated.unit) != (name, unit):
@@ -192,7 +192,7 @@ def _check_objective(findings: Findings, problem: AllocationProblem, solution: A
         findings.add("objective", f"the solution states {name} {stated.value!r}, the rates have {value!r}")
 
 
-def _check_bound(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+def _check_bound(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     proven = allocation_bound(problem, solution.certificates)
     value, bound = solution.objective.value, solution.bound.value
     least = problem.goal is AllocationGoal.COMPLETION_TIME

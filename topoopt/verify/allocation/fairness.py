@@ -8,7 +8,7 @@ from topoopt.core.allocation import AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.allocation.bounds import base_and_gain, parts_of, priced_bound
-from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.findings import ViolationLog
 
 RELATIVE = Tolerance.LINEAR_PROGRAM.relative
 """What a transfer may still gain, as a part of its rate; also the difference of levels that counts as none."""
@@ -26,7 +26,7 @@ def _slack(problem: AllocationProblem, rate: float) -> float:
     return RELATIVE * rate + ABSOLUTE * float(problem.capacity_gbps.max())
 
 
-def check_bottlenecks(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+def check_bottlenecks(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     """Transfers of one route each: every one is at its limit, or uses something full where no other has a higher level.
 
     This is necessary and sufficient (Bertsekas and Gallager, Data Networks, section 6.5.2), also for routes split in
@@ -50,7 +50,7 @@ def check_bottlenecks(findings: Findings, problem: AllocationProblem, solution: 
             findings.add("max-min", f"{transfer.name} has {rates[t]:.9g} Gbit/s and could have more: no bottleneck")
 
 
-def check_certificates(findings: Findings, problem: AllocationProblem, solution: AllocationSolution) -> None:
+def check_certificates(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     """Transfers with a choice of routes: the prices prove of every transfer that it cannot gain.
 
     With prices as in `PriceCertificate`, a transfer t of the certificate gains at most (gap + what transfers of a

@@ -21,7 +21,7 @@ from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.rings import check_rings
 from topoopt.verify.job.routes import check_routes
 from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.findings import Findings, Violation, differs
+from topoopt.verify.laws.findings import Violation, ViolationLog, differs
 from topoopt.verify.laws.flows import check_flow
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 
@@ -52,7 +52,7 @@ def surviving_links(topology: Topology, failure: Failure) -> NDArray[np.int64]:
     return links
 
 
-def check_distances(findings: Findings, topology: Topology, outcome: FailureOutcome) -> None:
+def check_distances(findings: ViolationLog, topology: Topology, outcome: FailureOutcome) -> None:
     """Disconnected pairs, diameter and mean hops over the servers that work."""
     links = surviving_links(topology, outcome.failure)
     works = np.ones(topology.servers, dtype=bool)
@@ -84,7 +84,7 @@ def check_repair(
     Paths and rings exist on what survives and pass through no failed server, shares sum to 1, all traffic has a way,
     and the time stated is not shorter than the busiest link takes for its bytes.
     """
-    findings = Findings()
+    findings = ViolationLog()
     failure = outcome.failure
 
     def distances() -> None:
@@ -116,7 +116,7 @@ def check_repair(
     return findings.violations()
 
 
-def _check_relays(findings: Findings, failure: Failure, routes: PathTable, rings: tuple[GroupRings, ...]) -> None:
+def _check_relays(findings: ViolationLog, failure: Failure, routes: PathTable, rings: tuple[GroupRings, ...]) -> None:
     gone = set(failure.servers)
     if not gone:
         return
@@ -144,7 +144,7 @@ def check_rerouted(
         outcome: what is stated.
         arcs: the arcs `flow` and `certificate` are of.
     """
-    findings = Findings()
+    findings = ViolationLog()
     failure = outcome.failure
 
     def look() -> None:
@@ -183,7 +183,7 @@ def check_rewiring(topology: Topology, rewiring: Rewiring, after: Topology) -> t
     They are those before the failure without the failed and the given-up ones, and with the ones set; no more are given
     up than allowed, and no failed link is set again.
     """
-    findings = Findings()
+    findings = ViolationLog()
 
     def look() -> None:
         expected = surviving_links(topology, rewiring.failure)

@@ -11,7 +11,7 @@ from topoopt.core.verdict import Tolerance
 from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
 from topoopt.verify.hierarchy.proofs import check_bound, check_front, check_marginals
 from topoopt.verify.hierarchy.times import collective_times, fleet_time_ns, job_time_ns, network_cost_usd
-from topoopt.verify.laws.findings import Findings, Violation
+from topoopt.verify.laws.findings import Violation, ViolationLog
 
 
 def check_hierarchical(problem: HierarchicalProblem, solution: HierarchicalSolution) -> tuple[Violation, ...]:
@@ -20,7 +20,7 @@ def check_hierarchical(problem: HierarchicalProblem, solution: HierarchicalSolut
     Never raises, whatever stands in the solution; the instance is taken as valid. The bound of a catalogue of speeds is
     branch and bound's word where there are more than 100 000 combinations; else all of them are tried.
     """
-    findings = Findings()
+    findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _identity(findings, problem, solution))
     if findings.clean:
         design = problem.designs[solution.design]
@@ -33,7 +33,7 @@ def check_hierarchical(problem: HierarchicalProblem, solution: HierarchicalSolut
     return findings.violations()
 
 
-def _identity(findings: Findings, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
+def _identity(findings: ViolationLog, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
     for name, value, expected in (
         ("name", solution.name, problem.name),
         ("instance_sha256", solution.instance_sha256, problem.sha256),
@@ -61,7 +61,7 @@ def _identity(findings: Findings, problem: HierarchicalProblem, solution: Hierar
 
 
 def _bandwidths(
-    findings: Findings, problem: HierarchicalProblem, design: Design, solution: HierarchicalSolution
+    findings: ViolationLog, problem: HierarchicalProblem, design: Design, solution: HierarchicalSolution
 ) -> None:
     for text in broken_laws(design.network, solution.bandwidth_gbytes_per_s):
         findings.add("bandwidth", text)
@@ -75,7 +75,9 @@ def _bandwidths(
         findings.add("time-limit", f"the time is {time!r} ns, at most {limit!r} are allowed")
 
 
-def _figures(findings: Findings, problem: HierarchicalProblem, design: Design, solution: HierarchicalSolution) -> None:
+def _figures(
+    findings: ViolationLog, problem: HierarchicalProblem, design: Design, solution: HierarchicalSolution
+) -> None:
     bandwidth = solution.bandwidth_gbytes_per_s
     network = design.network
     total = sum(bandwidth) if network.total_gbytes_per_s is None else network.total_gbytes_per_s
@@ -117,7 +119,7 @@ def _figures(findings: Findings, problem: HierarchicalProblem, design: Design, s
             findings.add("figure", f"one more GB/s in dimension {place} gains {gain!r} ns, not {stated_gain!r}")
 
 
-def _collectives(findings: Findings, design: Design, solution: HierarchicalSolution) -> None:
+def _collectives(findings: ViolationLog, design: Design, solution: HierarchicalSolution) -> None:
     expected: dict[tuple[str, str, Collective], tuple[float, list[float]]] = {}
     for job in design.workloads:
         phases = [(1, task.phase) for task in job.tasks]

@@ -13,13 +13,13 @@ from topoopt.verify.hierarchy.bounds import CertificateError, certified_bound, m
 from topoopt.verify.hierarchy.formula import formula_bound
 from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
 from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
-from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.findings import ViolationLog
 
 MAX_ENUMERATED = 100_000
 """Combinations of speeds up to which all are tried."""
 
 
-def check_bound(findings: Findings, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
+def check_bound(findings: ViolationLog, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
     value, bound = solution.objective.value, solution.bound.value
     discrete = any(one.speeds_gbytes_per_s for one in problem.designs[solution.design].network.dimensions)
     if not bound <= value * (1 + RELATIVE):
@@ -46,7 +46,7 @@ def check_bound(findings: Findings, problem: HierarchicalProblem, solution: Hier
             findings.add("bound", f"design {place}: {own!r} is proven, not {bound!r}")
 
 
-def check_marginals(findings: Findings, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
+def check_marginals(findings: ViolationLog, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
     stated = solution.marginal_ns
     proof = next((one for one in solution.proofs if one.design == solution.design and not one.too_slow), None)
     if stated is None:
@@ -96,7 +96,7 @@ def _by_speeds(problem: HierarchicalProblem, design: Design, bound: float) -> fl
 
 
 def check_front(
-    findings: Findings, problem: HierarchicalProblem, design: Design, solution: HierarchicalSolution
+    findings: ViolationLog, problem: HierarchicalProblem, design: Design, solution: HierarchicalSolution
 ) -> None:
     for before, after in itertools.pairwise(solution.pareto):
         if not (before.limit_ns < after.limit_ns and before.cost_usd > after.cost_usd):
@@ -105,7 +105,7 @@ def check_front(
         _point(findings, problem, design, point)
 
 
-def _point(findings: Findings, problem: HierarchicalProblem, design: Design, point: ParetoPoint) -> None:
+def _point(findings: ViolationLog, problem: HierarchicalProblem, design: Design, point: ParetoPoint) -> None:
     where = f"the point at {point.limit_ns!r} ns"
     for text in broken_laws(design.network, point.bandwidth_gbytes_per_s):
         findings.add("pareto", f"{where}: {text}")

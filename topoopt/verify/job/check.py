@@ -19,7 +19,7 @@ from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.prices import check_prices
 from topoopt.verify.job.strategy_certificate import PROVED_BY, strategy_bound
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
-from topoopt.verify.laws.findings import Findings, Violation, as_float, as_int, differs, float_array, int_array
+from topoopt.verify.laws.findings import Violation, ViolationLog, as_float, as_int, differs, float_array, int_array
 
 BOUND_RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven when a value is held against a bound."""
@@ -35,7 +35,7 @@ def check_solution(
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution
     itself is not looked at. `bounds` saves working out `instance_bounds` of this instance again.
     """
-    findings = Findings()
+    findings = ViolationLog()
     cluster, workload = instance.cluster, instance.workload
     findings.guard("identity", "the identity of the solution", lambda: _check_identity(findings, instance, solution))
     findings.guard("evaluation", "the evaluation", lambda: _check_times(findings, solution))
@@ -70,7 +70,7 @@ def check_solution(
     return findings.violations()
 
 
-def _check_identity(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> None:
+def _check_identity(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
     for code, name, value, expected in (
         ("identity", "kind", solution.kind, instance.kind),
         ("identity", "name", solution.name, instance.name),
@@ -86,7 +86,7 @@ def _check_identity(findings: Findings, instance: CoOptimisation, solution: JobS
             findings.add("cluster", f"the solution's cluster has {field.name} {value!r}, the instance's {expected!r}")
 
 
-def _check_times(findings: Findings, solution: JobSolution) -> None:
+def _check_times(findings: ViolationLog, solution: JobSolution) -> None:
     evaluation: Evaluation = solution.evaluation
     total = as_float(evaluation.iteration_time_ms)
     if not (isfinite(total) and total >= 0):
@@ -106,7 +106,7 @@ def _check_times(findings: Findings, solution: JobSolution) -> None:
             findings.add("breakdown", f"{name} is {value!r}")
 
 
-def _check_demand(findings: Findings, solution: JobSolution, figures: PlanFigures, traffic: Traffic) -> None:
+def _check_demand(findings: ViolationLog, solution: JobSolution, figures: PlanFigures, traffic: Traffic) -> None:
     n = len(figures.model_parallel_bytes)
     stated = float_array(solution.demand.model_parallel_bytes, 2)
     if stated is None or stated.shape != (n, n):
@@ -132,7 +132,7 @@ def _check_demand(findings: Findings, solution: JobSolution, figures: PlanFigure
             findings.add("demand-groups", f"group {list(members)} reduces {value!r} bytes, {payload} expected")
 
 
-def _check_distances(findings: Findings, solution: JobSolution, figures: PlanFigures) -> None:
+def _check_distances(findings: ViolationLog, solution: JobSolution, figures: PlanFigures) -> None:
     if as_int(solution.diameter) != figures.diameter:
         findings.add("distance", f"the diameter is {solution.diameter!r} hops, {figures.diameter} expected")
     if differs(as_float(solution.mean_hops), figures.mean_hops):
@@ -141,7 +141,7 @@ def _check_distances(findings: Findings, solution: JobSolution, figures: PlanFig
         findings.add("distance", f"d n^(1/d) is {solution.diameter_bound!r}, {figures.diameter_bound!r} expected")
 
 
-def _check_links(findings: Findings, instance: CoOptimisation, solution: JobSolution, figures: PlanFigures) -> None:
+def _check_links(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution, figures: PlanFigures) -> None:
     """Bytes, utilisation and bandwidth tax, in the arc order of the topology."""
     n = instance.cluster.servers
     topology, evaluation = solution.plan.topology, solution.evaluation
@@ -181,7 +181,7 @@ def _check_links(findings: Findings, instance: CoOptimisation, solution: JobSolu
 
 
 def _check_bounds(
-    findings: Findings, solution: JobSolution, proven: tuple[Bound, ...], tighter: tuple[Bound, ...]
+    findings: ViolationLog, solution: JobSolution, proven: tuple[Bound, ...], tighter: tuple[Bound, ...]
 ) -> None:
     """A value better than a bound is an error; so is a bound better than its proof."""
     value, stated = as_float(solution.objective.value), as_float(solution.bound.value)
@@ -205,7 +205,7 @@ def _check_bounds(
         findings.add("status", f"a solution with a plan is called {solution.status}")
 
 
-def _certified(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> tuple[Bound, ...]:
+def _certified(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> tuple[Bound, ...]:
     """What the proof that comes with the solution proves; nothing if there is none."""
     if solution.certificate is None:
         if solution.bound.proved_by == PROVED_BY:
@@ -218,7 +218,7 @@ def _certified(findings: Findings, instance: CoOptimisation, solution: JobSoluti
         return ()
 
 
-def _check_baselines(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> None:
+def _check_baselines(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
     """Other fabrics have other bandwidths, so only bounds on compute bind them."""
     bounds = compute_bounds(instance.cluster, instance.workload)
     for baseline in solution.baselines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Evaluation, JobSolution, Span
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings, as_float, differs
+from topoopt.verify.laws.findings import ViolationLog, as_float, differs
 
 RELATIVE = Tolerance.EVENTS.relative
 """Rounding forgiven in times that a simulator adds up over many events."""
@@ -19,7 +19,7 @@ TERMS = {
 """Term of the breakdown that a step of each kind counts for."""
 
 
-def check_critical_path(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> None:
+def check_critical_path(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
     """Steps one after another, the last of which ends the iteration, and whose lengths are the breakdown."""
     evaluation: Evaluation = solution.evaluation
     total = as_float(evaluation.iteration_time_ms)
@@ -37,7 +37,7 @@ def check_critical_path(findings: Findings, instance: CoOptimisation, solution: 
     _check_compute(findings, instance, solution)
 
 
-def added_up(findings: Findings, path: tuple[Span, ...], slack: float) -> tuple[float, dict[str, float]] | None:
+def added_up(findings: ViolationLog, path: tuple[Span, ...], slack: float) -> tuple[float, dict[str, float]] | None:
     """Where a chain of steps ends, ms, and what it spends on each term; None if it is no chain."""
     spent = dict.fromkeys(TERMS.values(), 0.0)
     reached = 0.0
@@ -51,7 +51,7 @@ def added_up(findings: Findings, path: tuple[Span, ...], slack: float) -> tuple[
     return reached, spent
 
 
-def _check_compute(findings: Findings, instance: CoOptimisation, solution: JobSolution) -> None:
+def _check_compute(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
     """Every compute step lasts as long as the workload says of the split that was chosen."""
     chosen = zip(instance.workload.operators, solution.plan.strategy.placements, strict=True)
     splits = {operator.name: operator.splits[placement.split] for operator, placement in chosen}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
-from topoopt.verify.laws.findings import Findings, as_int
+from topoopt.verify.laws.findings import ViolationLog, as_int
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def split_problems(cluster: Cluster, workload: Workload, operator: Operator, spl
 
 
 def check_strategy(
-    findings: Findings, cluster: Cluster, workload: Workload, strategy: Strategy
+    findings: ViolationLog, cluster: Cluster, workload: Workload, strategy: Strategy
 ) -> tuple[Parts, ...] | None:
     """Report illegal placements and servers without enough memory; the parts, if all placements are legal."""
     placements = strategy.placements
@@ -105,7 +105,7 @@ def check_strategy(
     return tuple(parts)
 
 
-def _check_memory(findings: Findings, cluster: Cluster, parts: tuple[Parts, ...]) -> None:
+def _check_memory(findings: ViolationLog, cluster: Cluster, parts: tuple[Parts, ...]) -> None:
     if cluster.gpu_memory_bytes is None:
         return
     room = cluster.gpu_memory_bytes * cluster.gpus_per_server

@@ -14,7 +14,7 @@ from topoopt.verify.job.parts import Parts, check_strategy
 from topoopt.verify.job.rings import RingHops, check_rings
 from topoopt.verify.job.routes import Hops, check_routes
 from topoopt.verify.job.traffic import Traffic, recompute_traffic
-from topoopt.verify.laws.findings import Findings, Violation
+from topoopt.verify.laws.findings import Violation, ViolationLog
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 from topoopt.verify.laws.topology import check_topology
 
@@ -54,7 +54,7 @@ class Inspection:
     ring_hops: tuple[RingHops, ...] = ()
 
 
-def inspect_plan(findings: Findings, cluster: Cluster, workload: Workload, plan: Plan) -> Inspection:
+def inspect_plan(findings: ViolationLog, cluster: Cluster, workload: Workload, plan: Plan) -> Inspection:
     """Report everything wrong with the plan."""
     seen = Inspection()
 
@@ -88,7 +88,7 @@ def check_plan(cluster: Cluster, workload: Workload, plan: Plan) -> tuple[Violat
 
     Never raises, whatever stands in the plan. Cluster and workload are taken as valid.
     """
-    findings = Findings()
+    findings = ViolationLog()
     inspect_plan(findings, cluster, workload, plan)
     return findings.violations()
 
@@ -131,4 +131,4 @@ def figures_of(cluster: Cluster, seen: Inspection) -> PlanFigures | None:
 
 def plan_figures(cluster: Cluster, workload: Workload, plan: Plan) -> PlanFigures | None:
     """Demand, link loads, bandwidth tax and distances of a plan; None if the plan is too broken to compute them."""
-    return figures_of(cluster, inspect_plan(Findings(), cluster, workload, plan))
+    return figures_of(cluster, inspect_plan(ViolationLog(), cluster, workload, plan))

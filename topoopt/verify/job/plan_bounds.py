@@ -19,7 +19,7 @@ from topoopt.verify.job.parts import Parts, check_strategy
 from topoopt.verify.job.schedule import EarliestStarts, Rates, least_schedule
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic, recompute_traffic
 from topoopt.verify.job.wire import least_byte_hops
-from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.hops import hop_counts
 from topoopt.verify.laws.topology import check_topology
 from topoopt.verify.laws.windows import window_bound, windows_by
@@ -45,13 +45,13 @@ def plan_bounds(
     Raises:
         ValueError: the strategy is not legal for the workload, or the topology is not a connected one of this cluster.
     """
-    findings = Findings()
+    findings = ViolationLog()
     parts = check_strategy(findings, cluster, workload, strategy)
     if parts is None:
         raise ValueError("; ".join(str(violation) for violation in findings.violations()))
     links = None
     if topology is not None:
-        findings = Findings()
+        findings = ViolationLog()
         links = check_topology(findings, cluster, topology)
         if cluster.servers > 1 and (hop_counts(links > 0) < 0).any():
             raise ValueError("; ".join(str(violation) for violation in findings.violations()))

@@ -6,10 +6,10 @@ from math import inf
 
 from topoopt.core.bill import PLAN_FABRIC
 from topoopt.core.job_solution import JobSolution
-from topoopt.verify.laws.findings import Findings, as_float
+from topoopt.verify.laws.findings import ViolationLog, as_float
 
 
-def check_prices(findings: Findings, solution: JobSolution) -> None:
+def check_prices(findings: ViolationLog, solution: JobSolution) -> None:
     """Each network once, that of the plan first, only simulated ones beside it, no price below 0."""
     if solution.prices is None:
         return

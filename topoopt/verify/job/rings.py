@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings, as_float, as_int
+from topoopt.verify.laws.findings import ViolationLog, as_float, as_int
 
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 
@@ -28,7 +28,7 @@ class RingHops:
 
 
 def check_rings(
-    findings: Findings,
+    findings: ViolationLog,
     rings: tuple[GroupRings, ...],
     links: NDArray[np.int64],
     payload_bytes: dict[tuple[int, ...], int] | None,
@@ -60,7 +60,7 @@ def _servers(values: Iterable[object], n: int) -> tuple[int, ...] | None:
 
 
 def _check_group(
-    findings: Findings,
+    findings: ViolationLog,
     group: GroupRings,
     links: NDArray[np.int64],
     seen: set[tuple[int, ...]],
@@ -95,7 +95,7 @@ def _check_group(
 
 
 def _check_paths(
-    findings: Findings, where: str, ring: Ring, order: tuple[int, ...], links: NDArray[np.int64]
+    findings: ViolationLog, where: str, ring: Ring, order: tuple[int, ...], links: NDArray[np.int64]
 ) -> list[tuple[int, int]]:
     """Report bad paths; the hops of the good ones."""
     if len(ring.paths) != len(order):

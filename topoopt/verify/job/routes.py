@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.routing import PathTable
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings, as_int, float_array, int_array
+from topoopt.verify.laws.findings import ViolationLog, as_int, float_array, int_array
 
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 
@@ -55,7 +55,7 @@ def _read(routes: PathTable) -> _Table | None:
 
 
 def check_routes(
-    findings: Findings, routes: PathTable, links: NDArray[np.int64], demand: NDArray[np.float64] | None
+    findings: ViolationLog, routes: PathTable, links: NDArray[np.int64], demand: NDArray[np.float64] | None
 ) -> Hops | None:
     """Report what is wrong; the hops that exist, or None if the table cannot be read.
 
@@ -83,7 +83,7 @@ def check_routes(
     return _check_paths(findings, table, key, links)
 
 
-def _check_pairs(findings: Findings, table: _Table, n: int) -> NDArray[np.int64]:
+def _check_pairs(findings: ViolationLog, table: _Table, n: int) -> NDArray[np.int64]:
     """Report bad pairs and shares; int64[m], i * n + j of every pair, -1 for one out of range."""
     source, target, share = table.source, table.target, table.share
 
@@ -117,7 +117,7 @@ def _check_pairs(findings: Findings, table: _Table, n: int) -> NDArray[np.int64]
     return key
 
 
-def _check_paths(findings: Findings, table: _Table, key: NDArray[np.int64], links: NDArray[np.int64]) -> Hops:
+def _check_paths(findings: ViolationLog, table: _Table, key: NDArray[np.int64], links: NDArray[np.int64]) -> Hops:
     n = len(links)
     node, start, stop = table.node, table.path_ptr[:-1], table.path_ptr[1:]
     pair_of_path = np.repeat(np.arange(len(table.source)), np.diff(table.pair_ptr))

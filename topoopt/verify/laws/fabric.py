@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings, Violation, int_array
+from topoopt.verify.laws.findings import Violation, ViolationLog, int_array
 
 RELATIVE = Tolerance.ROUNDING.relative
 
@@ -67,7 +67,7 @@ def check_network(
         interface_bytes_per_ms: for direct links, the rate of one; every link is a whole number of them. None: switched.
         both_ways: every link has one back of the same rate.
     """
-    findings = Findings()
+    findings = ViolationLog()
 
     def run() -> None:
         if network.servers != servers:
@@ -86,7 +86,7 @@ def check_network(
     return findings.violations()
 
 
-def _check_links(findings: Findings, ends: NDArray[np.int64], rate: NDArray[np.float64], both_ways: bool) -> None:
+def _check_links(findings: ViolationLog, ends: NDArray[np.int64], rate: NDArray[np.float64], both_ways: bool) -> None:
     tail, head = ends[:, 0], ends[:, 1]
     findings.add_each(
         "network-loop", np.flatnonzero(tail == head), lambda k: f"link {k} joins node {tail[k]} to itself"
@@ -104,7 +104,7 @@ def _check_links(findings: Findings, ends: NDArray[np.int64], rate: NDArray[np.f
 
 
 def _check_interfaces(
-    findings: Findings,
+    findings: ViolationLog,
     ends: NDArray[np.int64],
     rate: NDArray[np.float64],
     servers: int,
@@ -156,7 +156,7 @@ def _walks(
     return first, last, good
 
 
-def _check_paths(findings: Findings, network: FlatNetwork, ends: NDArray[np.int64]) -> None:
+def _check_paths(findings: ViolationLog, network: FlatNetwork, ends: NDArray[np.int64]) -> None:
     n = network.servers
     paths = np.diff(network.pair_ptr)
     if len(paths) != n * n or network.pair_ptr[-1] != len(network.path_share):
@@ -179,7 +179,7 @@ def _check_paths(findings: Findings, network: FlatNetwork, ends: NDArray[np.int6
 
 
 def _check_rings(
-    findings: Findings, network: FlatNetwork, ends: NDArray[np.int64], groups: Sequence[tuple[int, ...]]
+    findings: ViolationLog, network: FlatNetwork, ends: NDArray[np.int64], groups: Sequence[tuple[int, ...]]
 ) -> None:
     for members in set(groups) - set(network.groups):
         findings.add("network-no-ring", f"group {list(members)} has no ring")

@@ -25,7 +25,7 @@ class Violation:
 
 
 @dataclass
-class Findings:
+class ViolationLog:
     """Collects violations while a check runs; at most `REPEATS_SHOWN` of a code are kept, all are counted."""
 
     shown: list[Violation] = field(default_factory=list)

@@ -21,7 +21,7 @@ from topoopt.core.network import (
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
-from topoopt.verify.laws.findings import Findings, Violation, differs
+from topoopt.verify.laws.findings import Violation, ViolationLog, differs
 from topoopt.verify.laws.flows import check_hops
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 from topoopt.verify.network.bounds import quick_bound, two_layer_bound
@@ -52,7 +52,7 @@ def check_network(
     Args:
         multipliers: what a two-layer bound is evaluated with; a solution that claims one is rejected without.
     """
-    findings = Findings()
+    findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
     findings.guard(
         "topology",
@@ -66,7 +66,7 @@ def check_network(
     return findings.violations()
 
 
-def _check_identity(findings: Findings, problem: NetworkProblem, solution: NetworkSolution) -> None:
+def _check_identity(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
     for code, name, value, expected in (
         ("identity", "kind", solution.kind, problem.kind),
         ("identity", "name", solution.name, problem.name),
@@ -78,7 +78,7 @@ def _check_identity(findings: Findings, problem: NetworkProblem, solution: Netwo
             findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
 
 
-def _check_hops(findings: Findings, solution: NetworkSolution, links: Counts) -> None:
+def _check_hops(findings: ViolationLog, solution: NetworkSolution, links: Counts) -> None:
     hops = hop_counts(links > 0)
     diameter, mean = diameter_and_mean(hops)
     expected = (None, None) if diameter < 0 else (diameter, mean)
@@ -89,7 +89,7 @@ def _check_hops(findings: Findings, solution: NetworkSolution, links: Counts) ->
         findings.add("mean-hops", f"the solution states {stated} mean hops, they are {expected[1]}")
 
 
-def _check_flow(findings: Findings, problem: NetworkProblem, solution: NetworkSolution) -> None:
+def _check_flow(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
     thetas, wrong = thetas_of(solution.topology, problem.demands, solution.network.routing)
     for message in wrong:
         findings.add("flow", message)
@@ -123,7 +123,7 @@ def _objective(problem: NetworkProblem) -> tuple[str, float]:
     return ("worst-theta" if problem.several else "completion-time" if price else "theta"), price
 
 
-def _check_certificate(findings: Findings, problem: NetworkProblem, solution: NetworkSolution) -> None:
+def _check_certificate(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
     limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
     name, price = _objective(problem)
     try:
@@ -143,7 +143,7 @@ def _check_certificate(findings: Findings, problem: NetworkProblem, solution: Ne
 
 
 def _check_bound(
-    findings: Findings,
+    findings: ViolationLog,
     problem: NetworkProblem,
     solution: NetworkSolution,
     multipliers: TwoLayerMultipliers | None,
@@ -172,7 +172,7 @@ def _check_bound(
         findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")
 
 
-def _check_robustness(findings: Findings, problem: NetworkProblem, solution: NetworkSolution) -> None:
+def _check_robustness(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
     """Figures that can be told from each other; what each failure does is routed again by `topoopt resilience`."""
     found = solution.network.robustness
     if found is None:
@@ -202,7 +202,7 @@ def _check_robustness(findings: Findings, problem: NetworkProblem, solution: Net
         findings.add("robustness", f"the worst link {found.worst_link} is not there")
 
 
-def _check_listed(findings: Findings, problem: TopologyProblem, solution: NetworkSolution) -> None:
+def _check_listed(findings: ViolationLog, problem: TopologyProblem, solution: NetworkSolution) -> None:
     """A bound by enumeration: the networks are listed again, and what the lengths prove of each is looked at."""
     demand, bound = problem.demand, solution.bound.value
     unit = float(demand[0, 1])

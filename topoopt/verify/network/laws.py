@@ -8,21 +8,21 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.hops import hop_counts
 from topoopt.verify.laws.topology import check_topology
 
 Counts = NDArray[np.int64]
 
 
-def check_links(findings: Findings, problem: RoutingProblem | TopologyProblem, topology: Topology) -> Counts:
+def check_links(findings: ViolationLog, problem: RoutingProblem | TopologyProblem, topology: Topology) -> Counts:
     """Report what is wrong; int64[n, n] parallel links."""
     if isinstance(problem, RoutingProblem):
         return _check_given(findings, problem, topology)
     return _check_chosen(findings, problem, topology)
 
 
-def _check_given(findings: Findings, problem: RoutingProblem, topology: Topology) -> Counts:
+def _check_given(findings: ViolationLog, problem: RoutingProblem, topology: Topology) -> Counts:
     """The topology of a routing solution is that of the instance."""
     given, found = (_counts(t, problem.topology.servers) for t in (problem.topology, topology))
     findings.add_each(
@@ -41,11 +41,11 @@ def _counts(topology: Topology, n: int) -> Counts:
     return links
 
 
-def _check_chosen(findings: Findings, problem: TopologyProblem, topology: Topology) -> Counts:
+def _check_chosen(findings: ViolationLog, problem: TopologyProblem, topology: Topology) -> Counts:
     """Degrees, fibre pairs, switches, and the constraints of the instance."""
     # Rates play no part here; the laws of links are those of a cluster.
     cluster = Cluster(problem.servers, 1, problem.degree, 1.0, links=problem.links)
-    own = Findings()
+    own = ViolationLog()
     links = check_topology(own, cluster, topology)
     for violation in own.violations():
         # Servers without demand between them need not be connected: the flow shows what must be.

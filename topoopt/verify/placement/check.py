@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status, Tolerance, meets
-from topoopt.verify.laws.findings import Findings, Violation, differs, int_array
+from topoopt.verify.laws.findings import Violation, ViolationLog, differs, int_array
 from topoopt.verify.placement.latency import check_schedule
 from topoopt.verify.placement.loads import Loads, loads_of, objective_of, resident_bytes, work_bound
 
@@ -24,7 +24,7 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> t
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
     not looked at. A bound that a solver proved can only be held against the work bound, not re-derived.
     """
-    findings = Findings()
+    findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
     device: list[NDArray[np.int64]] = []
     findings.guard("placement", "the placement", lambda: device.extend(_placed(findings, problem, solution)))
@@ -43,7 +43,7 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> t
     return findings.violations()
 
 
-def _check_identity(findings: Findings, problem: PlacementProblem, solution: PlacementSolution) -> None:
+def _check_identity(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution) -> None:
     for code, name, value, expected in (
         ("identity", "name", solution.name, problem.name),
         ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
@@ -57,7 +57,7 @@ def _check_identity(findings: Findings, problem: PlacementProblem, solution: Pla
             findings.add(code, f"the solution has other {name} than the instance")
 
 
-def _placed(findings: Findings, problem: PlacementProblem, solution: PlacementSolution) -> list[NDArray[np.int64]]:
+def _placed(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution) -> list[NDArray[np.int64]]:
     """The device of every operator, if it can be evaluated at all; empty otherwise."""
     device = int_array(solution.device, 1)
     if device is None or len(device) != len(problem.operators):
@@ -83,7 +83,7 @@ def _placed(findings: Findings, problem: PlacementProblem, solution: PlacementSo
     return [] if wrong else [device]
 
 
-def _check_memory(findings: Findings, problem: PlacementProblem, device: NDArray[np.int64]) -> None:
+def _check_memory(findings: ViolationLog, problem: PlacementProblem, device: NDArray[np.int64]) -> None:
     for entry, held in zip(problem.devices, resident_bytes(problem, device), strict=True):
         if entry.memory_bytes is not None and held > entry.memory_bytes:
             findings.add("memory", f"{held} bytes on {entry.name}, which has {entry.memory_bytes}")
@@ -111,7 +111,7 @@ def order_edges(problem: PlacementProblem) -> list[tuple[int, int]]:
 
 
 def _check_stages(
-    findings: Findings, problem: PlacementProblem, solution: PlacementSolution, device: NDArray[np.int64]
+    findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, device: NDArray[np.int64]
 ) -> None:
     settings = problem.objective
     if not isinstance(settings, Throughput) or settings.stages == "free":
@@ -141,7 +141,7 @@ def _check_stages(
 
 
 def _check_loads(
-    findings: Findings,
+    findings: ViolationLog,
     problem: PlacementProblem,
     settings: Throughput,
     solution: PlacementSolution,
@@ -160,7 +160,11 @@ def _check_loads(
 
 
 def _check_rows(
-    findings: Findings, problem: PlacementProblem, solution: PlacementSolution, found: Loads, counts: NDArray[np.int64]
+    findings: ViolationLog,
+    problem: PlacementProblem,
+    solution: PlacementSolution,
+    found: Loads,
+    counts: NDArray[np.int64],
 ) -> None:
     if len(solution.loads) != len(problem.devices):
         findings.add("loads", "not one load for each device")
@@ -175,7 +179,7 @@ def _check_rows(
             findings.add("loads", f"{name} holds {found.memory[d]} bytes of {int(counts[d])} operators")
 
 
-def _check_bound(findings: Findings, problem: PlacementProblem, solution: PlacementSolution) -> None:
+def _check_bound(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution) -> None:
     value, bound = solution.objective.value, solution.bound.value
     if not 0 <= bound <= value * (1 + RELATIVE):
         findings.add("bound", f"{value!r} ms is below its bound {bound!r}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
 from topoopt.core.placement_solution import PlacementSolution, TensorTransfer
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings, float_array
+from topoopt.verify.laws.findings import ViolationLog, float_array
 from topoopt.verify.placement.latency_bounds import latency_floor
 
 RELATIVE = Tolerance.ROUNDING.relative
@@ -26,7 +26,7 @@ FLUID = Tolerance.LONG_SUMS.relative
 
 
 def check_schedule(
-    findings: Findings, problem: PlacementProblem, solution: PlacementSolution, device: NDArray[np.int64]
+    findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, device: NDArray[np.int64]
 ) -> None:
     """Starts and ends of operators and transfers, rates, and the makespan."""
     settings = problem.objective
@@ -54,7 +54,9 @@ def makespan_ms(end: NDArray[np.float64]) -> float:
     return float(end.max())
 
 
-def _check_objective(findings: Findings, problem: PlacementProblem, solution: PlacementSolution, value: float) -> None:
+def _check_objective(
+    findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, value: float
+) -> None:
     stated = solution.objective
     if stated.name != "makespan" or stated.unit != "ms":
         findings.add("objective", f"the objective is {stated.name!r}, makespan in ms expected")
@@ -66,7 +68,7 @@ def _check_objective(findings: Findings, problem: PlacementProblem, solution: Pl
 
 
 def _check_operators(
-    findings: Findings,
+    findings: ViolationLog,
     problem: PlacementProblem,
     device: NDArray[np.int64],
     start: NDArray[np.float64],
@@ -89,7 +91,7 @@ def _check_operators(
 
 
 def _check_transfers(
-    findings: Findings,
+    findings: ViolationLog,
     problem: PlacementProblem,
     transfers: Sequence[TensorTransfer],
     device: NDArray[np.int64],
@@ -130,7 +132,9 @@ def _bytes_per_ms(gbps: float) -> float:
     return gbps * 1e9 / 8 / 1e3
 
 
-def _check_rates(findings: Findings, problem: PlacementProblem, settings: Latency, solution: PlacementSolution) -> None:
+def _check_rates(
+    findings: ViolationLog, problem: PlacementProblem, settings: Latency, solution: PlacementSolution
+) -> None:
     """Rates of pairs within the links of both servers, and their split over physical links."""
     servers = problem.servers
     size = len(servers)
@@ -169,7 +173,7 @@ def _check_rates(findings: Findings, problem: PlacementProblem, settings: Latenc
 
 
 def _check_network(
-    findings: Findings,
+    findings: ViolationLog,
     problem: PlacementProblem,
     settings: Latency,
     solution: PlacementSolution,
@@ -218,7 +222,7 @@ def _check_network(
 
 
 def _check_fluid(
-    findings: Findings,
+    findings: ViolationLog,
     latency: float,
     room: list[float],
     fluid: list[tuple[TensorTransfer, int, int, int]],

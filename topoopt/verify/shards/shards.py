@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
-from topoopt.verify.laws.findings import Findings, Violation, as_float, as_int, int_array
+from topoopt.verify.laws.findings import Violation, ViolationLog, as_float, as_int, int_array
 
 Fibre = tuple[int, int]
 """Plane and server of an interface."""
@@ -38,7 +38,7 @@ class _Switches:
 
 def layer_violations(layer: OpticalLayer) -> tuple[Violation, ...]:
     """Switches with more interfaces than ports, and tables that are none."""
-    findings = Findings()
+    findings = ViolationLog()
     table = int_array(layer.switch_of, 2)
     ports = as_int(layer.switch_ports)
     if table is None or not table.size:
@@ -64,7 +64,7 @@ def shard_violations(layer: OpticalLayer, jobs: Iterable[PlacedJob]) -> tuple[Vi
     stays within one switch; an interface sends to one and receives from one at most; on switches that join ports in
     pairs, both directions are the same circuit; no switch has more interfaces than ports.
     """
-    findings = Findings()
+    findings = ViolationLog()
     for violation in layer_violations(layer):
         findings.add(violation.code, violation.message)
     if not findings.clean:
@@ -80,7 +80,7 @@ def shard_violations(layer: OpticalLayer, jobs: Iterable[PlacedJob]) -> tuple[Vi
     return findings.violations()
 
 
-def _lay(findings: Findings, switches: _Switches, job: PlacedJob) -> None:
+def _lay(findings: ViolationLog, switches: _Switches, job: PlacedJob) -> None:
     """Check a job by itself and set its circuits beside those of earlier jobs."""
     arcs = int_array(job.shape.arcs, 2)
     if arcs is None or not arcs.shape[1]:
@@ -120,7 +120,7 @@ def _lay(findings: Findings, switches: _Switches, job: PlacedJob) -> None:
             _set_circuit(findings, switches, job.name, plane, at[rank], at[target])
 
 
-def _set_circuit(findings: Findings, switches: _Switches, name: str, plane: int, tail: int, head: int) -> None:
+def _set_circuit(findings: ViolationLog, switches: _Switches, name: str, plane: int, tail: int, head: int) -> None:
     if tail == head:
         findings.add("circuit", f"job {name}: plane {plane}, server {tail} sends to itself")
     here, there = switches.table[plane][tail], switches.table[plane][head]

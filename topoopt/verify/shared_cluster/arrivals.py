@@ -13,14 +13,14 @@ from topoopt.core.shared_cluster import PARTITIONED, Goal, SharedCluster
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobsAtOnce, JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.core.verdict import Status, Tolerance, beats, meets
-from topoopt.verify.laws.findings import Findings, differs
+from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.shared_cluster.bounds import shared_bound
 from topoopt.verify.shared_cluster.contention import check_contention
 from topoopt.verify.shared_cluster.metrics import check_metrics
 from topoopt.verify.shared_cluster.stays import check_stays
 
 
-def check_arrivals(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """Jobs that arrive: who held which servers when, what follows from it, objective and bound."""
     findings.guard("jobs", "the jobs", lambda: _check_jobs(findings, problem, solution))
     if not findings.clean:
@@ -36,7 +36,7 @@ def check_arrivals(findings: Findings, problem: SharedCluster, solution: SharedC
         findings.guard("objective", "the objective", lambda: _check_objective(findings, known, solution))
 
 
-def _check_jobs(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+def _check_jobs(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """The jobs are those of the trace, or possible draws."""
     jobs, given = solution.jobs, problem.jobs
     assert not isinstance(given, JobsAtOnce)
@@ -91,7 +91,7 @@ def _usual(solution: SharedClusterSolution, job: int) -> float:
 
 
 def _check_run(
-    findings: Findings, problem: SharedCluster, solution: SharedClusterSolution, run: FabricRun, place: int
+    findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution, run: FabricRun, place: int
 ) -> None:
     given = problem.fabrics[place]
     rate = run.fabric.server_gbps
@@ -138,7 +138,7 @@ def _objective(problem: SharedCluster, jobs: JobTable, run: FabricRun) -> tuple[
     return "mean_iteration_time", mean, "ms"
 
 
-def _check_objective(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+def _check_objective(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     first = solution.runs[0]
     if first.metrics is None:
         findings.add("objective", "no job has ended on the first fabric")

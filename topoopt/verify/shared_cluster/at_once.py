@@ -21,7 +21,7 @@ from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, SharedClus
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.parts import check_strategy
-from topoopt.verify.laws.findings import Findings, differs
+from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.shared_cluster.bounds import alone_ms
 from topoopt.verify.shared_cluster.contention import times_together
 from topoopt.verify.shared_cluster.load_statistics import check_statistics
@@ -33,7 +33,7 @@ ALONE_RELATIVE = Tolerance.EVENTS.relative
 """Rounding forgiven where a simulation with others must equal one without."""
 
 
-def check_at_once(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+def check_at_once(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """Jobs at once: their draws, plans and times, the statistics, objective and bound."""
     if problem.contention is not Contention.FLOWS:  # the rates and the times of planned classes are those stated
         rated = zip(problem.fabrics, solution.rates_gbps, strict=True)
@@ -50,7 +50,7 @@ def check_at_once(findings: Findings, problem: SharedCluster, solution: SharedCl
 
 
 def _check_plans(
-    findings: Findings, problem: SharedCluster, solution: SharedClusterSolution
+    findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution
 ) -> dict[tuple[int, int], float]:
     """Least time of an iteration of each (fabric, class)."""
     expected = [(each, one) for each in problem.fabrics for one in problem.classes]
@@ -70,7 +70,7 @@ def _check_plans(
     return least
 
 
-def _least_time(findings: Findings, where: str, plan: ClassPlan, fabric: Fabric, one: JobClass) -> float:
+def _least_time(findings: ViolationLog, where: str, plan: ClassPlan, fabric: Fabric, one: JobClass) -> float:
     if one.plan is None:
         mean = sum(one.iteration_ms) / len(one.iteration_ms)
         if differs(plan.alone_ms, mean, RELATIVE) or differs(plan.bound_ms, min(one.iteration_ms), RELATIVE):
@@ -94,7 +94,7 @@ def _least_time(findings: Findings, where: str, plan: ClassPlan, fabric: Fabric,
 
 
 def _least_by_formula(
-    findings: Findings, where: str, plan: ClassPlan, problem: SharedCluster, fabric: Fabric, index: int
+    findings: ViolationLog, where: str, plan: ClassPlan, problem: SharedCluster, fabric: Fabric, index: int
 ) -> float:
     samples = problem.classes[index].iteration_ms
     alone: list[float] = alone_ms(problem, fabric, job_table([index] * len(samples), samples)).tolist()
@@ -114,7 +114,7 @@ def job_table(classes: Sequence[int], iteration_ms: Sequence[float]) -> JobTable
 
 
 def _check_runs(
-    findings: Findings,
+    findings: ViolationLog,
     problem: SharedCluster,
     solution: SharedClusterSolution,
     least: dict[tuple[int, int], float],
@@ -144,7 +144,7 @@ def _check_runs(
             _check_formula(findings, problem, run, where, solution.seed)
 
 
-def _check_servers(findings: Findings, problem: SharedCluster, jobs: JobsAtOnce, run: DrawnRun, where: str) -> None:
+def _check_servers(findings: ViolationLog, problem: SharedCluster, jobs: JobsAtOnce, run: DrawnRun, where: str) -> None:
     if [len(own) for own in run.servers] != [problem.classes[index].servers for index in run.classes]:
         findings.add("run-servers", f"{where}: a job has not as many servers as its class needs")
         return
@@ -163,7 +163,7 @@ def _check_servers(findings: Findings, problem: SharedCluster, jobs: JobsAtOnce,
                 findings.add("run-racks", f"{where}: job {job} is spread over more racks than it needs")
 
 
-def _check_formula(findings: Findings, problem: SharedCluster, run: DrawnRun, where: str, seed: int) -> None:
+def _check_formula(findings: ViolationLog, problem: SharedCluster, run: DrawnRun, where: str, seed: int) -> None:
     """Every time of a draw follows from the servers of its jobs."""
     given = [set(problem.classes[index].iteration_ms) for index in run.classes]
     if len(run.shard_ms) != run.load or any(time not in own for time, own in zip(run.shard_ms, given, strict=True)):
@@ -180,7 +180,7 @@ def _check_formula(findings: Findings, problem: SharedCluster, run: DrawnRun, wh
 
 
 def _check_times(
-    findings: Findings,
+    findings: ViolationLog,
     problem: SharedCluster,
     solution: SharedClusterSolution,
     run: DrawnRun,

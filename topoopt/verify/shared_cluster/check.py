@@ -9,7 +9,7 @@ from __future__ import annotations
 from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.verify.laws.findings import Findings, Violation
+from topoopt.verify.laws.findings import Violation, ViolationLog
 from topoopt.verify.shared_cluster.arrivals import check_arrivals
 from topoopt.verify.shared_cluster.at_once import check_at_once
 
@@ -20,14 +20,14 @@ def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
     not looked at.
     """
-    findings = Findings()
+    findings = ViolationLog()
     findings.guard("identity", "the solution", lambda: _check_identity(findings, problem, solution))
     if findings.clean:
         (check_at_once if problem.at_once else check_arrivals)(findings, problem, solution)
     return findings.violations()
 
 
-def _check_identity(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+def _check_identity(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     rows: list[tuple[str, object, object]] = [
         ("name", problem.name, solution.name),
         ("instance_sha256", problem.sha256, solution.instance_sha256),
@@ -59,7 +59,7 @@ def _check_identity(findings: Findings, problem: SharedCluster, solution: Shared
         _check_class(findings, given, one, planned=given.plan is not None and not flows)
 
 
-def _check_class(findings: Findings, given: JobClass, one: JobClass, *, planned: bool) -> None:
+def _check_class(findings: ViolationLog, given: JobClass, one: JobClass, *, planned: bool) -> None:
     """A class is that of the instance, but for the times and bytes of one that was planned."""
     if not planned:
         if given != one:

@@ -22,7 +22,7 @@ from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, Stays
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.shared_cluster.bounds import alone_ms
 from topoopt.verify.shared_cluster.trees import Link, capacity_gbps, even_parts, link_parts, tree_of
 
@@ -150,7 +150,7 @@ def times_together(
     return follower.iteration_ms(np.arange(count), np.ones(count, dtype=bool), loads, capacity)
 
 
-def check_contention(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun, seed: int) -> None:
+def check_contention(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun, seed: int) -> None:
     """Follow the run; `problem.classes` have their figures. Each job has one stay."""
     stays = run.stays
     follower = _Follower(problem, jobs, run, seed)
@@ -165,7 +165,7 @@ def check_contention(findings: Findings, problem: SharedCluster, jobs: JobTable,
         _follow(findings, follower, jobs, times[begin : end + 1])
 
 
-def _follow(findings: Findings, follower: _Follower, jobs: JobTable, times: NDArray[np.float64]) -> None:
+def _follow(findings: ViolationLog, follower: _Follower, jobs: JobTable, times: NDArray[np.float64]) -> None:
     """One window: iterations done between its moments against those of the jobs that lie within."""
     run, stays = follower.run, follower.run.stays
     touching = np.flatnonzero((stays.work_to_s > times[0]) & (stays.work_from_s < times[-1]))

@@ -7,7 +7,7 @@ import math
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_solution import LoadStatistics, SharedClusterSolution, Tail
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings, differs
+from topoopt.verify.laws.findings import ViolationLog, differs
 
 RELATIVE = Tolerance.ROUNDING.relative
 
@@ -49,7 +49,7 @@ def _expected(problem: SharedCluster, solution: SharedClusterSolution) -> list[L
     return rows
 
 
-def check_statistics(findings: Findings, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+def check_statistics(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """Every row against its own computation."""
     expected = _expected(problem, solution)
     if len(expected) != len(solution.statistics):

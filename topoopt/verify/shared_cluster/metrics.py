@@ -13,13 +13,13 @@ from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, Metrics, Tail
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings, differs
+from topoopt.verify.laws.findings import ViolationLog, differs
 
 RELATIVE = Tolerance.LONG_SUMS.relative
 
 
 def check_metrics(
-    findings: Findings,
+    findings: ViolationLog,
     problem: SharedCluster,
     jobs: JobTable,
     run: FabricRun,
@@ -71,7 +71,7 @@ def check_metrics(
     _compare(findings, run, given, expected, span)
 
 
-def _compare(findings: Findings, run: FabricRun, given: Metrics, expected: dict[str, float], span: float) -> None:
+def _compare(findings: ViolationLog, run: FabricRun, given: Metrics, expected: dict[str, float], span: float) -> None:
     for name, value in expected.items():
         found = float(getattr(given, name))
         if differs(found, value, RELATIVE, RELATIVE * max(1.0, span if name.endswith("_s") else 1.0)):
@@ -82,7 +82,7 @@ def _over(value: float, whole: float) -> float:
     return value / whole if whole > 0 else 0.0
 
 
-def _check_tail(findings: Findings, name: str, found: Tail, ordered: list[float]) -> None:
+def _check_tail(findings: ViolationLog, name: str, found: Tail, ordered: list[float]) -> None:
     count = len(ordered)
     places = {f"p{q}": ordered[min(q * count // 100, count - 1)] for q in (50, 90, 95, 99)}
     expected = {"mean": math.fsum(ordered) / count, **places, "largest": ordered[-1]}

@@ -10,7 +10,7 @@ from topoopt.core.shared_cluster import PARTITIONED, Queue, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import Findings
+from topoopt.verify.laws.findings import ViolationLog
 
 SECONDS = Tolerance.EVENTS.relative
 """Difference of two times that is rounding, relative to the time simulated beyond a second."""
@@ -18,7 +18,7 @@ SECONDS = Tolerance.EVENTS.relative
 WORK_RELATIVE = Tolerance.ROUNDING.relative
 
 
-def check_stays(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> bool:
+def check_stays(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> bool:
     """Whether the stays can be trusted for what is computed from them."""
     before = sum(findings.counts.values())
     if not _check_shapes(findings, problem, jobs, run):
@@ -36,7 +36,7 @@ def _name(jobs: JobTable, run: FabricRun, stay: int) -> str:
     return f"{run.fabric.name}: {jobs.names[run.stays.job[stay]]}"
 
 
-def _check_shapes(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> bool:
+def _check_shapes(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> bool:
     """Tables of fitting length with indices in range, as many servers as the job asks for, each once."""
     stays, name = run.stays, run.fabric.name
     count = len(stays)
@@ -58,7 +58,7 @@ def _check_shapes(findings: Findings, problem: SharedCluster, jobs: JobTable, ru
     return not len(wrong)
 
 
-def _check_times(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
+def _check_times(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
     stays = run.stays
     times = (stays.held_from_s, stays.work_from_s, stays.work_to_s, stays.held_to_s)
     ordered = np.all([a <= b for a, b in itertools.pairwise(times)], axis=0)
@@ -76,7 +76,7 @@ def _check_times(findings: Findings, problem: SharedCluster, jobs: JobTable, run
         findings.add_each("queue", late, lambda j: f"{run.fabric.name}: {jobs.names[j]} starts before an earlier job")
 
 
-def _check_servers(findings: Findings, jobs: JobTable, run: FabricRun) -> None:
+def _check_servers(findings: ViolationLog, jobs: JobTable, run: FabricRun) -> None:
     """No server in two stays at once, and none twice in one."""
     stays = run.stays
     owner = np.repeat(np.arange(len(stays)), np.diff(stays.low))
@@ -98,7 +98,7 @@ def _check_servers(findings: Findings, jobs: JobTable, run: FabricRun) -> None:
     )
 
 
-def _check_shards(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
+def _check_shards(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
     """Servers of a stay share a switch in as many planes as the job has interfaces, so that any shape can be set."""
     stays = run.stays
     owner = np.repeat(np.arange(len(stays)), np.diff(stays.low))
@@ -117,7 +117,7 @@ def _check_shards(findings: Findings, problem: SharedCluster, jobs: JobTable, ru
     )
 
 
-def _check_progress(findings: Findings, jobs: JobTable, run: FabricRun) -> None:
+def _check_progress(findings: ViolationLog, jobs: JobTable, run: FabricRun) -> None:
     """Finished jobs have ended, others hold servers until the end of the simulation or have not started."""
     stays = run.stays
     last = np.full(len(jobs), -np.inf)
@@ -133,7 +133,7 @@ def _check_progress(findings: Findings, jobs: JobTable, run: FabricRun) -> None:
         findings.add("moves", f"{run.fabric.name}: {jobs.names[often[0]]} was moved, which was not allowed")
 
 
-def _check_partition(findings: Findings, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
+def _check_partition(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
     """Circuits take their time, moves theirs, and the work of every job is done."""
     stays = run.stays
     slack = SECONDS * max(1.0, run.simulated_s)
