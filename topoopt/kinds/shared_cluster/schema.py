@@ -150,7 +150,7 @@ class JobsFile(FileModel):
         "by arrival; relative to the folder of this file",
     )
     count: int | None = Field(default=None, ge=1, le=MAX_JOBS, description="jobs drawn, which arrive")
-    at_once: Annotated[Counts, BeforeValidator(_listed)] | None = Field(
+    at_once: Annotated[Counts, BeforeValidator(_listed, json_schema_input_type=Counts | int)] | None = Field(
         default=None, description="numbers of jobs that begin at once and run together, each by itself"
     )
     mix: dict[str, Annotated[float, Field(gt=0, le=1e9)]] | None = Field(
