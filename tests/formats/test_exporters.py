@@ -25,7 +25,7 @@ from topoopt.formats.chakra.traffic import traffic_matrix
 from topoopt.formats.chakra.write import build as build_chakra
 from topoopt.formats.exporter import Export, ExportOptions, check_export, plain_name
 from topoopt.formats.graphml.write import build as build_graphml
-from topoopt.formats.table import EXPORTERS, find_exporter
+from topoopt.formats.table import EXPORTERS
 from topoopt.kinds import KINDS
 
 OPTIONS = ExportOptions()
@@ -52,7 +52,7 @@ def one_way() -> Topology:
 
 def test_tables_agree() -> None:
     """Every target says what it takes, makes and cannot say; every kind it takes has a reader of its solutions."""
-    for one in map(find_exporter, EXPORTERS):
+    for one in EXPORTERS.values():
         assert one.limits
         assert one.makes
         assert set(one.kinds) <= set(KINDS)
@@ -63,12 +63,12 @@ def test_tables_agree() -> None:
 def test_reads_back(target: str, n: int) -> None:
     """Solutions of many sizes read back as themselves; equal solutions give equal bytes."""
     solution = make_solution(n, (1,) if n < 4 else (1, 3))
-    export = find_exporter(target).build(solution, OPTIONS)
-    check_export(find_exporter(target), export)
-    assert find_exporter(target).build(solution, OPTIONS).files == export.files
+    export = EXPORTERS[target].build(solution, OPTIONS)
+    check_export(EXPORTERS[target], export)
+    assert EXPORTERS[target].build(solution, OPTIONS).files == export.files
     spoilt = replace(export, content=("something", "else"))
     with pytest.raises(CheckError, match="reads back as something else"):
-        check_export(find_exporter(target), spoilt)
+        check_export(EXPORTERS[target], spoilt)
 
 
 def test_traces_carry_the_demand(tmp_path: Path) -> None:
@@ -143,16 +143,16 @@ def test_one_way_links() -> None:
     solution = make_solution(3, (1,))
     solution = replace(solution, plan=replace(solution.plan, topology=one_way()))
     with pytest.raises(InputError, match=r"one-way links.*1 links from server 0 to 1, 0 back"):
-        find_exporter("astrasim").build(solution, OPTIONS)
-    check_export(find_exporter("graphml"), build_graphml(solution, OPTIONS))
+        EXPORTERS["astrasim"].build(solution, OPTIONS)
+    check_export(EXPORTERS["graphml"], build_graphml(solution, OPTIONS))
 
 
 def test_rate_of_the_solution() -> None:
     """A job states the rate of its links; another one is refused."""
     solution = make_solution(3, (1,))
-    find_exporter("astrasim").build(solution, ExportOptions(link_gbps=100.0))
+    EXPORTERS["astrasim"].build(solution, ExportOptions(link_gbps=100.0))
     with pytest.raises(InputError, match="another rate"):
-        find_exporter("astrasim").build(solution, ExportOptions(link_gbps=200.0))
+        EXPORTERS["astrasim"].build(solution, ExportOptions(link_gbps=200.0))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_names_stay_in_their_folder(name: str, plain: str) -> None:
     none = np.zeros(0, dtype=np.int32)
     idle = TaskGraph(3, none, none, none, none, none, none, none, np.zeros(1, dtype=np.int64), none, ())
     options = replace(OPTIONS, task_graph=idle)
-    for one in (one for one in map(find_exporter, EXPORTERS) if solution.kind in one.kinds):
+    for one in (one for one in EXPORTERS.values() if solution.kind in one.kinds):
         assert all("/" not in file and not file.startswith(".") for file, _ in one.build(solution, options).files)
 
 
@@ -194,8 +194,8 @@ def test_hierarchical_design(tmp_path: Path) -> None:
         sizes=(16, 8, 32),
         bandwidth_gbytes_per_s=(397.55295, 89.99270, 12.45435),
     )
-    export = find_exporter("astrasim").build(optimum, OPTIONS)
-    check_export(find_exporter("astrasim"), export)
+    export = EXPORTERS["astrasim"].build(optimum, OPTIONS)
+    check_export(EXPORTERS["astrasim"], export)
     network = read_network(place(export, tmp_path) / "network.yml")
     assert network.bandwidth_gib_per_s == pytest.approx((370.2500, 11.9732, 11.5990), abs=5e-5)
     assert network.latency_ns == (500.0, 500.0, 500.0)

@@ -15,7 +15,7 @@ from topoopt.cli.app import app
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.formats.exporter import Export, ExportOptions, check_export
 from topoopt.formats.ovs.write import build
-from topoopt.formats.table import find_exporter
+from topoopt.formats.table import EXPORTERS
 
 LINE = [(0, 1), (1, 0), (1, 2), (2, 1)]
 RING = [*LINE, (2, 0), (0, 2)]
@@ -25,7 +25,7 @@ NETWORKS = INSTANCES / "networks"
 def made(*arguments: object) -> Export:
     """An export that was read back."""
     export = build(allocated(*arguments), ExportOptions())  # type: ignore[arg-type]
-    check_export(find_exporter("ovs"), export)
+    check_export(EXPORTERS["ovs"], export)
     return export
 
 

@@ -24,7 +24,7 @@ from topoopt.core.topology import Topology
 from topoopt.formats.exporter import Export, ExportOptions, check_export
 from topoopt.formats.hosts.planned_paths import planned_paths, with_answers
 from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
-from topoopt.formats.table import find_exporter
+from topoopt.formats.table import EXPORTERS
 
 OPTIONS = ExportOptions()
 
@@ -60,14 +60,14 @@ def no_routes(solution: JobSolution) -> JobSolution:
 def test_reads_back(target: str, n: int) -> None:
     """Plans of many sizes read back as themselves; equal plans give equal bytes."""
     solution = make_solution(n, (1,) if n < 4 else (1, 3) if n > 5 else (1, 2))
-    export = find_exporter(target).build(solution, OPTIONS)
-    check_export(find_exporter(target), export)
-    assert find_exporter(target).build(solution, OPTIONS).files == export.files
+    export = EXPORTERS[target].build(solution, OPTIONS)
+    check_export(EXPORTERS[target], export)
+    assert EXPORTERS[target].build(solution, OPTIONS).files == export.files
 
 
 def test_circuits_of_a_ring() -> None:
     """Four servers in a ring: switch 1 sends p to p + 1, switch 2 back; files and people read the same."""
-    export = find_exporter("patch-list").build(make_solution(4, (1,)), OPTIONS)
+    export = EXPORTERS["patch-list"].build(make_solution(4, (1,)), OPTIONS)
     rows = list(csv.reader(io.StringIO(text(export, "circuits.csv"))))
     assert [tuple(map(int, row[:3])) for row in rows[1:]] == [
         *((1, p, p % 4 + 1) for p in range(1, 5)),
@@ -80,23 +80,21 @@ def test_circuits_of_a_ring() -> None:
 
 def test_duplex_cords_do_where_rows_are_their_own_inverse() -> None:
     """Two servers with one link: each interface sends to the one it receives from."""
-    export = find_exporter("patch-list").build(make_solution(2, (1,)), OPTIONS)
+    export = EXPORTERS["patch-list"].build(make_solution(2, (1,)), OPTIONS)
     assert any("duplex patch cords do" in note for note in export.notes)
 
 
 def test_changes_only() -> None:
     """From strides {1} + {3} to {1} + {2} on eight servers: 16 circuits go, 16 come, 16 stay."""
     before, after = circulant(8, (1, 3)), circulant(8, (1, 2))
-    export = find_exporter("patch-list").build(
-        rewired(make_solution(8, (1, 3)), after), replace(OPTIONS, previous=before)
-    )
-    check_export(find_exporter("patch-list"), export)
+    export = EXPORTERS["patch-list"].build(rewired(make_solution(8, (1, 3)), after), replace(OPTIONS, previous=before))
+    check_export(EXPORTERS["patch-list"], export)
     count = {name: len(text(export, f"{name}.csv").splitlines()) - 1 for name in ("circuits", "disconnect", "connect")}
     assert count == {"circuits": 32, "disconnect": 16, "connect": 16}
     assert all(line.split(",")[0] in "34" for line in text(export, "connect.csv").splitlines()[1:])
     assert "16 circuits to disconnect, 16 to connect, 16 stay" in export.notes
     with pytest.raises(InputError, match="another cluster"):
-        find_exporter("patch-list").build(make_solution(8, (1,)), replace(OPTIONS, previous=before))
+        EXPORTERS["patch-list"].build(make_solution(8, (1,)), replace(OPTIONS, previous=before))
 
 
 @pytest.mark.parametrize(
@@ -110,9 +108,9 @@ def test_changes_only() -> None:
 )
 def test_patch_lists_that_are_wrong(tmp_path: Path, name: str, change: Callable[[str], str], message: str) -> None:
     """The reader refuses a list that contradicts itself."""
-    spoil(find_exporter("patch-list").build(make_solution(4, (1,)), OPTIONS), tmp_path, name, change)
+    spoil(EXPORTERS["patch-list"].build(make_solution(4, (1,)), OPTIONS), tmp_path, name, change)
     with pytest.raises(InputError, match=message):
-        find_exporter("patch-list").read_back(tmp_path)
+        EXPORTERS["patch-list"].read_back(tmp_path)
 
 
 @pytest.mark.parametrize("target", ["patch-list", "linux-forwarding", "nccl-topology"])
@@ -121,14 +119,14 @@ def test_names_from_users(target: str) -> None:
     solution = make_solution(4, (1,))
     links = (LinkSetting(interface="ib0"), LinkSetting(interface="ib1"))
     named = tuple(HostSetting(f"server{i}", name=f"rack-{i}", links=links) for i in range(4))
-    export = find_exporter(target).build(solution, replace(OPTIONS, hosts=named))
+    export = EXPORTERS[target].build(solution, replace(OPTIONS, hosts=named))
     assert any(b"rack-3" in data for _, data in export.files)
     assert any(b"ib1" in data for _, data in export.files)
-    check_export(find_exporter(target), export)
+    check_export(EXPORTERS[target], export)
     for bad in ("a b", "$(reboot)", "../x", ""):
         hosts = (HostSetting("server1", name=bad),)
         with pytest.raises(InputError, match="not a host name"):
-            find_exporter(target).build(solution, replace(OPTIONS, hosts=hosts))
+            EXPORTERS[target].build(solution, replace(OPTIONS, hosts=hosts))
 
 
 def test_steps_of_a_ring() -> None:
@@ -160,7 +158,7 @@ def test_any_rings_reduce(data: st.DataObject) -> None:
     rings = tuple(Ring(tuple(o), w / sum(weights), ()) for o, w in zip(orders, weights, strict=True))
     solution = make_solution(4, (1,))
     solution = replace(solution, plan=replace(solution.plan, rings=(GroupRings(members, rings),)))
-    check_export(find_exporter("msccl"), find_exporter("msccl").build(solution, OPTIONS))
+    check_export(EXPORTERS["msccl"], EXPORTERS["msccl"].build(solution, OPTIONS))
 
 
 @pytest.mark.parametrize(
@@ -177,10 +175,10 @@ def test_any_rings_reduce(data: st.DataObject) -> None:
 def test_algorithms_that_are_wrong(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
     """The interpreter finds a sum that is missing, a wait without end, and what is no algorithm."""
     solution = make_solution(5, (1,))
-    export = find_exporter("msccl").build(solution, OPTIONS)
+    export = EXPORTERS["msccl"].build(solution, OPTIONS)
     spoil(export, tmp_path, next(name for name, _ in export.files if name.endswith("xml")), change)
     with pytest.raises(InputError, match=message):
-        find_exporter("msccl").read_back(tmp_path)
+        EXPORTERS["msccl"].read_back(tmp_path)
 
 
 def test_a_group_of_two_makes_three_steps() -> None:
@@ -194,14 +192,14 @@ def test_a_group_of_two_makes_three_steps() -> None:
 
 def test_channels_of_nccl() -> None:
     """Strides 1 and 3 on eight servers: four rings, each a channel by the interface of its stride."""
-    export = find_exporter("nccl-topology").build(make_solution(8, (1, 3)), OPTIONS)
+    export = EXPORTERS["nccl-topology"].build(make_solution(8, (1, 3)), OPTIONS)
     content = read_nccl_back(export)
     assert content["channels"] == tuple(order_port(order) for _, _, order in content["rings"] if len(order) == 8)
     assert content["nets"] == tuple((f"eth{port}", 100_000) for port in range(1, 5))
     assert any("no ring order between nodes" in note for note in export.notes)
     uneven = (HostSetting("server1", links=tuple(LinkSetting(interface=f"x{k}") for k in range(4))),)
     with pytest.raises(InputError, match="calls its interfaces otherwise"):
-        find_exporter("nccl-topology").build(make_solution(8, (1, 3)), replace(OPTIONS, hosts=uneven))
+        EXPORTERS["nccl-topology"].build(make_solution(8, (1, 3)), replace(OPTIONS, hosts=uneven))
 
 
 def read_nccl_back(export: Export) -> dict:
@@ -211,7 +209,7 @@ def read_nccl_back(export: Export) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         for name, data in export.files:
             (Path(folder) / name).write_bytes(data)
-        found = find_exporter("nccl-topology").read_back(Path(folder))
+        found = EXPORTERS["nccl-topology"].read_back(Path(folder))
     assert isinstance(found, dict)
     return found
 
@@ -226,7 +224,7 @@ def test_no_rings(target: str) -> None:
     """A plan without AllReduce has nothing to write."""
     solution = make_solution(4, (1,))
     with pytest.raises(InputError, match="no AllReduce"):
-        find_exporter(target).build(replace(solution, plan=replace(solution.plan, rings=())), OPTIONS)
+        EXPORTERS[target].build(replace(solution, plan=replace(solution.plan, rings=())), OPTIONS)
 
 
 def test_paths_of_all_pairs() -> None:
@@ -263,9 +261,9 @@ def test_paths_of_all_pairs() -> None:
 )  # fmt: skip
 def test_forwarding_that_is_wrong(tmp_path: Path, name: str, change: Callable[[str], str], message: str) -> None:
     """The interpreter finds packets that are lost or go astray, and commands that do more than they say."""
-    spoil(find_exporter("linux-forwarding").build(make_solution(8, (1, 3)), OPTIONS), tmp_path, name, change)
+    spoil(EXPORTERS["linux-forwarding"].build(make_solution(8, (1, 3)), OPTIONS), tmp_path, name, change)
     with pytest.raises(InputError, match=message):
-        find_exporter("linux-forwarding").read_back(tmp_path)
+        EXPORTERS["linux-forwarding"].read_back(tmp_path)
 
 
 def test_forwarding_refuses() -> None:
@@ -273,10 +271,10 @@ def test_forwarding_refuses() -> None:
     solution = make_solution(4, (1,))
     same = (HostSetting("server0", address="10.9.0.1"), HostSetting("server1", address="10.9.0.1"))
     with pytest.raises(InputError, match="an address more than once"):
-        find_exporter("linux-forwarding").build(solution, replace(OPTIONS, hosts=same))
+        EXPORTERS["linux-forwarding"].build(solution, replace(OPTIONS, hosts=same))
     dotted = (HostSetting("server0", links=(LinkSetting(interface="eth0.7"), LinkSetting(interface="eth1"))),)
     with pytest.raises(InputError, match="a name with a dot"):
-        find_exporter("linux-forwarding").build(solution, replace(OPTIONS, hosts=dotted))
+        EXPORTERS["linux-forwarding"].build(solution, replace(OPTIONS, hosts=dotted))
     apart = Topology(
         servers=4,
         degree=1,
@@ -286,6 +284,6 @@ def test_forwarding_refuses() -> None:
         switches=np.array([[1, 0, 3, 2]], dtype=np.int32),
     )
     with pytest.raises(InputError, match="cannot be reached"):
-        find_exporter("linux-forwarding").build(rewired(no_routes(solution), apart), OPTIONS)
+        EXPORTERS["linux-forwarding"].build(rewired(no_routes(solution), apart), OPTIONS)
     with pytest.raises(InputError, match="a link that no switch makes"):
-        find_exporter("linux-forwarding").build(rewired(make_solution(4, (1,)), circulant(4, (2,))), OPTIONS)
+        EXPORTERS["linux-forwarding"].build(rewired(make_solution(4, (1,)), circulant(4, (2,))), OPTIONS)

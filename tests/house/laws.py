@@ -22,7 +22,7 @@ ROOTS = ("topoopt", "topoopt.cli.main", "solvers.backends.guard_child")
 ARRAYS, PYOMO = "_arrays", "_pyomo"
 """A readable model in Pyomo, held equal to the arrays of the same formulation by tests, has no other user."""
 
-RECORDS = frozenset({"Exporter", "Fabric", "TimeModel", "Kind", "Formulation", "KindCommands"})
+RECORDS = frozenset({"Exporter", "ListedFabric", "TimeModel", "Kind", "Formulation", "KindCommands"})
 """Classes whose instances, as constants of a module, are plug-ins: something else must name each."""
 
 Law = Callable[[Tree], Iterator[str]]
@@ -89,17 +89,19 @@ def all_reached(tree: Tree) -> Iterator[str]:
 
 
 def all_plugins_named(tree: Tree) -> Iterator[str]:
-    """Every record of a plug-in is used: its name, or the text of its module where that has a single one."""
+    """Every record of a plug-in is used by its name, or a table names it as `module:constant`."""
     used: set[str] = set()
-    texts: set[str] = set()
     for module in tree.values():
-        nodes = list(ast.walk(module.syntax))
-        used.update(alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names)
-        used.update(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-        texts |= named_in_texts(module, tree)
+        for node in ast.walk(module.syntax):
+            if isinstance(node, ast.ImportFrom):
+                used.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                used.add(node.id)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                used.add(node.value)
     for module in tree.values():
         for line, name in _records(module):
-            if name not in used and module.name not in texts:
+            if not used & {name, f"{module.name}:{name}"}:
                 yield f"{module.file}:{line}: no table names {name}"
 
 

@@ -27,7 +27,7 @@ GOOD = {
 }
 """A table, the plug-in it names, a formulation that uses, and the readable twin of that."""
 
-FABRIC = "Fabric(2)\n"
+FABRIC = "ListedFabric(2)\n"
 LINES = "    x = 1\n" * 90
 
 

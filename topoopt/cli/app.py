@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 
 from topoopt.cli.lazy import LazyGroup
 from topoopt.console.output import Output
@@ -99,7 +100,7 @@ COMMANDS: dict[str, Line] = {
 class Commands(LazyGroup):
     """The commands of the table; says errors in the arguments as one JSON object when that was asked for."""
 
-    summaries: ClassVar = {name: line.summary for name, line in COMMANDS.items()}
+    names: ClassVar = COMMANDS
 
     @staticmethod
     def load(name: str) -> Callable[..., None] | typer.Typer:
@@ -107,6 +108,15 @@ class Commands(LazyGroup):
         line = COMMANDS[name]
         found: Callable[..., None] | typer.Typer = getattr(importlib.import_module(line.module), line.name)
         return found
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command that `--help` can name without loading it."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, loaded, and the words after it; arguments as of the base class."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else super().get_command(ctx, name), rest
 
     def main(self, *values: Any, **extra: Any) -> Any:
         """Parse and run; arguments as of the base class."""

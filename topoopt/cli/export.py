@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 
 def _list(output: Output) -> int:
-    from topoopt.formats.table import EXPORTERS, find_exporter
-
-    exporters = {name: find_exporter(name) for name in EXPORTERS}
+    from topoopt.formats.table import EXPORTERS
 
     def show(console: Console) -> None:
-        for name, one in exporters.items():
+        for name, one in EXPORTERS.items():
             table = Table(title=name, show_header=False, title_justify="left")
             rows = (("takes", ", ".join(one.kinds)), ("writes", one.makes), *(("limit", text) for text in one.limits))
             for key, text in rows:
@@ -36,7 +34,7 @@ def _list(output: Output) -> int:
 
     targets = {
         name: {"kinds": list(one.kinds), "makes": one.makes, "limits": list(one.limits), "folder": one.folder}
-        for name, one in exporters.items()
+        for name, one in EXPORTERS.items()
     }
     output.result({"targets": targets}, show)
     return 0
@@ -85,7 +83,7 @@ def export(
         from topoopt.files.faults import nearest_text, value_text
         from topoopt.files.solution_kind import solution_kind
         from topoopt.formats.exporter import ExportOptions, check_export
-        from topoopt.formats.table import EXPORTERS, find_exporter
+        from topoopt.formats.table import EXPORTERS
 
         given = {"SOLUTION": solution, "--to": to, "--out": out}
         missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
@@ -96,11 +94,10 @@ def export(
         require_positive("--link-gbps", link_gbps)
         if hop_latency_us:
             require_positive("--hop-latency-us", hop_latency_us)
-        exporters = {name: find_exporter(name) for name in EXPORTERS}
-        exporter = exporters[to]
-        kind = solution_kind(solution, sorted({kind for one in exporters.values() for kind in one.kinds}))
+        exporter = EXPORTERS[to]
+        kind = solution_kind(solution, sorted({kind for one in EXPORTERS.values() for kind in one.kinds}))
         if kind not in exporter.kinds:
-            able = ", ".join(name for name, one in exporters.items() if kind in one.kinds)
+            able = ", ".join(name for name, one in EXPORTERS.items() if kind in one.kinds)
             message = f"{to} does not take solutions of kind {kind}"
             raise InputError([Problem(message, str(solution), None, "--to", to, able)])
         named: tuple[HostSetting, ...] = ()

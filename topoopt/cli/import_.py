@@ -14,12 +14,9 @@ from rich.console import Console
 from topoopt.cli.lazy import LazyGroup
 from topoopt.console.output import JsonOption, Output
 from topoopt.formats.importer import Imported, Importer
-from topoopt.formats.table import IMPORTERS, find_importer
+from topoopt.formats.table import IMPORTERS
 
-OWN = {
-    "expert-split": "A split made by hand, evaluated and checked: a solution file; exit code 6 if it breaks a rule.",
-    "job": "The job of a co-optimisation instance, every operator whole on one server of its cluster, to be placed.",
-}
+OWN = ("expert-split", "job")
 """Commands that have no foreign instance to read; in `topoopt.cli.import_placement`."""
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Instance file to write.")]
@@ -47,7 +44,7 @@ def write_imported(made: Imported, out: Path, output: Output) -> int:
     return 0
 
 
-def command_of(importer: Importer, summary: str) -> Callable[..., None]:
+def command_of(importer: Importer) -> Callable[..., None]:
     """The command of an importer: its parameters, the file to write, and the form of the answer."""
 
     def command(**values: Any) -> None:
@@ -67,20 +64,20 @@ def command_of(importer: Importer, summary: str) -> Callable[..., None]:
     parameters = [*given[:required], out, *given[required:], as_json]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
-    command.__doc__ = summary
+    command.__doc__ = importer.__doc__
     return command
 
 
 class ImportCommands(LazyGroup):
     """The formats of the table, and our own commands."""
 
-    summaries: ClassVar = {**{name: source.summary for name, source in IMPORTERS.items()}, **OWN}
+    names: ClassVar = (*IMPORTERS, *OWN)
 
     @staticmethod
     def load(name: str) -> Callable[..., None]:
         """The command of a format, or one of our own."""
         if name in IMPORTERS:
-            return command_of(find_importer(name), IMPORTERS[name].summary)
+            return command_of(IMPORTERS[name])
         own: Callable[..., None] = getattr(
             importlib.import_module("topoopt.cli.import_placement"), name.replace("-", "_")
         )

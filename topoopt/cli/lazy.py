@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import typer
@@ -11,13 +11,13 @@ from typer.main import get_command, get_group
 
 
 class LazyGroup(TyperGroup):
-    """Commands known by name and summary until one is called.
+    """Commands known by name until one is called, or shown by `--help`.
 
     Attributes:
-        summaries: what `--help` of the group says of each, in this order.
+        names: of the commands, in the order of `--help`.
     """
 
-    summaries: ClassVar[Mapping[str, str]]
+    names: ClassVar[Iterable[str]]
 
     @staticmethod
     def load(name: str) -> Callable[..., None] | typer.Typer:
@@ -26,17 +26,14 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        self.commands = {name: TyperCommand(name, help=text) for name, text in self.summaries.items()}
+        self.commands = {name: TyperCommand(name) for name in self.names}
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Command and the words after it; arguments as of the base class."""
-        name, command, rest = super().resolve_command(ctx, args)
-        if name is not None:
-            command = _loaded(name, self.load(name))
-        return name, command, rest
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, None if there is none; arguments as of the base class."""
+        return as_command(cmd_name, self.load(cmd_name)) if cmd_name in self.commands else None
 
 
-def _loaded(name: str, command: Callable[..., None] | typer.Typer) -> Any:
+def as_command(name: str, command: Callable[..., None] | typer.Typer) -> Any:
     """A function as the one command of an application, a group as it is."""
     if isinstance(command, typer.Typer):
         return get_group(command)

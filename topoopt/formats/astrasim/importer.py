@@ -21,7 +21,7 @@ def import_network(
     ring_queues: QueuesOption = 1,
     name: NameOption = None,
 ) -> Imported:
-    """The network with the sum of its bandwidths to divide, under one all-reduce over all NPUs."""
+    """A network of ASTRA-sim as an instance that divides its bandwidth anew; import chakra --network adds a job."""
     require_positive("--all-reduce-bytes", all_reduce_bytes)
     content = read_network(file)
     bandwidth = npu_bandwidths(content, ring_queues)

@@ -111,7 +111,7 @@ def import_profile(
     ] = False,
     name: NameOption = None,
 ) -> Imported:
-    """The job of a profile, on a cluster of as many servers as it was measured on."""
+    """A model with measured operator times; sizes the profile tells are taken from it."""
     if reference:
         element_sizes, local_allreduce, intra_server_gbps = "flexnet", "flexnet", 200.0
     if element_sizes not in ("actual", "flexnet"):

@@ -29,7 +29,10 @@ def import_taskgraph(
     links: LinksOption = "bidirectional",
     name: NameOption = None,
 ) -> Imported:
-    """A job whose operators are all pinned: a GPU a server, or two where the graph reduces inside servers."""
+    """A job whose strategy is already chosen: every operator keeps its split and servers, the network is searched.
+
+    A server has one GPU, or two where the graph reduces inside servers.
+    """
     require_positive("--link-gbps", link_gbps)
     content = read_flexnet_taskgraph(file)
     workload = workload_of_taskgraph(content)

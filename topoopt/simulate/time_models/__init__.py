@@ -1,35 +1,24 @@
-"""Time models: how long an iteration takes on a network, by one table. A new one is one file, and its name here."""
+"""Time models: how long an iteration takes on a network. A new one is one file, and one line here."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from topoopt.core.plugins import PlugIns
 
 if TYPE_CHECKING:
     from topoopt.simulate.time_models.time_model import TimeModel
 
-_NAMES = ("rounds", "hop", "flexnet", "fluid")
-"""Each is the name of a module of this folder that has a `MODEL`."""
-
-
-class _TimeModels(Mapping[str, "TimeModel"]):
-    """Loads a model when it is asked for: they are compiled, and names alone must cost nothing."""
-
-    def __getitem__(self, name: str) -> TimeModel:
-        if name not in _NAMES:
-            raise KeyError(name)
-        model: TimeModel = importlib.import_module(f"{__name__}.{name}").MODEL
-        return model
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
-
-    def __len__(self) -> int:
-        return len(_NAMES)
-
-
-TIME_MODELS: Mapping[str, TimeModel] = _TimeModels()
+TIME_MODELS: Mapping[str, TimeModel] = PlugIns(
+    {
+        "rounds": "topoopt.simulate.time_models.rounds:MODEL",
+        "hop": "topoopt.simulate.time_models.hop:MODEL",
+        "flexnet": "topoopt.simulate.time_models.flexnet:MODEL",
+        "fluid": "topoopt.simulate.time_models.fluid:MODEL",
+    }
+)
+"""They are compiled, and loaded when they are asked for."""
 
 
 def for_several_jobs() -> tuple[str, ...]:
