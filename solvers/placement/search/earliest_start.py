@@ -16,8 +16,8 @@ from formulations.placement.favourite_children import FavouriteChildren, build_a
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.search.groups import GroupGraph
 from topoopt.simulate.placement.arrays import STATIC, UNLIMITED, PlacementArrays
-from topoopt.simulate.placement.events import tails
 from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement.transfer_times import tails
 
 WIDTH = 64
 """Ready operators looked at, longest tails first."""

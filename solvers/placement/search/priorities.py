@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from solvers.stop import Stop
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.placement.arrays import PlacementArrays
-from topoopt.simulate.placement.events import simulate, tails
+from topoopt.simulate.placement.events import simulate
 from topoopt.simulate.placement.schedule import PlacedSchedule, simulated
+from topoopt.simulate.placement.transfer_times import tails
 from topoopt.simulate.splitmix import below, uniform
 
 BATCH_OPERATORS = 60_000

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from solvers.placement.search.earliest_start import earliest_start, favourite_child
 from solvers.placement.search.groups import GroupGraph
 from topoopt.simulate.placement.arrays import STATIC, UNLIMITED, PlacementArrays
-from topoopt.simulate.placement.events import tails
 from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement.transfer_times import tails
 
 Placement = NDArray[np.int64]
 """int64[G], device of each group."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from topoopt.core.placement_solution import TensorTransfer
 from topoopt.simulate.placement.arrays import ALONE, PlacementArrays
-from topoopt.simulate.placement.events import in_order, send_time, simulate, tails
+from topoopt.simulate.placement.events import simulate
+from topoopt.simulate.placement.transfer_times import in_order, send_time, tails
 
 
 @dataclass(frozen=True, eq=False)
