@@ -11,6 +11,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.job import FabricChoice
 from topoopt.core.job_solution import Baseline
+from topoopt.core.seeds import seed_for
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.workload import Workload
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
@@ -79,7 +80,7 @@ class JobOnFabrics:
         network = fabric.build(self.job.cluster, self.groups, options)
         if self.search.inspect is not None:
             self.search.inspect(choice, options, network)
-        seed = self.search.seed * 1_000_003 + 500 + list(FABRICS).index(choice.fabric)
+        seed = seed_for(self.search.seed, choice.fabric)
         found = search_strategy(self.job, network, proposals=self.search.proposals, seed=seed, stop=stop)
         return FabricResult(
             name=choice.name,

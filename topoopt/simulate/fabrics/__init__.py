@@ -38,4 +38,4 @@ FABRICS: Mapping[str, ListedFabric] = PlugIns(
         "expander": "topoopt.simulate.fabrics.expander:EXPANDER",
     }
 )
-"""Fabrics by name; a new one is one module and one line here, at the end: the place is part of the search's seed."""
+"""Fabrics by name; a new one is one module and one line here, and its counting rule in `topoopt.costs`."""
