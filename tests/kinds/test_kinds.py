@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 import topoopt.kinds
+from tests.support import at_once_cases
 from tests.support.paths import INSTANCES, ROOT
 from topoopt.core.errors import InputError
 from topoopt.core.verdict import Status
@@ -29,27 +30,28 @@ SMALLEST = {
     "hierarchical-bandwidth": "hierarchical/resnet50-3d.yaml",
     "routing": "networks/k4-4.yaml",
     "topology": "networks/uniform-5-2.yaml",
+    "topology of several demands": "networks/hot-experts-8.yaml",
     "allocation": "networks/parking-lot-5.yaml",
     "placement": "placement/towers-3.yaml",
     "shared-cluster": "shared/trace-16.yaml",
-    "robust-network": "robust/hot-experts-8.yaml",
+    "shared-cluster of jobs at once": None,
 }
+"""Files by kind; a kind whose instances differ much has one of each sort."""
 
 
 @cache
-def problem_of(kind: str) -> Any:
-    """The smallest shipped instance of a kind, made smaller still where that is not small."""
-    found = read_instance(INSTANCES / SMALLEST[kind])
-    if kind == "shared-load":
-        return replace(found, loads=(1,), repetitions=1)
-    return found
+def problem_of(case: str) -> Any:
+    """The smallest shipped instance of a kind, or one made by hand."""
+    file = SMALLEST[case]
+    return at_once_cases.read(at_once_cases.instance()) if file is None else read_instance(INSTANCES / file)
 
 
 @cache
-def solution_of(kind: str) -> Any:
+def solution_of(case: str) -> Any:
     """Solved by the method that is chosen by default, with a small budget where there is one."""
-    budget = 20 if kind_named(kind).takes_budget else None
-    return solve(problem_of(kind), SolveOptions(budget=budget, seed=1))
+    problem = problem_of(case)
+    budget = 20 if kind_of(problem).takes_budget else None
+    return solve(problem, SolveOptions(budget=budget, seed=1, objective_only=True))
 
 
 def test_every_module_of_a_kind_has_a_line() -> None:
@@ -67,14 +69,15 @@ def test_every_module_of_a_kind_has_a_line() -> None:
         if "RECORDS" in names:
             modules.add(".".join(("topoopt.kinds", *file.relative_to(root).with_suffix("").parts)))
     assert modules == set(KINDS.values())
-    assert set(SMALLEST) == set(KINDS)
+    assert {problem_of(case).kind for case in SMALLEST} == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_reads_and_solves_what_is_its_own(kind: str) -> None:
+@pytest.mark.parametrize("case", SMALLEST)
+def test_a_kind_reads_and_solves_what_is_its_own(case: str) -> None:
     """The classes of the record are those of what it reads and finds; both lead back to the record."""
-    record, problem, solution = kind_named(kind), problem_of(kind), solution_of(kind)
-    assert record.name == problem.kind == solution.kind == kind
+    record, problem, solution = kind_of(problem_of(case)), problem_of(case), solution_of(case)
+    assert record.name == problem.kind == solution.kind
+    assert record is kind_named(record.name)
     assert record is kind_of(problem) is kind_of(solution)
     assert isinstance(problem, record.problem)
     assert isinstance(solution, record.solution)
@@ -84,10 +87,10 @@ def test_a_kind_reads_and_solves_what_is_its_own(kind: str) -> None:
     assert all(method.name == name and method.summary for name, method in methods.items())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_solved_is_checked_and_settled(kind: str) -> None:
+@pytest.mark.parametrize("case", SMALLEST)
+def test_what_is_solved_is_checked_and_settled(case: str) -> None:
     """The solution carries the verdict of the checker, which gives it again, and a bound on the right side."""
-    record, problem, solution = kind_named(kind), problem_of(kind), solution_of(kind)
+    record, problem, solution = kind_of(problem_of(case)), problem_of(case), solution_of(case)
     assert solution.check.ok, solution.check.violations
     assert tuple(record.check(problem, solution)) == ()
     assert solution.status in (Status.OPTIMAL, Status.FEASIBLE)
@@ -98,29 +101,29 @@ def test_what_is_solved_is_checked_and_settled(kind: str) -> None:
     assert solution.instance_sha256 == problem.sha256
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_solution_of_another_instance_is_rejected(kind: str) -> None:
+@pytest.mark.parametrize("case", SMALLEST)
+def test_a_solution_of_another_instance_is_rejected(case: str) -> None:
     """Every checker holds the solution against the instance it is said to solve."""
-    record, solution = kind_named(kind), solution_of(kind)
-    other = replace(problem_of(kind), sha256="0" * 64)
+    record, solution = kind_of(problem_of(case)), solution_of(case)
+    other = replace(problem_of(case), sha256="0" * 64)
     assert tuple(record.check(other, solution))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_solution_comes_back_from_its_file(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", SMALLEST)
+def test_a_solution_comes_back_from_its_file(case: str, tmp_path: Path) -> None:
     """Written twice it has the same bytes, and what is read is accepted by the checker."""
     first, second = tmp_path / "a.json", tmp_path / "b.json"
-    write_solution(solution_of(kind), first)
+    write_solution(solution_of(case), first)
     back = read_solution(first)
     write_solution(back, second)
     assert first.read_bytes() == second.read_bytes()
-    assert tuple(kind_named(kind).check(problem_of(kind), back)) == ()
+    assert tuple(kind_of(problem_of(case)).check(problem_of(case), back)) == ()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_solution_is_shown(kind: str) -> None:
+@pytest.mark.parametrize("case", SMALLEST)
+def test_a_solution_is_shown(case: str) -> None:
     """A page, figures that are plain data beside those all kinds have, and text with the name and a figure."""
-    pages, problem, solution = kind_named(kind).pages(), problem_of(kind), solution_of(kind)
+    pages, problem, solution = kind_of(problem_of(case)).pages(), problem_of(case), solution_of(case)
     page = pages.report(solution)
     assert page.startswith("<!doctype html>")
     assert solution.name in page
@@ -132,21 +135,25 @@ def test_a_solution_is_shown(kind: str) -> None:
     assert solution.name in text.getvalue()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_that_can_be_explained_is(kind: str) -> None:
-    """In words and in figures."""
-    record = kind_named(kind)
+@pytest.mark.parametrize("case", SMALLEST)
+def test_a_kind_that_can_be_explained_is(case: str) -> None:
+    """In words and in figures; a network for several demands says that it is for one."""
+    record = kind_of(problem_of(case))
     if record.explain is None:
         pytest.skip("not explained")
-    found = record.explain(problem_of(kind), solution_of(kind), Question(checks=1, time_limit_s=30.0))
+    if case == "topology of several demands":
+        with pytest.raises(InputError, match="one demand"):
+            record.explain(problem_of(case), solution_of(case), Question())
+        return
+    found = record.explain(problem_of(case), solution_of(case), Question(checks=1, time_limit_s=30.0))
     assert found.words
     assert found.figures
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_laws_of_search_settings_are_the_same_for_all(kind: str) -> None:
+@pytest.mark.parametrize("case", SMALLEST)
+def test_laws_of_search_settings_are_the_same_for_all(case: str) -> None:
     """An unknown method, ranges, and a budget where there is none, all at once and before anything is solved."""
-    record, problem = kind_named(kind), problem_of(kind)
+    record, problem = kind_of(problem_of(case)), problem_of(case)
     assert search_problems(record, problem) == []
     wrong = SolveOptions(seed=-1, time_limit_s=float("nan"), budget=-2, method="luck")
     with pytest.raises(InputError) as caught:
@@ -160,7 +167,7 @@ def test_laws_of_search_settings_are_the_same_for_all(kind: str) -> None:
 def test_problems_of_settings_have_their_line(tmp_path: Path) -> None:
     """Whatever the kind."""
     file = tmp_path / "net.yaml"
-    lines = (INSTANCES / SMALLEST["routing"]).read_text().rstrip().splitlines()
+    lines = (INSTANCES / "networks/k4-4.yaml").read_text().rstrip().splitlines()
     file.write_text("\n".join([*lines, "search:", "  method: luck"]) + "\n")
     problem = read_instance(file)
     (found,) = located(search_problems(kind_of(problem), problem), file)

@@ -18,17 +18,17 @@ from topoopt.kinds.shared_cluster.methods import SCHEDULING_METHODS
 
 
 def _simulated(problem: SharedCluster, effort: Effort) -> SharedClusterSolution:
-    """The jobs on every fabric, or on the first where nothing but the objective is asked for.
+    """The jobs on every fabric; those that arrive on the first alone where nothing but the objective is asked for.
 
     Raises:
         InputError: iteration times in which the bytes cannot be sent, a fabric that is not for this cluster.
         InfeasibleError: a class has no plan.
         LimitError: the limit came before any job had ended on the first fabric, or the first draw was simulated.
     """
-    if effort.options.objective_only:
-        problem = replace(problem, fabrics=problem.fabrics[:1])
     if isinstance(problem.jobs, JobsAtOnce):
         return solve_at_once(problem, problem.jobs, effort.stop, effort.tell)
+    if effort.options.objective_only:
+        problem = replace(problem, fabrics=problem.fabrics[:1])
     return solve_arrivals(problem, problem.jobs, effort.stop, effort.tell)
 
 
