@@ -27,9 +27,8 @@ def _simulated(problem: SharedCluster, effort: Effort) -> SharedClusterSolution:
     """
     if isinstance(problem.jobs, JobsAtOnce):
         return solve_at_once(problem, problem.jobs, effort.stop, effort.tell)
-    if effort.options.objective_only:
-        problem = replace(problem, fabrics=problem.fabrics[:1])
-    return solve_arrivals(problem, problem.jobs, effort.stop, effort.tell)
+    first = replace(problem, fabrics=problem.fabrics[:1]) if effort.options.objective_only else problem
+    return solve_arrivals(first, problem.jobs, effort.stop, effort.tell)
 
 
 def _assembled(problem: SharedCluster, found: SharedClusterSolution, effort: Effort) -> SharedClusterSolution:
