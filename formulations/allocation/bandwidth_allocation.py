@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays
+from topoopt.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +48,15 @@ class BandwidthAllocation:
         transfer_names, shared_names: for people; None: numbers.
     """
 
-    owner: NDArray[np.int64]
-    shared: NDArray[np.int64]
-    route: NDArray[np.int64]
-    use: NDArray[np.float64]
-    capacity: NDArray[np.float64]
-    floor: NDArray[np.float64]
-    ceiling: NDArray[np.float64]
-    gain: NDArray[np.float64]
-    worth: NDArray[np.float64]
+    owner: Ints
+    shared: Ints
+    route: Ints
+    use: Floats
+    capacity: Floats
+    floor: Floats
+    ceiling: Floats
+    gain: Floats
+    worth: Floats
     transfer_names: tuple[str, ...] | None = None
     shared_names: tuple[str, ...] | None = None
 
@@ -65,7 +65,7 @@ class BandwidthAllocation:
         """T."""
         return len(self.floor)
 
-    def limited(self) -> NDArray[np.int64]:
+    def limited(self) -> Ints:
         """Transfers with a finite ceiling: rows (3), in this order."""
         return np.flatnonzero(np.isfinite(self.ceiling))
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation, build_arrays
 from formulations.parts.arrays import LpArrays
 from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem, Surplus
+from topoopt.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +25,12 @@ class SharedCapacities:
         names: of each, for people.
     """
 
-    owner: NDArray[np.int64]
-    shared: NDArray[np.int64]
-    route: NDArray[np.int64]
-    use: NDArray[np.float64]
-    capacity: NDArray[np.float64]
-    numbers: NDArray[np.int64]
+    owner: Ints
+    shared: Ints
+    route: Ints
+    use: Floats
+    capacity: Floats
+    numbers: Ints
     names: tuple[str, ...]
 
     @property
@@ -48,9 +48,9 @@ class Shares:
         names: of the transfers.
     """
 
-    base: NDArray[np.float64]
-    gain: NDArray[np.float64]
-    ceiling: NDArray[np.float64]
+    base: Floats
+    gain: Floats
+    ceiling: Floats
     names: tuple[str, ...]
 
 
@@ -100,9 +100,9 @@ def program_of(
     network: SharedCapacities,
     shares: Shares,
     *,
-    floor: NDArray[np.float64] | None = None,
-    gain: NDArray[np.float64] | None = None,
-    worth: NDArray[np.float64] | None = None,
+    floor: Floats | None = None,
+    gain: Floats | None = None,
+    worth: Floats | None = None,
 ) -> BandwidthAllocation:
     """Data of the linear program; left out: floor = base, nothing rises, nothing has a worth."""
     nothing = np.zeros(len(shares.base))
@@ -129,7 +129,7 @@ def from_allocation(problem: AllocationProblem, options: Mapping[str, float]) ->
     return build_arrays(program_of(network, shares, gain=shares.gain))
 
 
-def fitted(network: SharedCapacities, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def fitted(network: SharedCapacities, rates: Floats) -> Floats:
     """Rates of routes, not negative and scaled down where rounding lets them exceed a capacity by a hair."""
     rates = np.maximum(rates, 0.0)
     load = np.bincount(network.shared, weights=network.use * rates[network.route], minlength=len(network.capacity))

@@ -33,21 +33,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.hierarchy.hierarchical_timeline import Path
 from formulations.parts.arrays import LpArrays
-
-Array = NDArray[np.float64]
+from topoopt.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
     """Units of the arrays: float64[J] of the columns, one of the objective and one of time, so that all are near 1."""
 
-    columns: Array
+    columns: Floats
     objective: float
     time: float
 
@@ -58,16 +56,16 @@ class Blocks:
 
     columns: tuple[int, int, int, int, int]
     rows: tuple[int, int, int, int, int, int]
-    path_job: NDArray[np.int64]
-    slowest_group: NDArray[np.int64]
-    slowest_column: NDArray[np.int64]
-    row_scale: Array
-    group_start: NDArray[np.int64]
-    bulk: Array
+    path_job: Ints
+    slowest_group: Ints
+    slowest_column: Ints
+    row_scale: Floats
+    group_start: Ints
+    bulk: Floats
 
 
 def build_arrays(
-    data: BandwidthProgram, tangents: list[Array], paths: list[list[Path]], scale: Scale
+    data: BandwidthProgram, tangents: list[Floats], paths: list[list[Path]], scale: Scale
 ) -> tuple[LpArrays, Blocks]:
     """The linear program in scaled units, with float64 points of tangents for each column and the paths of each job.
 
@@ -183,13 +181,13 @@ def build_arrays(
     return arrays, blocks
 
 
-def _bulk(paths: list[Path]) -> Array:
+def _bulk(paths: list[Path]) -> Floats:
     """float64[G]: bytes that make the time of a group of order one."""
     sizes = np.max([path.sizes for path in paths], axis=0)
     return np.where(sizes > 0, sizes, 1.0)
 
 
-def _column_names(data: BandwidthProgram, group_start: NDArray[np.int64]) -> tuple[str, ...]:
+def _column_names(data: BandwidthProgram, group_start: Ints) -> tuple[str, ...]:
     names = [f"bandwidth[{name}]" for name in data.names] + [f"reciprocal[{name}]" for name in data.names]
     names += [f"byte_time[{w},{g}]" for w, one in enumerate(data.timelines) for g in range(len(one.groups))]
     names += [f"time[{w}]" for w in range(len(data.timelines))]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.hierarchy.hierarchical_timeline import Path
+from topoopt.core.arrays import Floats
 
 
-def build_pyomo(data: BandwidthProgram, tangents: list[NDArray[np.float64]], paths: list[list[Path]]) -> Any:
+def build_pyomo(data: BandwidthProgram, tangents: list[Floats], paths: list[list[Path]]) -> Any:
     """Rows (1) to (6) in their own units for the given tangents and paths; the fixed cost is left out."""
     import pyomo.environ as pyo
 

@@ -18,14 +18,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import block_array, csc_array
 
 from formulations.hierarchy.hierarchical_bandwidth import Blocks, Scale
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.parts.arrays import LpArrays
-
-Array = NDArray[np.float64]
+from topoopt.core.arrays import Bools, Floats
 
 
 def with_catalogue(program: LpArrays, blocks: Blocks, data: BandwidthProgram, scale: Scale) -> LpArrays:
@@ -33,7 +31,7 @@ def with_catalogue(program: LpArrays, blocks: Blocks, data: BandwidthProgram, sc
     chosen = [(j, speed) for j, speeds in enumerate(data.speeds) for speed in speeds]
     count, width = len(chosen), program.columns
     extra = 2 * count if data.ratio else count
-    rows: list[Array] = []
+    rows: list[Floats] = []
     upper: list[float] = []
     names: list[str] = []
     loaded = data.loaded
@@ -96,7 +94,7 @@ def with_catalogue(program: LpArrays, blocks: Blocks, data: BandwidthProgram, sc
     )
 
 
-def _first(width: int, count: int, extra: int) -> NDArray[np.bool_]:
+def _first(width: int, count: int, extra: int) -> Bools:
     place = np.arange(width + extra)
     return (place >= width) & (place < width + count)
 
@@ -106,7 +104,7 @@ def _largest_tau(data: BandwidthProgram) -> float:
     return 1.0 / data.cost_of(np.array(least))
 
 
-def chosen_speeds(data: BandwidthProgram, choose: Array) -> dict[int, float]:
+def chosen_speeds(data: BandwidthProgram, choose: Floats) -> dict[int, float]:
     """Speed of each dimension with a catalogue, from the values of the binaries."""
     found, place = {}, 0
     for j, speeds in enumerate(data.speeds):

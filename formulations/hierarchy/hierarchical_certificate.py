@@ -17,27 +17,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_bandwidth import Blocks, Scale
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.hierarchy.hierarchical_timeline import Path
-
-Array = NDArray[np.float64]
+from topoopt.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
     """Of one program: per job a float64[P] lambda beside its paths, float64[G, J] mu, float64[R] y."""
 
-    path_weights: tuple[Array, ...]
+    path_weights: tuple[Floats, ...]
     paths: tuple[tuple[Path, ...], ...]
-    shares: Array
-    prices: Array
+    shares: Floats
+    prices: Floats
 
 
 def multipliers_of(
-    data: BandwidthProgram, blocks: Blocks, scale: Scale, paths: list[list[Path]], row_dual: Array
+    data: BandwidthProgram, blocks: Blocks, scale: Scale, paths: list[list[Path]], row_dual: Floats
 ) -> Multipliers:
     """Multipliers in their own units from the row duals of the scaled arrays, made to satisfy what they must."""
     unit = scale.objective / (scale.objective if data.ratio else scale.time)
@@ -77,9 +75,7 @@ def _tight(data: BandwidthProgram, blocks: Blocks, found: Multipliers) -> Multip
     return replace(found, path_weights=weights, shares=shares)
 
 
-def lower_bound(
-    data: BandwidthProgram, found: Multipliers, group_start: NDArray[np.int64], best: float
-) -> tuple[float, Array]:
+def lower_bound(data: BandwidthProgram, found: Multipliers, group_start: Ints, best: float) -> tuple[float, Floats]:
     """What the multipliers prove, and float64[J] the columns where the minima are (the next tangents).
 
     `best` is the objective of a point that is allowed (or infinite).
@@ -117,7 +113,7 @@ def _least(weight: float, slope: float, low: float, high: float) -> tuple[float,
     return weight / point + slope * point, point
 
 
-def implied_upper(data: BandwidthProgram, best: float = np.inf) -> Array:
+def implied_upper(data: BandwidthProgram, best: float = np.inf) -> Floats:
     """float64[J]: upper bounds that the linear rows (and, for the objective cost, a known solution) imply."""
     rows, high = [data.rows, -data.rows], [data.row_upper, -data.row_lower]
     if data.time_limit_ns is not None and np.isfinite(best):

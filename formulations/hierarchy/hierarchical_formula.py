@@ -15,16 +15,14 @@ with their compute only.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_program import COST_CAP, BandwidthProgram
-
-Array = NDArray[np.float64]
+from topoopt.core.arrays import Floats
 
 
 def formula_bound(plain: BandwidthProgram, *, ratio: bool) -> float:
     """The bound for a program without tau; `ratio`: of time x cost."""
-    parts: list[tuple[float, Array]] = []
+    parts: list[tuple[float, Floats]] = []
     for timeline, weight in zip(plain.timelines, plain.weights, strict=True):
         path = timeline.longest(np.zeros(len(timeline.groups)))
         whole = timeline.volumes.sum(axis=1, keepdims=True)
@@ -35,7 +33,7 @@ def formula_bound(plain: BandwidthProgram, *, ratio: bool) -> float:
     return max(_bound(plain, ratio, compute, spread) for compute, spread in parts)
 
 
-def _bound(plain: BandwidthProgram, ratio: bool, compute: float, spread: Array) -> float:
+def _bound(plain: BandwidthProgram, ratio: bool, compute: float, spread: Floats) -> float:
     even = float(np.square(np.sqrt(spread).sum()))
     priced = float(np.square(np.sqrt(spread * plain.price).sum()))
     total = (plain.rows == 1.0).all(axis=1)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_timeline import JobTimeline, timeline_of
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalObjective, HierarchicalProblem
-
-Array = NDArray[np.float64]
 
 TAU = "1/cost"
 COST_CAP = "cost cap"
@@ -36,15 +34,15 @@ class BandwidthProgram:
 
     names: tuple[str, ...]
     timelines: tuple[JobTimeline, ...]
-    weights: Array
+    weights: Floats
     worst_case: bool
-    rows: Array
-    row_lower: Array
-    row_upper: Array
+    rows: Floats
+    row_lower: Floats
+    row_upper: Floats
     row_names: tuple[str, ...]
-    lower: Array
-    upper: Array
-    price: Array
+    lower: Floats
+    upper: Floats
+    price: Floats
     fixed_cost: float
     time_limit_ns: float | None
     ratio: bool
@@ -56,7 +54,7 @@ class BandwidthProgram:
         return int(self.ratio)
 
     @property
-    def loaded(self) -> NDArray[np.bool_]:
+    def loaded(self) -> Bools:
         """bool[J]: columns with a reciprocal that counts."""
         used = np.zeros(len(self.names), dtype=np.bool_)
         for timeline in self.timelines:
@@ -65,27 +63,27 @@ class BandwidthProgram:
             used[0] = any(_has_compute(timeline) for timeline in self.timelines)
         return used
 
-    def bandwidth_of(self, columns: Array) -> Array:
+    def bandwidth_of(self, columns: Floats) -> Floats:
         """float64[D] bandwidths of float64[J] columns."""
         return columns[1:] / columns[0] if self.ratio else columns
 
-    def columns_of(self, bandwidth: Array) -> Array:
+    def columns_of(self, bandwidth: Floats) -> Floats:
         """Inverse of `bandwidth_of`."""
         if not self.ratio:
             return bandwidth
         tau = 1.0 / (self.fixed_cost + float(self.price[1:] @ bandwidth))
         return np.concatenate(([tau], tau * bandwidth))
 
-    def time_of(self, bandwidth: Array) -> float:
+    def time_of(self, bandwidth: Floats) -> float:
         """Time of the fleet, ns."""
         times = self.weights * [timeline.time_ns(bandwidth) for timeline in self.timelines]
         return float(times.max() if self.worst_case else times.sum())
 
-    def cost_of(self, bandwidth: Array) -> float:
+    def cost_of(self, bandwidth: Floats) -> float:
         """US dollars."""
         return self.fixed_cost + float(self.price[self.shift :] @ bandwidth)
 
-    def objective_of(self, bandwidth: Array) -> float:
+    def objective_of(self, bandwidth: Floats) -> float:
         """What is minimised, of a point within (4) and (6)."""
         if self.time_limit_ns is not None:
             return self.cost_of(bandwidth)
@@ -134,10 +132,10 @@ def plain_program(design: Design, problem: HierarchicalProblem) -> BandwidthProg
 def with_ratio(plain: BandwidthProgram) -> BandwidthProgram:
     """The program of time x cost: columns (tau, tau X), rows made homogeneous, bounds turned into rows."""
     d = len(plain.names)
-    rows: list[Array] = []
+    rows: list[Floats] = []
     sides: list[tuple[float, float, str]] = []
 
-    def add(of_tau: float, of_dimensions: Array, low: float, high: float, name: str) -> None:
+    def add(of_tau: float, of_dimensions: Floats, low: float, high: float, name: str) -> None:
         rows.append(np.concatenate(([of_tau], of_dimensions)))
         sides.append((low, high, name))
 

@@ -11,16 +11,14 @@ Two linear programs on top of (4) of `hierarchical_bandwidth`, for columns witho
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.parts.arrays import LpArrays
+from topoopt.core.arrays import Bools, Floats
 
-Array = NDArray[np.float64]
 
-
-def widest_arrays(data: BandwidthProgram, upper: Array, loaded: NDArray[np.bool_]) -> LpArrays:
+def widest_arrays(data: BandwidthProgram, upper: Floats, loaded: Bools) -> LpArrays:
     """Columns X then s; float64[J] `upper` bounds of X."""
     count = len(data.names)
     used = np.flatnonzero(loaded)
@@ -44,7 +42,7 @@ def widest_arrays(data: BandwidthProgram, upper: Array, loaded: NDArray[np.bool_
     )
 
 
-def endless_arrays(data: BandwidthProgram, loaded: NDArray[np.bool_]) -> LpArrays:
+def endless_arrays(data: BandwidthProgram, loaded: Bools) -> LpArrays:
     """Columns d."""
     sparse = csc_array(data.rows)
     return LpArrays(

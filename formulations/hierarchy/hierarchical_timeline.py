@@ -25,14 +25,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, LayerPhase, Loop
 
-Array = NDArray[np.float64]
 
-
-def unit_volumes(collective: Collective, ranks: Sequence[int]) -> Array:
+def unit_volumes(collective: Collective, ranks: Sequence[int]) -> Floats:
     """float64[D], u_g: bytes moved in each dimension per byte of size."""
     volumes = np.zeros(len(ranks))
     mass = 1.0
@@ -64,7 +62,7 @@ class Path:
     """
 
     compute_ns: float
-    sizes: Array
+    sizes: Floats
     steps: tuple[int, ...]
 
 
@@ -81,23 +79,23 @@ class JobTimeline:
     """
 
     groups: tuple[tuple[int, Collective], ...]
-    volumes: Array
+    volumes: Floats
     base: Path
     branches: tuple[tuple[tuple[int, ...], Path, Path], ...] = ()
-    tasks: tuple[Array, Array, tuple[tuple[int, ...], ...]] | None = None
+    tasks: tuple[Floats, Floats, tuple[tuple[int, ...], ...]] | None = None
 
     @property
-    def all_sizes(self) -> Array:
+    def all_sizes(self) -> Floats:
         """float64[G]: bytes of each group on all paths together."""
         if self.tasks is not None:
             return np.asarray(self.tasks[1].sum(axis=0))
         return sum((one.sizes + two.sizes for _, one, two in self.branches), start=self.base.sizes)
 
-    def group_times(self, bandwidth: Array) -> Array:
+    def group_times(self, bandwidth: Floats) -> Floats:
         """float64[G], t at float64[D] bandwidths; infinite where a dimension with traffic has none."""
         return largest_ratio(self.volumes, bandwidth)
 
-    def longest(self, times: Array) -> Path:
+    def longest(self, times: Floats) -> Path:
         """The longest path for float64[G] times per byte."""
         if self.tasks is not None:
             return self._longest_of_tasks(times)
@@ -110,7 +108,7 @@ class JobTimeline:
             steps += layers if later else ()
         return Path(compute, sizes, tuple(sorted(steps)))
 
-    def _longest_of_tasks(self, times: Array) -> Path:
+    def _longest_of_tasks(self, times: Floats) -> Path:
         compute, sizes, after = self.tasks or (np.zeros(0), np.zeros((0, 0)), ())
         lasts = (compute + sizes @ times).tolist()
         came_from = [-1] * len(lasts)
@@ -127,7 +125,7 @@ class JobTimeline:
         steps.reverse()
         return Path(float(compute[steps].sum()), sizes[steps].sum(axis=0), tuple(steps))
 
-    def time_ns(self, bandwidth: Array) -> float:
+    def time_ns(self, bandwidth: Floats) -> float:
         """T at float64[D] bandwidths."""
         times = self.group_times(bandwidth)
         if not np.isfinite(times).all():
@@ -136,17 +134,17 @@ class JobTimeline:
         return path.compute_ns + float(path.sizes @ times)
 
 
-def largest_ratio(volumes: Array, bandwidth: Array) -> Array:
+def largest_ratio(volumes: Floats, bandwidth: Floats) -> Floats:
     """float64[G], max over i of volumes[g, i] / bandwidth[i], dimensions without volume left out."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(volumes > 0, volumes / bandwidth, 0.0)
-    largest: Array = ratio.max(axis=1, initial=0.0)
+    largest: Floats = ratio.max(axis=1, initial=0.0)
     return largest
 
 
 def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> JobTimeline:
     """Group the collectives of a job; those that move nothing are dropped."""
-    units: dict[tuple[int, Collective], Array] = {}
+    units: dict[tuple[int, Collective], Floats] = {}
     phases = [task.phase for task in workload.tasks]
     for layer in workload.layers:
         phases += (layer.forward, layer.input_gradient, layer.weight_gradient)
@@ -158,7 +156,7 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> JobTimeline:
     moving = {key: place for place, key in enumerate(key for key, unit in units.items() if unit.any())}
     volumes = np.array([units[key] for key in moving]).reshape(len(moving), dimensions)
 
-    def sizes_of(phase: LayerPhase) -> Array:
+    def sizes_of(phase: LayerPhase) -> Floats:
         sizes = np.zeros(len(moving))
         for one in phase.communications:
             place = moving.get((one.communicator, one.collective))

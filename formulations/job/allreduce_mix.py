@@ -35,12 +35,12 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array, hstack, vstack
 
 from formulations.network.concurrent_flow import ConcurrentFlow, data_of
 from formulations.network.concurrent_flow import build_arrays as build_flow
 from formulations.parts.arrays import LpArrays
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import RoutingProblem
 
@@ -78,10 +78,10 @@ class AllReduceMix:
         hop_price: see above.
     """
 
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
-    capacity: NDArray[np.float64]
-    demand: NDArray[np.float64]
+    tail: Ints
+    head: Ints
+    capacity: Floats
+    demand: Floats
     groups: tuple[RingGroup, ...]
     hop_price: float = 0.0
 
@@ -91,7 +91,7 @@ class AllReduceMix:
         return float(self.demand.sum()) + sum(len(group.members) * group.volume for group in self.groups)
 
     @property
-    def sends(self) -> NDArray[np.bool_]:
+    def sends(self) -> Bools:
         """bool[n]: servers with traffic of their own."""
         sends = self.demand.sum(axis=1) > 0
         for group in self.groups:
@@ -161,7 +161,7 @@ def from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArr
     return build_arrays(AllReduceMix(flow.tail, flow.head, flow.capacity, flow.demand, (group,), options["hop_price"]))
 
 
-def shares_of(data: AllReduceMix, x: NDArray[np.float64], *, drop_below: float = 1e-9) -> list[NDArray[np.float64]]:
+def shares_of(data: AllReduceMix, x: Floats, *, drop_below: float = 1e-9) -> list[Floats]:
     """For each group float64[orders]: shares of a solution vector, dust dropped, summing to 1."""
     at = len(data.demand) * len(data.tail) + 1
     shares = []
@@ -174,19 +174,19 @@ def shares_of(data: AllReduceMix, x: NDArray[np.float64], *, drop_below: float =
     return shares
 
 
-def flow_of(data: AllReduceMix, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def flow_of(data: AllReduceMix, x: Floats) -> Floats:
     """float64[n, m]: the flows of a solution vector, clipped at 0 (they need a repair before they count)."""
     n, m = len(data.demand), len(data.tail)
     return np.maximum(x[: n * m], 0.0).reshape(n, m)
 
 
-def lengths_of(data: AllReduceMix, row_dual: NDArray[np.float64]) -> NDArray[np.float64]:
+def lengths_of(data: AllReduceMix, row_dual: Floats) -> Floats:
     """float64[m]: lengths from the dual values of rows (2), which are <= 0 in a minimisation, clipped at 0."""
     n, m = len(data.demand), len(data.tail)
     return np.maximum(-row_dual[n * (n - 1) : n * (n - 1) + m], 0.0)
 
 
-def total_demand(data: AllReduceMix, shares: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def total_demand(data: AllReduceMix, shares: list[Floats]) -> Floats:
     """float64[n, n]: model-parallel demand and the steps of rings with these shares."""
     total = data.demand.copy()
     for group, share in zip(data.groups, shares, strict=True):

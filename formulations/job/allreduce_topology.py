@@ -38,10 +38,11 @@ from itertools import permutations
 import numpy as np
 
 from formulations.job.allreduce_mix import RingGroup
-from formulations.network.joint_topology import JointTopology, Matrix, Symmetry, data_of, find_symmetry
+from formulations.network.joint_topology import JointTopology, Symmetry, data_of, find_symmetry
 from formulations.network.joint_topology_arrays import joint_rows
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Term
+from topoopt.core.arrays import Floats
 from topoopt.core.network import TopologyProblem
 
 ALL_ORDERS_SIZE = 6
@@ -61,7 +62,7 @@ class AllReduceTopology:
     groups: tuple[RingGroup, ...]
 
 
-def group_tables(servers: int, groups: tuple[RingGroup, ...]) -> list[Matrix]:
+def group_tables(servers: int, groups: tuple[RingGroup, ...]) -> list[Floats]:
     """For each group float64[n, n], V between its members: what symmetry must preserve."""
     tables = []
     for group in groups:

@@ -55,10 +55,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from topoopt.core.arrays import Floats, Ints
 
-Matrix = NDArray[np.float64]
 Arc = tuple[int, int]
 
 
@@ -75,8 +73,8 @@ class PlanOption:
 
     forward_ms: float
     backward_ms: float
-    load: Matrix
-    memory: Matrix
+    load: Floats
+    memory: Floats
     reduced: Mapping[int, float]
 
 
@@ -99,7 +97,7 @@ class JointPlan:
     bidirectional: bool
     options: tuple[tuple[PlanOption, ...], ...]
     pairs: tuple[Arc, ...]
-    demand: tuple[Matrix, ...]
+    demand: tuple[Floats, ...]
     rings: tuple[tuple[tuple[int, ...], ...], ...]
     theta_most: float
     memory_limited: bool
@@ -134,5 +132,5 @@ class JointChoice:
     """What a solution vector says: option per operator, int64[n, n] links, share of each ring of every group."""
 
     options: tuple[int, ...]
-    counts: NDArray[np.int64]
+    counts: Ints
     ring_ms: tuple[tuple[float, ...], ...]

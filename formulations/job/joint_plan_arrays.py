@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from formulations.job.joint_plan import JointChoice, JointPlan, Matrix
+from formulations.job.joint_plan import JointChoice, JointPlan
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows, Term
+from topoopt.core.arrays import Floats, Ints
 
 
 def build_arrays(data: JointPlan) -> LpArrays:
@@ -151,7 +151,7 @@ def _connected(rows: Rows, data: JointPlan, family: str, sign: float) -> None:
         rows.row(f"{family}_{v}", 1, 1, terms)
 
 
-def chosen(data: JointPlan, program: LpArrays, x: Matrix) -> JointChoice:
+def chosen(data: JointPlan, program: LpArrays, x: Floats) -> JointChoice:
     """What a solution vector says."""
     assert program.column_names is not None
     at = {name: index for index, name in enumerate(program.column_names)}
@@ -171,7 +171,7 @@ def chosen(data: JointPlan, program: LpArrays, x: Matrix) -> JointChoice:
     )
 
 
-def fixed(data: JointPlan, program: LpArrays, options: tuple[int, ...] | None, counts: NDArray[np.int64]) -> LpArrays:
+def fixed(data: JointPlan, program: LpArrays, options: tuple[int, ...] | None, counts: Ints) -> LpArrays:
     """The program with given links, and given options where there are any."""
     assert program.column_names is not None
     at = {name: index for index, name in enumerate(program.column_names)}

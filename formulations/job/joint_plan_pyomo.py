@@ -140,7 +140,6 @@ def _add_connected(model: Any, data: JointPlan, family: str, sign: int) -> None:
     fit = _RULE(data.arcs, rule=lambda m, i, j: unit[i, j] <= most * _count(m.links, data, i, j))
     model.add_component(f"{family}_fit", fit)
     arrive = _RULE(
-        range(1, data.servers),
-        rule=lambda m, v: sign * sum(unit[i, v] - unit[v, i] for i in servers if i != v) == 1,
+        range(1, data.servers), rule=lambda m, v: sign * sum(unit[i, v] - unit[v, i] for i in servers if i != v) == 1
     )
     model.add_component(f"{family}_one", arrive)

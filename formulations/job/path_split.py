@@ -25,10 +25,10 @@ from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays, with_names
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import RoutingProblem
 
@@ -46,14 +46,14 @@ class PathSplit:
         price: float64[A]; None: no charge.
     """
 
-    demand: NDArray[np.int64]
-    resource: NDArray[np.int64]
-    alternative: NDArray[np.int64]
-    use: NDArray[np.float64]
+    demand: Ints
+    resource: Ints
+    alternative: Ints
+    use: Floats
     resources: int
-    family: NDArray[np.int64] | None = None
+    family: Ints | None = None
     family_weight: tuple[float, ...] = (1.0,)
-    price: NDArray[np.float64] | None = None
+    price: Floats | None = None
 
 
 def build_arrays(data: PathSplit) -> LpArrays:
@@ -82,7 +82,7 @@ def build_arrays(data: PathSplit) -> LpArrays:
     )
 
 
-def shares_of(data: PathSplit, x: NDArray[np.float64], *, drop_below: float = 1e-7) -> NDArray[np.float64]:
+def shares_of(data: PathSplit, x: Floats, *, drop_below: float = 1e-7) -> Floats:
     """float64[A]: shares of a solution vector, dust dropped, summing to 1 for each demand."""
     share = np.clip(x[: len(data.demand)], 0.0, 1.0)
     share[share < drop_below] = 0.0
@@ -90,7 +90,7 @@ def shares_of(data: PathSplit, x: NDArray[np.float64], *, drop_below: float = 1e
     return np.asarray(share / total[data.demand], dtype=np.float64)
 
 
-def peaks_of(data: PathSplit, share: NDArray[np.float64]) -> NDArray[np.float64]:
+def peaks_of(data: PathSplit, share: Floats) -> Floats:
     """float64[F]: largest load of each family, recomputed from shares."""
     load = np.bincount(data.resource, weights=data.use * share[data.alternative], minlength=data.resources)
     peaks = np.zeros(len(data.family_weight))

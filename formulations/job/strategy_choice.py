@@ -36,12 +36,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from formulations.parts.arrays import LpArrays
+from topoopt.core.arrays import Bools, Floats, Ints
 
-Values = NDArray[np.float64]
+Values = Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,27 +88,27 @@ class StrategyChoice:
     laws: tuple[EventLaw, ...]
     events: int
     room: tuple[Values, ...] | None = None
-    allowed: tuple[NDArray[np.bool_], ...] | None = None
+    allowed: tuple[Bools, ...] | None = None
 
     @property
-    def split_start(self) -> NDArray[np.int64]:
+    def split_start(self) -> Ints:
         """int64[operators + 1]: columns of z by operator."""
         return _starts(self.splits)
 
     @property
-    def pair_start(self) -> NDArray[np.int64]:
+    def pair_start(self) -> Ints:
         """int64[pairs + 1]: columns of p by pair."""
         first = int(self.split_start[-1])
         return first + _starts([self.splits[u] * self.splits[v] for u, v in self.pairs])
 
     @property
-    def rows_of_pairs(self) -> NDArray[np.int64]:
+    def rows_of_pairs(self) -> Ints:
         """int64[pairs + 1]: rows (2), then (3), by pair."""
         return len(self.splits) + _starts([self.splits[u] + self.splits[v] for u, v in self.pairs])
 
 
-def _starts(lengths: Any) -> NDArray[np.int64]:
-    starts: NDArray[np.int64] = np.concatenate(([0], np.cumsum(np.array(lengths, dtype=np.int64)))).astype(np.int64)
+def _starts(lengths: Any) -> Ints:
+    starts: Ints = np.concatenate(([0], np.cumsum(np.array(lengths, dtype=np.int64)))).astype(np.int64)
     return starts
 
 
@@ -122,11 +122,11 @@ def build_arrays(data: StrategyChoice) -> LpArrays:
     law_at = measure_at + len(data.quantities)
     memory_at = law_at + len(data.laws)
     rows = memory_at + (data.room is not None)
-    row: list[NDArray[np.int64]] = []
-    column: list[NDArray[np.int64]] = []
+    row: list[Ints] = []
+    column: list[Ints] = []
     value: list[Values] = []
 
-    def put(r: NDArray[np.int64], c: NDArray[np.int64], v: Values) -> None:
+    def put(r: Ints, c: Ints, v: Values) -> None:
         row.append(np.broadcast_to(r, c.shape).ravel())
         column.append(c.ravel())
         value.append(np.broadcast_to(v, c.shape).ravel())

@@ -24,11 +24,11 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from formulations.parts.arrays import LpArrays, with_names
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import RoutingProblem
 
@@ -36,7 +36,7 @@ MOST_ROUTINGS = 20_000
 """Most columns that `from_routing` generates."""
 
 
-def build_arrays(load: NDArray[np.float64], capacity: NDArray[np.float64]) -> LpArrays:
+def build_arrays(load: Floats, capacity: Floats) -> LpArrays:
     """The linear program for the routings known so far: load float64[c, k], capacity float64[c].
 
     Columns are the shares, then theta; rows are (1), then (2) by class.
@@ -100,7 +100,7 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def _load(weight: NDArray[np.float64], offsets: NDArray[np.int64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+def _load(weight: Floats, offsets: Ints, lengths: Floats) -> Floats:
     """float64[classes]: weighted arcs of each class that shortest paths for these lengths use."""
     n = len(weight)
     tail = np.repeat(np.arange(n), len(offsets))
@@ -118,7 +118,7 @@ def _load(weight: NDArray[np.float64], offsets: NDArray[np.int64], lengths: NDAr
     return load
 
 
-def build_pyomo(load: NDArray[np.float64], capacity: NDArray[np.float64], classes: list[int]) -> Any:
+def build_pyomo(load: Floats, capacity: Floats, classes: list[int]) -> Any:
     """The same as a Pyomo model, to be read and to be compared with; small instances only."""
     import pyomo.environ as pyo
 

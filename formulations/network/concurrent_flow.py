@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays, with_names
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import RoutingProblem
 
@@ -46,10 +46,10 @@ class ConcurrentFlow:
         hop_price: see above.
     """
 
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
-    capacity: NDArray[np.float64]
-    demand: NDArray[np.float64]
+    tail: Ints
+    head: Ints
+    capacity: Floats
+    demand: Floats
     hop_price: float = 0.0
 
 
@@ -155,11 +155,11 @@ def build_pyomo(data: ConcurrentFlow) -> Any:
     return model
 
 
-def flow_of(data: ConcurrentFlow, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def flow_of(data: ConcurrentFlow, x: Floats) -> Floats:
     """float64[n, m]: the flows of a solution vector, clipped at 0 (they need a repair before they count)."""
     return np.maximum(x[:-1], 0.0).reshape(len(data.demand), len(data.tail))
 
 
-def lengths_of(data: ConcurrentFlow, row_dual: NDArray[np.float64]) -> NDArray[np.float64]:
+def lengths_of(data: ConcurrentFlow, row_dual: Floats) -> Floats:
     """float64[m]: lengths from the dual values of a minimisation (rows (2) have duals <= 0), clipped at 0."""
     return np.maximum(-row_dual[-len(data.tail) :], 0.0)

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.network.concurrent_flow import ConcurrentFlow, data_of
 from formulations.parts.arrays import LpArrays, with_names
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.network import RoutingProblem
 
 
@@ -36,9 +36,9 @@ from topoopt.core.network import RoutingProblem
 class HopColumns:
     """Which flow variable each column is: source, hop (1..H) and arc, int64[columns - 1]; theta comes last."""
 
-    source: NDArray[np.int64]
-    hop: NDArray[np.int64]
-    arc: NDArray[np.int64]
+    source: Ints
+    hop: Ints
+    arc: Ints
 
 
 def hop_columns(data: ConcurrentFlow, max_hops: int) -> HopColumns:
@@ -66,7 +66,7 @@ def build_arrays(data: ConcurrentFlow, max_hops: int) -> LpArrays:
     every = np.arange(count)
     pairs = n * (n - 1)
 
-    def pair(v: NDArray[np.int64]) -> NDArray[np.int64]:
+    def pair(v: Ints) -> Ints:
         return columns.source * (n - 1) + v - (v > columns.source)
 
     head, tail = pair(data.head[columns.arc]), pair(data.tail[columns.arc])
@@ -164,7 +164,7 @@ def build_pyomo(data: ConcurrentFlow, max_hops: int) -> Any:
     return model
 
 
-def flow_of(data: ConcurrentFlow, max_hops: int, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def flow_of(data: ConcurrentFlow, max_hops: int, x: Floats) -> Floats:
     """float64[H, n, m]: the flows of a solution vector by hop, clipped at 0 (they need a repair before they count)."""
     columns = hop_columns(data, max_hops)
     flow = np.zeros((max_hops, len(data.demand), len(data.tail)))

@@ -29,14 +29,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays, with_names
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
-
-Array = NDArray[np.float64]
 
 ROW_FAMILIES = (
     "out", "into", "link", "spread_first", "spread_second", "first", "second",
@@ -51,11 +49,11 @@ class HopLp:
 
     servers: int
     degree: int
-    demand: Array
+    demand: Floats
     guess: float
 
 
-def _pairs_and_walks(n: int) -> tuple[NDArray[np.int64], ...]:
+def _pairs_and_walks(n: int) -> tuple[Ints, ...]:
     """Tails and heads of the pairs, number of each pair (int64[n, n]), and the i, k, j of the walks."""
     tail, head = np.nonzero(~np.eye(n, dtype=np.bool_))
     number = np.full((n, n), -1, dtype=np.int64)
@@ -82,13 +80,13 @@ def build_arrays(data: HopLp) -> LpArrays:
     walk_asked = data.guess * data.demand[i, j]
     ik, kj, ij = number[i, k], number[k, j], number[i, j]
     every, walk = np.arange(pairs), np.arange(walks)
-    rows: list[NDArray[np.int64]] = []
-    cols: list[NDArray[np.int64]] = []
-    vals: list[Array] = []
+    rows: list[Ints] = []
+    cols: list[Ints] = []
+    vals: list[Floats] = []
     at = 0
-    right: list[Array] = []
+    right: list[Floats] = []
 
-    def family(count: int, bound: float, *terms: tuple[NDArray[np.int64], NDArray[np.int64], Array | float]) -> None:
+    def family(count: int, bound: float, *terms: tuple[Ints, Ints, Floats | float]) -> None:
         nonlocal at
         for row, column, value in terms:
             rows.append(row + at)
@@ -187,7 +185,7 @@ def from_topology(problem: TopologyProblem, options: Mapping[str, float]) -> LpA
     return with_names(build_arrays(data), *names_of(data))
 
 
-def multipliers(data: HopLp, row_dual: Array) -> dict[str, Array]:
+def multipliers(data: HopLp, row_dual: Floats) -> dict[str, Floats]:
     """Not negative multipliers by row family, as float64[n], [n, n] or [n, n, n] (index i, k, j), zero off the sets.
 
     Args:
@@ -196,7 +194,7 @@ def multipliers(data: HopLp, row_dual: Array) -> dict[str, Array]:
     n = data.servers
     tail, head, _, i, k, j = _pairs_and_walks(n)
     sizes = {"out": n, "into": n, "leave": n, "enter": n, "long": 1}
-    found: dict[str, Array] = {}
+    found: dict[str, Floats] = {}
     at = 0
     for name in ROW_FAMILIES:
         walk = name in ("first", "second", "two_hop")

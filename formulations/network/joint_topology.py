@@ -59,12 +59,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -103,15 +101,15 @@ class JointTopology:
     servers: int
     degree: int
     bidirectional: bool
-    demand: Matrix
-    allowed: NDArray[np.bool_]
+    demand: Floats
+    allowed: Bools
     most_links: int
-    kept: NDArray[np.int64] | None = None
+    kept: Ints | None = None
     max_changed: int | None = None
     max_hops: int | None = None
     lower: float = 0.0
     upper: float = np.inf
-    distance: Matrix | None = None
+    distance: Floats | None = None
     total_distance: float = 0.0
     symmetry: Symmetry = field(default_factory=Symmetry)
     senders: tuple[int, ...] = ()
@@ -146,7 +144,7 @@ class JointTopology:
         return None if self.max_hops is None else min(self.max_hops, self.servers - 1)
 
 
-def allowed_arcs(problem: TopologyProblem) -> NDArray[np.bool_]:
+def allowed_arcs(problem: TopologyProblem) -> Bools:
     """bool[n, n]: pairs that may have a link; forbidding one direction of a fibre pair forbids both."""
     allowed = ~np.eye(problem.servers, dtype=np.bool_)
     for i, j in problem.forbidden:
@@ -156,7 +154,7 @@ def allowed_arcs(problem: TopologyProblem) -> NDArray[np.bool_]:
     return allowed
 
 
-def kept_counts(problem: TopologyProblem) -> NDArray[np.int64] | None:
+def kept_counts(problem: TopologyProblem) -> Ints | None:
     """int64[n, n]: links of the network as it stands; None for a new one.
 
     For bidirectional links a pair may be listed in one or in both directions: the larger count holds.
@@ -194,9 +192,7 @@ def data_of(problem: TopologyProblem, *, symmetry: bool = True) -> JointTopology
     )
 
 
-def find_symmetry(
-    demand: Matrix, allowed: NDArray[np.bool_], kept: NDArray[np.int64] | None, more: Sequence[Matrix] = ()
-) -> Symmetry:
+def find_symmetry(demand: Floats, allowed: Bools, kept: Ints | None, more: Sequence[Floats] = ()) -> Symmetry:
     """Rules that hold for this demand, these forbidden arcs and this network as it stands (proof: module text).
 
     `more` tables must stay as they are under the renamings, too; a positive entry joins two servers as demand does.
@@ -219,14 +215,14 @@ def find_symmetry(
     return Symmetry(orders=((next(c for c in larger if c is not larger[0])[0], larger[0]),))
 
 
-def _swappable(tables: list[Matrix], a: int, b: int) -> bool:
+def _swappable(tables: list[Floats], a: int, b: int) -> bool:
     """Whether exchanging servers a and b leaves every table as it is (an equivalence: swaps generate each other)."""
     order = np.arange(len(tables[0]))
     order[[a, b]] = b, a
     return all(np.array_equal(table, table[np.ix_(order, order)]) for table in tables)
 
 
-def obeying(counts: NDArray[np.int64], symmetry: Symmetry) -> NDArray[np.int64]:
+def obeying(counts: Ints, symmetry: Symmetry) -> Ints:
     """int64[n, n]: the network with its servers renamed so that it obeys the rules.
 
     `counts` must be strongly connected where rule `bfs` is set.

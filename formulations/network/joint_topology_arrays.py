@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.network.joint_topology import JointTopology, data_of, obeying
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows, Term
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.network import TopologyProblem
 
 
@@ -46,7 +46,7 @@ def from_topology(problem: TopologyProblem, options: Mapping[str, float]) -> LpA
     return build_arrays(data_of(problem, symmetry=bool(options["symmetry"])))
 
 
-def link_counts(data: JointTopology, x: NDArray[np.float64]) -> NDArray[np.int64]:
+def link_counts(data: JointTopology, x: Floats) -> Ints:
     """int64[n, n]: link counts of a solution vector, rounded."""
     counts = np.zeros((data.servers, data.servers), dtype=np.int64)
     tails, heads = np.nonzero(data.allowed)
@@ -54,7 +54,7 @@ def link_counts(data: JointTopology, x: NDArray[np.float64]) -> NDArray[np.int64
     return counts
 
 
-def start_values(data: JointTopology, counts: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def start_values(data: JointTopology, counts: Ints) -> tuple[Int32s, Floats]:
     """Columns of x and their values in a known network, renamed to obey the symmetry rules: a warm start."""
     named = obeying(counts, data.symmetry)[data.allowed]
     return np.arange(1, 1 + len(named), dtype=np.int32), named.astype(np.float64)
@@ -122,7 +122,7 @@ def _hops(rows: Rows, data: JointTopology, hops: int) -> None:
             rows.row(f"walk_{q}_{i}_{j}", -np.inf, 0, ends + walks)
 
 
-def _distances(rows: Rows, data: JointTopology, distance: NDArray[np.float64]) -> None:
+def _distances(rows: Rows, data: JointTopology, distance: Floats) -> None:
     load = rows.at("lambda")
     every: list[Term] = []
     for s in data.sources:

@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays, with_names
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import RoutingProblem
 
@@ -48,14 +48,14 @@ class RobustRouting:
         cap: see above; None: the worst theta is minimised.
     """
 
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
-    capacity: NDArray[np.float64]
-    demands: NDArray[np.float64]
+    tail: Ints
+    head: Ints
+    capacity: Floats
+    demands: Floats
     cap: float | None = None
 
     @property
-    def pairs(self) -> NDArray[np.int64]:
+    def pairs(self) -> Ints:
         """int64[P, 2]: source and target of pairs with demand in some matrix, sorted."""
         return np.argwhere(self.demands.max(axis=0) > 0)
 
@@ -171,13 +171,13 @@ def build_pyomo(data: RobustRouting) -> Any:
     return model
 
 
-def split_of(data: RobustRouting, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def split_of(data: RobustRouting, x: Floats) -> Floats:
     """float64[P, m]: the parts of a solution vector, clipped to [0, 1] (they need a repair before they count)."""
     count = len(data.pairs) * len(data.tail)
     return np.clip(x[:count], 0.0, 1.0).reshape(-1, len(data.tail))
 
 
-def prices_of(data: RobustRouting, row_dual: NDArray[np.float64]) -> NDArray[np.float64]:
+def prices_of(data: RobustRouting, row_dual: Floats) -> Floats:
     """float64[k, m]: prices w from the dual values of a minimisation (rows (2) have duals <= 0), clipped at 0."""
     steps, m = len(data.demands), len(data.tail)
     return np.maximum(-row_dual[-steps * m :], 0.0).reshape(steps, m)

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
+
+from topoopt.core.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,15 +23,15 @@ class LpArrays:
         column_names, row_names: what people call them; None: x0, x1, ... and row0, row1, ...
     """
 
-    cost: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    row_lower: NDArray[np.float64]
-    row_upper: NDArray[np.float64]
-    start: NDArray[np.int64]
-    index: NDArray[np.int64]
-    value: NDArray[np.float64]
-    integer: NDArray[np.bool_] | None = None
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    row_lower: Floats
+    row_upper: Floats
+    start: Ints
+    index: Ints
+    value: Floats
+    integer: Bools | None = None
     column_names: tuple[str, ...] | None = None
     row_names: tuple[str, ...] | None = None
 
@@ -50,7 +51,7 @@ class LpArrays:
         return len(self.value)
 
     @property
-    def is_integer(self) -> NDArray[np.bool_]:
+    def is_integer(self) -> Bools:
         """bool[columns], True where x must be a whole number."""
         return np.zeros(self.columns, dtype=np.bool_) if self.integer is None else self.integer
 

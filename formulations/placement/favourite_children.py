@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows
+from topoopt.core.arrays import Floats
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.units import bytes_per_ms
 
@@ -38,7 +38,7 @@ Edge = tuple[int, int]
 class FavouriteChildren:
     """See the module: float64[n] times, and the cost of each edge, ms; the graph has no cycle."""
 
-    time_ms: NDArray[np.float64]
+    time_ms: Floats
     cost_ms: Mapping[Edge, float]
 
     def children(self) -> dict[int, list[int]]:
@@ -107,7 +107,7 @@ def build_pyomo(data: FavouriteChildren) -> Any:
     return model
 
 
-def favourites(data: FavouriteChildren, x: NDArray[np.float64]) -> dict[int, int]:
+def favourites(data: FavouriteChildren, x: Floats) -> dict[int, int]:
     """Favourite child of each operator that has one, from a solution."""
     remote = x[len(data.time_ms) : len(data.time_ms) + len(data.cost_ms)]
     return {i: j for (i, j), apart in zip(data.cost_ms, remote.tolist(), strict=True) if apart < 0.5 - 1e-6}

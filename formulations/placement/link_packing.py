@@ -20,15 +20,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows
+from topoopt.core.arrays import Floats
 
 Share = tuple[int, int, int]
 
 
-def shares(rate: NDArray[np.float64], capacity: NDArray[np.float64]) -> list[Share]:
+def shares(rate: Floats, capacity: Floats) -> list[Share]:
     """(s, t, l) in the order of the columns: planes that both servers of a sending pair have."""
     return [
         (int(s), int(t), link)
@@ -38,7 +38,7 @@ def shares(rate: NDArray[np.float64], capacity: NDArray[np.float64]) -> list[Sha
     ]
 
 
-def build_arrays(rate: NDArray[np.float64], capacity: NDArray[np.float64], scale: float | None = None) -> LpArrays:
+def build_arrays(rate: Floats, capacity: Floats, scale: float | None = None) -> LpArrays:
     """The program; columns: share in the order of `shares`, then scale, then used.
 
     Args:
@@ -70,7 +70,7 @@ def build_arrays(rate: NDArray[np.float64], capacity: NDArray[np.float64], scale
     return rows.program({("used", *share): 1.0 for share in table})
 
 
-def build_pyomo(rate: NDArray[np.float64], capacity: NDArray[np.float64], scale: float | None = None) -> Any:
+def build_pyomo(rate: Floats, capacity: Floats, scale: float | None = None) -> Any:
     """The same as a Pyomo ConcreteModel, to be read."""
     import pyomo.environ as pyo
 

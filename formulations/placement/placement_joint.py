@@ -48,7 +48,8 @@ from itertools import combinations
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
+
+from topoopt.core.arrays import Floats
 
 Pair = tuple[int, int]
 Way = tuple[int, int]
@@ -81,14 +82,14 @@ class JointPlacement:
         alike: whether any two devices can change names.
     """
 
-    time: NDArray[np.float64]
+    time: Floats
     group: tuple[int, ...]
     memory: tuple[float, ...]
     room: tuple[float, ...]
     server: tuple[int, ...]
     tensors: tuple[JointTensor, ...]
     alpha_ms: float
-    capacity: NDArray[np.float64]
+    capacity: Floats
     upper_ms: float
     points: Mapping[Pair, tuple[float, ...]] = field(default_factory=dict)
     alike: bool = False

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows
+from topoopt.core.arrays import Floats
 
 Pair = tuple[int, int]
 
@@ -41,11 +41,11 @@ class RateProblem:
         capacity: float64[servers].
     """
 
-    fixed_ms: NDArray[np.float64]
-    volume: NDArray[np.float64]
+    fixed_ms: Floats
+    volume: Floats
     pair: tuple[Pair | None, ...]
     arcs: tuple[tuple[int, int, float], ...]
-    capacity: NDArray[np.float64]
+    capacity: Floats
 
     @property
     def pairs(self) -> tuple[Pair, ...]:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
 from topoopt.core.units import bytes_per_ms
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +52,9 @@ class StageGraph:
     """
 
     blocks: tuple[tuple[int, ...], ...]
-    time_ms: Float
-    memory_bytes: NDArray[np.int64]
-    order: NDArray[np.int64]
+    time_ms: Floats
+    memory_bytes: Ints
+    order: Ints
     nets: tuple[Net, ...]
     groups: tuple[DeviceGroup, ...]
     uniform: bool
@@ -107,7 +105,7 @@ def transfer_rates(problem: PlacementProblem) -> tuple[float, float, bool]:
     return min(slope for slope, _ in rates), min(fixed for _, fixed in rates), len(rates) == 1
 
 
-def order_pairs(problem: PlacementProblem, block_of: NDArray[np.int64]) -> set[tuple[int, int]]:
+def order_pairs(problem: PlacementProblem, block_of: Ints) -> set[tuple[int, int]]:
     """Order edges between blocks: forward tensors, and backward ones reversed at blocks without forward operators."""
     backward = np.array([operator.backward for operator in problem.operators])
     has_forward = np.zeros(int(block_of.max()) + 1, dtype=bool)
@@ -126,7 +124,7 @@ def order_pairs(problem: PlacementProblem, block_of: NDArray[np.int64]) -> set[t
     return pairs
 
 
-def _numbering(groups: Iterable[tuple[int, ...]], n: int) -> NDArray[np.int64]:
+def _numbering(groups: Iterable[tuple[int, ...]], n: int) -> Ints:
     block_of = np.empty(n, dtype=np.int64)
     for index, members in enumerate(groups):
         block_of[list(members)] = index
@@ -190,7 +188,7 @@ REDUCED_UP_TO = 2000
 """Blocks; the transitive reduction of more takes longer than it saves."""
 
 
-def reduced_order(edges: set[tuple[int, int]], n: int) -> NDArray[np.int64]:
+def reduced_order(edges: set[tuple[int, int]], n: int) -> Ints:
     """Transitive reduction of an acyclic relation, sorted; the relation itself if it is large."""
     if n <= REDUCED_UP_TO:
         graph: nx.DiGraph[int] = nx.DiGraph()

@@ -42,12 +42,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.stage_graph import Net, StageGraph, device_slots
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
 
-Float = NDArray[np.float64]
 PHASES = ("forward", "backward")
 
 
@@ -68,9 +67,9 @@ class StageOrder:
         whole: integers only.
     """
 
-    time: Float
-    memory: Float
-    order: NDArray[np.int64]
+    time: Floats
+    memory: Floats
+    order: Ints
     nets: tuple[Net, ...]
     slot_of_stage: tuple[int, ...] | None
     group_of_slot: tuple[int, ...] | None
@@ -94,7 +93,7 @@ class StageOrder:
         return sum(self.group_count)
 
     @property
-    def work(self) -> Float:
+    def work(self) -> Floats:
         """float64[2, blocks, groups]: times, 0 where a block cannot run."""
         return np.where(np.isfinite(self.time), self.time, 0.0)
 

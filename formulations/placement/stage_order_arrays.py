@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows, Term
@@ -20,10 +19,9 @@ from formulations.placement.stage_order import (
     most_load,
     most_memory,
 )
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import PlacementProblem, Throughput
-
-Float = NDArray[np.float64]
 
 
 def build_arrays(data: StageOrder) -> LpArrays:
@@ -136,9 +134,7 @@ def _limits(rows: Rows, data: StageOrder, slot: int, group: int) -> None:
         rows.row(f"support_{b}_{where}", -np.inf, 1.0 if chosen else 0.0, terms)
 
 
-def start_values(
-    data: StageOrder, program: LpArrays, position: NDArray[np.int64], group_of_slot: NDArray[np.int64]
-) -> Float:
+def start_values(data: StageOrder, program: LpArrays, position: Ints, group_of_slot: Ints) -> Floats:
     """float64[columns]: the point of a known placement, for a warm start.
 
     Args:
@@ -173,7 +169,7 @@ def start_values(
     return values
 
 
-def positions_of(data: StageOrder, program: LpArrays, x: Float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def positions_of(data: StageOrder, program: LpArrays, x: Floats) -> tuple[Ints, Ints]:
     """(int64[blocks], int64[slots]): stage (slot for free sets) of each block and group of each slot, of a solution."""
     width = data.slots if data.slot_of_stage is None else len(data.slot_of_stage)
     first = 2 if data.gpipe else 1

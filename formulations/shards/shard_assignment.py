@@ -38,11 +38,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Key, Rows
-from formulations.shards.shard_classes import Ints, LayerClasses, ShapeParts, parts_of
+from formulations.shards.shard_classes import LayerClasses, ShapeParts, parts_of
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.optical_layer import ShardShape
 
 
@@ -179,7 +179,7 @@ def build_arrays(data: ShardAssignment) -> LpArrays:
     return rows.program(objective)
 
 
-def choices_of(data: ShardAssignment, program: LpArrays, x: NDArray[np.float64]) -> tuple[Choice, ...]:
+def choices_of(data: ShardAssignment, program: LpArrays, x: Floats) -> tuple[Choice, ...]:
     """What a solution decides, job by job; values are rounded, and have to be checked by whoever uses them."""
     names = program.column_names
     assert names is not None

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class LayerClasses:
         order = np.argsort(self.class_of, kind="stable")
         return tuple(np.split(order, np.cumsum(np.bincount(self.class_of, minlength=self.classes))[:-1]))
 
-    def count(self, servers: NDArray[np.bool_]) -> Ints:
+    def count(self, servers: Bools) -> Ints:
         """int64[C]: how many of the marked servers each class has."""
         return np.bincount(self.class_of[servers], minlength=self.classes)
 

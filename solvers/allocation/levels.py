@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation, build_arrays
 from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of
@@ -18,6 +17,7 @@ from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop
 from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import LimitError, TopooptError
 from topoopt.core.verdict import Status, StopReason
 
@@ -46,7 +46,7 @@ def raise_levels(network: SharedCapacities, shares: Shares, backend: str, stop: 
     own = Shares(shares.base / unit, shares.gain / shares.gain.max(), shares.ceiling / unit, shares.names)
     floor, gain = own.base.copy(), own.gain.copy()
     certificates: list[PriceCertificate] = []
-    rates: NDArray[np.float64] | None = None
+    rates: Floats | None = None
     level = 0.0
     reason = None
     while (gain > 0).any():
@@ -80,9 +80,7 @@ def _solved(program: BandwidthAllocation, backend: str, stop: Stop) -> LpResult:
     return SOLVERS[backend](build_arrays(program), SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
 
 
-def _certificate(
-    network: SharedCapacities, row_dual: NDArray[np.float64], duals: NDArray[np.float64], held: NDArray[np.int64]
-) -> PriceCertificate:
+def _certificate(network: SharedCapacities, row_dual: Floats, duals: Floats, held: Ints) -> PriceCertificate:
     price = np.maximum(-row_dual[: len(network.capacity)], 0.0)
     scale = max(float(price.max(initial=0.0)), float(duals.max(initial=0.0)))
     priced = np.flatnonzero(price > PRICE_DUST * scale)

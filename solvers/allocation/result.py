@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import StopReason
 
 
@@ -24,7 +22,7 @@ class AllocationResult:
         rounds: levels at which something was full.
     """
 
-    route_gbps: NDArray[np.float64]
+    route_gbps: Floats
     certificates: tuple[PriceCertificate, ...]
     stopped_by: StopReason
     method: str

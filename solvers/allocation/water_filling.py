@@ -8,12 +8,12 @@ may be split in given parts. At most R + T levels of O(R + T) each, and O(uses) 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted
 from solvers.allocation.result import AllocationResult
 from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.verdict import StopReason
 
@@ -92,12 +92,7 @@ def water_fill(network: SharedCapacities, shares: Shares, stop: StopReason | Non
 
 
 def _certificate(
-    network: SharedCapacities,
-    use: csr_array,
-    place: int,
-    shareds: int,
-    capped: NDArray[np.int64],
-    frozen: NDArray[np.int64],
+    network: SharedCapacities, use: csr_array, place: int, shareds: int, capped: Ints, frozen: Ints
 ) -> PriceCertificate:
     """A price of 1 on what is full, where every transfer pays for its part; at a ceiling the transfer pays itself."""
     if place >= shareds:

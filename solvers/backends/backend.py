@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays, shape_faults
 from solvers.backends.evaluate import judged
 from solvers.backends.result import Claim, Features, LpResult, OnIncumbent, Options, RunBackend, SolverLimits
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
 
@@ -55,7 +55,7 @@ class Backend:
         program: LpArrays,
         limits: SolverLimits | None = None,
         options: Options | None = None,
-        start: NDArray[np.float64] | None = None,
+        start: Floats | None = None,
         *,
         on_incumbent: OnIncumbent | None = None,
     ) -> LpResult:
@@ -79,7 +79,7 @@ class Backend:
         program: LpArrays,
         limits: SolverLimits,
         options: Options,
-        start: NDArray[np.float64] | None,
+        start: Floats | None,
         on_incumbent: OnIncumbent | None,
     ) -> Claim:
         began = time.monotonic()
@@ -91,7 +91,7 @@ class Backend:
         return claim
 
 
-def refuse(backend: Backend, program: LpArrays, options: Options, start: NDArray[np.float64] | None) -> None:
+def refuse(backend: Backend, program: LpArrays, options: Options, start: Floats | None) -> None:
     """Raise InputError, with all problems, for what the backend cannot take at all."""
     problems = [Problem(fault, path="program") for fault in shape_faults(program)]
     if not problems and (missing := backend.covers(program)) is not None:

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat import sat_parameters_pb2
 from ortools.sat.python import cp_model
 
@@ -18,6 +17,7 @@ from solvers.backends.glop import run_glop
 from solvers.backends.integer_rows import implied_bounds, whole_numbers, whole_rows
 from solvers.backends.proto_options import field_names
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
 
@@ -54,11 +54,7 @@ class _Report(cp_model.CpSolverSolutionCallback):
 
 
 def run_cp_sat(
-    program: LpArrays,
-    limits: SolverLimits,
-    options: Options,
-    start: NDArray[np.float64] | None,
-    on_incumbent: OnIncumbent | None,
+    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
 ) -> Claim:
     """Solve; rows must be whole numbers once scaled by a common denominator.
 
@@ -80,14 +76,7 @@ def run_cp_sat(
     return _uncut(claim, program, limits, low, high, began)
 
 
-def _uncut(
-    claim: Claim,
-    program: LpArrays,
-    limits: SolverLimits,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    began: float,
-) -> Claim:
+def _uncut(claim: Claim, program: LpArrays, limits: SolverLimits, low: Floats, high: Floats, began: float) -> Claim:
     """What a claim about the program with cut domains says about the program itself."""
     if claim.x is not None:
         inside = implied_bounds(program, objective_at_most=float(program.cost @ claim.x))
@@ -109,7 +98,7 @@ def _uncut(
     return replace(claim, status=status, stopped_by=stop, message=note, bound=bound)
 
 
-def _least(cost: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+def _least(cost: Floats, low: Floats, high: Floats) -> float:
     """Least objective that the domains alone allow."""
     return float(np.minimum(cost * low, cost * high).sum())
 
@@ -118,10 +107,10 @@ def _solved(
     program: LpArrays,
     limits: SolverLimits,
     options: Options,
-    start: NDArray[np.float64] | None,
+    start: Floats | None,
     on_incumbent: OnIncumbent | None,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    low: Floats,
+    high: Floats,
     began: float,
 ) -> Claim:
     rows, impossible = whole_rows(program)

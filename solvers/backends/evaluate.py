@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends.result import Claim, LpResult, SolverLimits
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
 
-Vector = NDArray[np.float64]
+Vector = Floats
 
 
 def residual(program: LpArrays, x: Vector) -> float:

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.glop.parameters_pb2 import GlopParameters
 from ortools.linear_solver.python import model_builder_helper as helper
 
@@ -15,6 +14,7 @@ from formulations.parts.arrays import LpArrays
 from solvers.backends.proto_options import field_names, fill
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from solvers.backends.settle import settled
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
@@ -41,11 +41,7 @@ def option_names() -> frozenset[str]:
 
 
 def run_glop(
-    program: LpArrays,
-    limits: SolverLimits,
-    options: Options,
-    start: NDArray[np.float64] | None,
-    on_incumbent: OnIncumbent | None,
+    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
 ) -> Claim:
     """Solve by simplex; start and on_incumbent have no use here."""
     began = time.monotonic()
@@ -66,12 +62,7 @@ def run_glop(
 def _solved(program: LpArrays, limits: SolverLimits, parameters: str) -> Claim:
     model: Any = helper.ModelBuilderHelper()
     model.fill_model_from_sparse_data(
-        program.lower,
-        program.upper,
-        program.cost,
-        program.row_lower,
-        program.row_upper,
-        program.matrix().tocsr(),
+        program.lower, program.upper, program.cost, program.row_lower, program.row_upper, program.matrix().tocsr()
     )
     solver = helper.ModelSolverHelper("GLOP")
     solver.enable_output(False)

@@ -15,9 +15,6 @@ import time
 from contextlib import suppress
 from typing import IO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import refuse, trivial
 from solvers.backends.evaluate import judged
@@ -25,6 +22,7 @@ from solvers.backends.guard_pipe import receive, send
 from solvers.backends.result import Claim, LpResult, OnIncumbent, Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError
 from topoopt.core.verdict import Status, StopReason
 
@@ -40,7 +38,7 @@ def solve_guarded(
     program: LpArrays,
     limits: SolverLimits | None = None,
     options: Options | None = None,
-    start: NDArray[np.float64] | None = None,
+    start: Floats | None = None,
     *,
     grace_s: float = GRACE_S,
     on_incumbent: OnIncumbent | None = None,
@@ -114,7 +112,7 @@ class _Listener(threading.Thread):
     ) -> None:
         super().__init__(daemon=True)
         self._stream, self._program, self._limits, self._on_incumbent = stream, program, limits, on_incumbent
-        self.best: NDArray[np.float64] | None = None
+        self.best: Floats | None = None
         self.result: LpResult | None = None
         self.refusal: InputError | None = None
 
@@ -140,7 +138,7 @@ class _Listener(threading.Thread):
             self.join(min(left, _LOOK_S))
         return False
 
-    def _take(self, x: NDArray[np.float64]) -> None:
+    def _take(self, x: Floats) -> None:
         checked = judged(self._program, self._limits, Claim(Status.UNKNOWN, StopReason.TIME, "", x), self.best)
         if checked.x is not None and not checked.from_start:
             self.best = checked.x

@@ -8,11 +8,11 @@ from typing import Any
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
@@ -69,11 +69,7 @@ def option_names() -> frozenset[str]:
 
 
 def run_highs(
-    program: LpArrays,
-    limits: SolverLimits,
-    options: Options,
-    start: NDArray[np.float64] | None,
-    on_incumbent: OnIncumbent | None,
+    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
 ) -> Claim:
     """Solve with the algorithm the size asks for, unless the option `solver` names one."""
     algorithm = "" if program.has_integers or "solver" in options else algorithm_for(program.nonzeros)
@@ -85,7 +81,7 @@ def run_algorithm(
     program: LpArrays,
     limits: SolverLimits,
     options: Options,
-    start: NDArray[np.float64] | None,
+    start: Floats | None,
     on_incumbent: OnIncumbent | None,
 ) -> Claim:
     """Solve with one of ALGORITHMS, or "" for what HiGHS and the options choose."""
@@ -131,11 +127,7 @@ def load(solver: Any, program: LpArrays) -> None:
 
 
 def _solved(
-    program: LpArrays,
-    settings: Options,
-    limits: SolverLimits,
-    start: NDArray[np.float64] | None,
-    on_incumbent: OnIncumbent | None,
+    program: LpArrays, settings: Options, limits: SolverLimits, start: Floats | None, on_incumbent: OnIncumbent | None
 ) -> tuple[Claim, highspy.HighsModelStatus]:
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)

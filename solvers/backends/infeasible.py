@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.write_model import bound_text, row_text
 from solvers.backends.result import SolverLimits
 from solvers.backends.table import SOLVERS
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status
 
 
@@ -91,7 +91,7 @@ def restricted(program: LpArrays, members: Sequence[Member]) -> LpArrays:
     )
 
 
-def _given(program: LpArrays) -> dict[tuple[str, str], NDArray[np.float64]]:
+def _given(program: LpArrays) -> dict[tuple[str, str], Floats]:
     return {
         ("row", "lower"): program.row_lower,
         ("row", "upper"): program.row_upper,

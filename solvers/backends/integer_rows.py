@@ -7,9 +7,9 @@ from fractions import Fraction
 from math import lcm
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
+from topoopt.core.arrays import Floats, Ints
 
 MOST_DENOMINATOR = 10**6
 MOST_COEFFICIENT = 2**50
@@ -20,14 +20,14 @@ _SLACK = 1e-9
 class WholeRow:
     """low <= sum(coefficient * x[column]) <= high in integers; None: no bound. `scale` times the row it came from."""
 
-    column: NDArray[np.int64]
+    column: Ints
     coefficient: tuple[int, ...]
     low: int | None
     high: int | None
     scale: int
 
 
-def whole_numbers(values: NDArray[np.float64]) -> tuple[tuple[int, ...], int] | None:
+def whole_numbers(values: Floats) -> tuple[tuple[int, ...], int] | None:
     """Integers and the scale that makes them of the values; None if no small scale does (to rounding)."""
     if (values == np.rint(values)).all():
         return (tuple(int(v) for v in values), 1) if np.abs(values).max(initial=0.0) < MOST_COEFFICIENT else None
@@ -71,9 +71,7 @@ def whole_rows(program: LpArrays) -> tuple[list[WholeRow], list[str]]:
     return rows, impossible
 
 
-def implied_bounds(
-    program: LpArrays, *, objective_at_most: float = np.inf, passes: int = 10
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def implied_bounds(program: LpArrays, *, objective_at_most: float = np.inf, passes: int = 10) -> tuple[Floats, Floats]:
     """Bounds (lower, upper) of float64[columns] that hold for every integer point of the program.
 
     Each row, and the objective cut if one is given, bounds each of its variables once the others are at their best;

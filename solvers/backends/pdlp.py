@@ -6,7 +6,6 @@ import time
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.pdlp import solve_log_pb2, solvers_pb2
 from ortools.pdlp.python import pdlp
 
@@ -14,6 +13,7 @@ from formulations.parts.arrays import LpArrays
 from solvers.backends.proto_options import field_names, fill
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from solvers.backends.settle import settled
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
@@ -43,11 +43,7 @@ def option_names() -> frozenset[str]:
 
 
 def run_pdlp(
-    program: LpArrays,
-    limits: SolverLimits,
-    options: Options,
-    start: NDArray[np.float64] | None,
-    on_incumbent: OnIncumbent | None,
+    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
 ) -> Claim:
     """Solve to a hundredth of the tolerances of `limits`, unless the options say otherwise; on_incumbent has no use.
 
@@ -70,7 +66,7 @@ def run_pdlp(
     return claim
 
 
-def _solved(program: LpArrays, limits: SolverLimits, options: Options, start: NDArray[np.float64] | None) -> Claim:
+def _solved(program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None) -> Claim:
     parameters = solvers_pb2.PrimalDualHybridGradientParams()
     if limits.time_s is not None:
         parameters.termination_criteria.time_sec_limit = limits.time_s

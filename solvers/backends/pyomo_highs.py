@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pyomo.contrib.solver.common.results import TerminationCondition
 from pyomo.contrib.solver.common.util import NoDualsError, NoSolutionError
 from pyomo.contrib.solver.solvers.highs import Highs
@@ -17,6 +16,7 @@ from solvers.backends.highs import option_names
 from solvers.backends.pyomo_model import model_of
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
 from solvers.backends.settle import settled
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
 
 __all__ = ["STATUS_MAP", "option_names", "run_pyomo"]
@@ -40,11 +40,7 @@ STATUS_MAP = {
 
 
 def run_pyomo(
-    program: LpArrays,
-    limits: SolverLimits,
-    options: Options,
-    start: NDArray[np.float64] | None,
-    on_incumbent: OnIncumbent | None,
+    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
 ) -> Claim:
     """Build the Pyomo model and solve it by HiGHS; the options are HiGHS's, start and on_incumbent have no use."""
     began = time.monotonic()
@@ -93,7 +89,7 @@ def _solved(program: LpArrays, limits: SolverLimits, options: Options) -> Claim:
     )
 
 
-def _point(program: LpArrays, model: Any, results: Any) -> NDArray[np.float64] | None:
+def _point(program: LpArrays, model: Any, results: Any) -> Floats | None:
     """float64[columns]; variables that stand in no row and cost nothing are at their bound nearest to 0."""
     try:
         values = results.solution_loader.get_vars()
@@ -104,7 +100,7 @@ def _point(program: LpArrays, model: Any, results: Any) -> NDArray[np.float64] |
     return np.array([idle[j] if v is None else v for j, v in enumerate(x)], dtype=np.float64)
 
 
-def _prices(program: LpArrays, model: Any, results: Any) -> NDArray[np.float64] | None:
+def _prices(program: LpArrays, model: Any, results: Any) -> Floats | None:
     try:
         duals = results.solution_loader.get_duals()
     except (NoDualsError, NoSolutionError):

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
 from pyomo.core.expr import LinearExpression
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from formulations.parts.arrays import LpArrays
+from topoopt.core.arrays import Floats
 
 
-def model_of(program: LpArrays, start: NDArray[np.float64] | None = None) -> Any:
+def model_of(program: LpArrays, start: Floats | None = None) -> Any:
     """A ConcreteModel with variables `x[name]`, constraints `row[name]`, and `cost` to minimise.
 
     Rows without coefficients are left out: Pyomo takes no constraint without variables.

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from formulations.parts.arrays import LpArrays
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
 
 OptionValue = bool | int | float | str
 Options = Mapping[str, OptionValue]
-OnIncumbent = Callable[[NDArray[np.float64]], None]
+OnIncumbent = Callable[[Floats], None]
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ class Claim:
     status: Status
     stopped_by: StopReason
     message: str
-    x: NDArray[np.float64] | None = None
+    x: Floats | None = None
     bound: float | None = None
-    row_dual: NDArray[np.float64] | None = None
+    row_dual: Floats | None = None
     unbounded: bool = False
     algorithm: str = ""
 
@@ -105,14 +103,14 @@ class LpResult:
 
     status: Status
     stopped_by: StopReason
-    x: NDArray[np.float64] | None
+    x: Floats | None
     objective: float | None
     message: str
     bound: float | None = None
-    row_dual: NDArray[np.float64] | None = None
-    column_dual: NDArray[np.float64] | None = None
+    row_dual: Floats | None = None
+    column_dual: Floats | None = None
     residual: float | None = None
-    raw_x: NDArray[np.float64] | None = None
+    raw_x: Floats | None = None
     unbounded: bool = False
     algorithm: str = ""
     from_start: bool = False
@@ -126,7 +124,7 @@ class LpBackend(Protocol):
         program: LpArrays,
         limits: SolverLimits | None = None,
         options: Options | None = None,
-        start: NDArray[np.float64] | None = None,
+        start: Floats | None = None,
         *,
         on_incumbent: OnIncumbent | None = None,
     ) -> LpResult:
@@ -154,7 +152,7 @@ class RunBackend(Protocol):
         program: LpArrays,
         limits: SolverLimits,
         options: Options,
-        start: NDArray[np.float64] | None,
+        start: Floats | None,
         on_incumbent: OnIncumbent | None,
     ) -> Claim:
         """Solve and translate, checking nothing.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from topoopt.core.arrays import Bools
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.failures import LinkEnds
 from topoopt.core.topology import Topology
@@ -16,7 +16,7 @@ def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
     """A least set of links, parallel ones repeated, without which the topology is not (strongly) connected."""
     n, arcs = topology.servers, topology.arcs
     capacity = csr_matrix((topology.multiplicity.astype(np.int32), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
-    best: tuple[int, NDArray[np.bool_]] | None = None
+    best: tuple[int, Bools] | None = None
     paired = topology.links is LinkDirection.BIDIRECTIONAL
     # Any cut separates server 0 from some other server, one way or the other.
     for other in range(1, n):
@@ -36,7 +36,7 @@ def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
     return tuple(sorted(links))
 
 
-def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> NDArray[np.bool_]:
+def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> Bools:
     """bool[n]: the side of the source in the cut of a maximum flow."""
     room = csr_array(capacity - flow)
     room.data = np.where(room.data > 0, room.data, 0)

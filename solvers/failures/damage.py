@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.failures.reroute import least_loaded, without_pairs, without_paths
 from solvers.failures.surviving import Surviving
 from solvers.failures.traffic import RingSteps, RouteHops, ring_hops, route_hops
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.demand import Demand
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
@@ -44,7 +44,7 @@ class PlanTraffic:
         return ring_hops(self.topology, self.rings, self.demand)
 
     @cached_property
-    def loads(self) -> NDArray[np.float64]:
+    def loads(self) -> Floats:
         """float64[m]: bytes on each arc."""
         arcs = len(self.topology.arcs)
         return self.route_hops.loads(arcs) + self.ring_hops.loads(arcs)
@@ -64,8 +64,8 @@ class Damage:
 
     traffic: PlanTraffic
     surviving: Surviving
-    paths: NDArray[np.int64]
-    steps: NDArray[np.int64]
+    paths: Ints
+    steps: Ints
     weakened: tuple[int, ...]
 
     @property
@@ -81,7 +81,7 @@ class Damage:
         """(group, ring) of every broken ring."""
         return frozenset((int(g), int(r)) for g, r, _ in self.traffic.ring_hops.place[self.steps])
 
-    def base_load(self) -> NDArray[np.float64]:
+    def base_load(self) -> Floats:
         """float64[m]: bytes of all that is not broken."""
         routes, rings = self.traffic.route_hops, self.traffic.ring_hops
         arcs = len(self.traffic.topology.arcs)
@@ -91,11 +91,11 @@ class Damage:
         whole_steps[self.steps] = False
         return routes.loads(arcs, whole_paths) + rings.loads(arcs, whole_steps[rings.step])
 
-    def ring_load(self, rings: Rings) -> NDArray[np.float64]:
+    def ring_load(self, rings: Rings) -> Floats:
         """float64[m]: bytes of other rings."""
         return ring_hops(self.traffic.topology, rings, self.traffic.demand).loads(len(self.traffic.topology.arcs))
 
-    def rerouted(self, rings: Rings, *, avoid: NDArray[np.int64] | None = None) -> PathTable | None:
+    def rerouted(self, rings: Rings, *, avoid: Ints | None = None) -> PathTable | None:
         """Routes with every broken path on a least-loaded shortest surviving one, beside these rings.
 
         Pairs without traffic that no path joins are left out.
@@ -152,7 +152,7 @@ def damage_of(traffic: PlanTraffic, surviving: Surviving) -> Damage:
     routes, rings = traffic.route_hops, traffic.ring_hops
     closed = np.isin(traffic.topology.arcs[:, 1], surviving.relays)
 
-    def broken(arc: NDArray[np.int64], last: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def broken(arc: Ints, last: Bools) -> Bools:
         return np.asarray(dead[arc] | (closed[arc] & ~last), dtype=np.bool_)
 
     lost = broken(rings.arc, rings.last)
@@ -167,7 +167,7 @@ def damage_of(traffic: PlanTraffic, surviving: Surviving) -> Damage:
     )
 
 
-def with_steps(rings: Rings, places: NDArray[np.int64], paths: Iterable[tuple[int, ...]]) -> Rings:
+def with_steps(rings: Rings, places: Ints, paths: Iterable[tuple[int, ...]]) -> Rings:
     """The rings with other paths for steps (group, ring, position)."""
     changed: dict[int, dict[int, list[tuple[int, ...]]]] = {}
     for (group, ring, at), path in zip(places.tolist(), paths, strict=True):

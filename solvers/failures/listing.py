@@ -8,8 +8,8 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.failures import Failure, LinkEnds
@@ -145,7 +145,7 @@ def ends_of(text: str, topology: Topology) -> LinkEnds:
     return tail, head
 
 
-def links_left(topology: Topology, failure: Failure) -> NDArray[np.int32]:
+def links_left(topology: Topology, failure: Failure) -> Int32s:
     """int32[m]: parallel links of each arc that survive; arcs of failed servers have none."""
     left = topology.multiplicity.astype(np.int32).copy()
     ids = topology.arc_ids()

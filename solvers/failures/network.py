@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.failures.surviving import after, reach
 from solvers.network.routing import RoutingResult, route, shift_invariant
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
@@ -33,7 +33,7 @@ class RoutedFailure:
 
     outcome: FailureOutcome
     topology: Topology
-    demand: NDArray[np.float64]
+    demand: Floats
     routing: RoutingResult | None
 
 
@@ -47,7 +47,7 @@ class NetworkEvaluator:
     """
 
     def __init__(
-        self, topology: Topology, demand: NDArray[np.float64], nominal: float | None = None, stop: Stop | None = None
+        self, topology: Topology, demand: Floats, nominal: float | None = None, stop: Stop | None = None
     ) -> None:
         self._topology, self.demand, self.stop = topology, demand, stop
         self.accuracy = FINE if topology.servers * len(topology.arcs) <= FINE_COLUMNS else COARSE

@@ -12,15 +12,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.routing import Ring
 
 MOST_ORDERS = 6
 """Orders of a ring that are offered, those over the least loaded links first."""
 
 
-def other_orders(ring: Ring, lost: Sequence[int], alive: NDArray[np.bool_], load: NDArray[np.float64]) -> list[Ring]:
+def other_orders(ring: Ring, lost: Sequence[int], alive: Bools, load: Floats) -> list[Ring]:
     """Rings of the same members without the lost steps, each by one reversal over direct links.
 
     Args:
@@ -48,11 +48,7 @@ def other_orders(ring: Ring, lost: Sequence[int], alive: NDArray[np.bool_], load
             continue
         turned = tuple(reversed(order[: j + 1]))
         inner = tuple(tuple(reversed(path)) for path in reversed(paths[:j]))
-        new = replace(
-            ring,
-            order=(*turned, *order[j + 1 :]),
-            paths=(*inner, (v, y), *paths[j + 1 : -1], (u, x)),
-        )
+        new = replace(ring, order=(*turned, *order[j + 1 :]), paths=(*inner, (v, y), *paths[j + 1 : -1], (u, x)))
         found.append((float(max(load[u, x], load[v, y])), j, new))
     found.sort(key=lambda entry: entry[:2])
     return [each for _, _, each in found[:MOST_ORDERS]]

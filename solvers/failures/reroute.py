@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.failures.surviving import Surviving
 from solvers.network.constructions.route_kernels import route_kernel
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.routing import PathTable
 
 DUST = 1e-6
@@ -19,21 +19,15 @@ DUST = 1e-6
 class ArcPaths:
     """Paths as arcs: path k is arc[ptr[k]:ptr[k + 1]]."""
 
-    ptr: NDArray[np.int64]
-    arc: NDArray[np.int64]
+    ptr: Ints
+    arc: Ints
 
-    def nodes(self, k: int, source: int, heads: NDArray[np.int64]) -> tuple[int, ...]:
+    def nodes(self, k: int, source: int, heads: Ints) -> tuple[int, ...]:
         """Servers of a path, its source first."""
         return (source, *heads[self.arc[self.ptr[k] : self.ptr[k + 1]]].tolist())
 
 
-def least_loaded(
-    surviving: Surviving,
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    amount: NDArray[np.float64],
-    load: NDArray[np.float64],
-) -> ArcPaths | None:
+def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Floats, load: Floats) -> ArcPaths | None:
     """Shortest surviving paths, heaviest demand first, each the least loaded given `load`, which grows by them.
 
     None if some demand has no path.
@@ -59,7 +53,7 @@ def least_loaded(
     return ArcPaths(ptr, arcs)
 
 
-def without_paths(routes: PathTable, dead: NDArray[np.int64], paths: ArcPaths, heads: NDArray[np.int64]) -> PathTable:
+def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -> PathTable:
     """The table with paths `dead` (ascending) replaced by `paths`, one each."""
     if len(dead) == 0:
         return routes
@@ -88,7 +82,7 @@ def without_paths(routes: PathTable, dead: NDArray[np.int64], paths: ArcPaths, h
     )
 
 
-def without_pairs(routes: PathTable, gone: NDArray[np.bool_]) -> PathTable:
+def without_pairs(routes: PathTable, gone: Bools) -> PathTable:
     """The table without some of its pairs (bool[m])."""
     if not gone.any():
         return routes

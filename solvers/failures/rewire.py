@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.failures.damage import PlanTraffic
 from solvers.failures.exchanges import NOTHING, Exchange, exchanges, standing_links
@@ -25,6 +24,7 @@ from solvers.network.exact.milp import solve_milp
 from solvers.network.exact.result import ExactLimits
 from solvers.network.search import SearchBudget, search_topology
 from solvers.stop import Stop, first_part
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.failures import Failure, LinkEnds
@@ -52,7 +52,7 @@ class Rewired:
     method: str
 
 
-def unit_arcs(links: tuple[LinkEnds, ...], direction: LinkDirection) -> NDArray[np.int64]:
+def unit_arcs(links: tuple[LinkEnds, ...], direction: LinkDirection) -> Ints:
     """int64[m, 2]: arcs of links, both ways for fibre pairs."""
     if direction is LinkDirection.BIDIRECTIONAL:
         return link_arcs(links)
@@ -214,7 +214,7 @@ class JobRewiring:
         return True
 
 
-def _step_bytes(step: NDArray[np.int64], amount: NDArray[np.float64]) -> list[float]:
+def _step_bytes(step: Ints, amount: Floats) -> list[float]:
     """Bytes of each ring step, in order."""
     first = np.flatnonzero(np.diff(step, prepend=-1))
     return [float(value) for value in amount[first]]

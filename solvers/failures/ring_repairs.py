@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
@@ -28,6 +27,7 @@ from solvers.failures.damage import Damage, Rings, with_steps
 from solvers.failures.detours import disjoint_detours
 from solvers.failures.reorder import other_orders
 from solvers.failures.reroute import least_loaded
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.routing import PathTable, Ring
 
 LEAST_SHARE = 0.005
@@ -45,7 +45,7 @@ class Repaired:
     rings: Rings
 
 
-def _ends(damage: Damage) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+def _ends(damage: Damage) -> tuple[Ints, Ints, Floats]:
     """Sender, receiver and bytes of every broken step."""
     hops, rings = damage.traffic.ring_hops, damage.traffic.rings
     source, target, amount = [], [], []
@@ -147,7 +147,7 @@ def spread(damage: Damage) -> Repaired | None:
     return _split(damage, traffic.rings, candidates)
 
 
-def _tables(damage: Damage) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _tables(damage: Damage) -> tuple[Bools, Floats]:
     """bool[n, n]: arcs that any path may take; float64[n, n]: bytes on them that are not broken."""
     topology = damage.traffic.topology
     graph = damage.surviving.graph(-1)
@@ -227,7 +227,7 @@ def _split(damage: Damage, base: Rings, candidates: Mapping[int, list[Ring]]) ->
     return _finished(damage, tuple(out))
 
 
-def _finished(damage: Damage, rings: Rings, avoid: NDArray[np.int64] | None = None) -> Repaired | None:
+def _finished(damage: Damage, rings: Rings, avoid: Ints | None = None) -> Repaired | None:
     routes = damage.rerouted(rings, avoid=avoid)
     return None if routes is None else Repaired(routes, rings)
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.exact.brute_force import maximal_networks
 from solvers.network.exact.local import neighbours, price_cut
-from solvers.network.exact.routed import Counts, Matrix, relaxed_theta
+from solvers.network.exact.routed import Counts, relaxed_theta
 from solvers.network.exact.space import Space
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.failures import LinkEnds
 
 SLACK = 1e-7
@@ -51,7 +51,7 @@ class RobustSearch:
 
     space: Space
     nominal_limit: float = np.inf
-    cuts: list[Matrix] = field(default_factory=list)
+    cuts: list[Floats] = field(default_factory=list)
     programs: int = 0
 
     def links(self, counts: Counts) -> list[LinkEnds]:
@@ -67,7 +67,7 @@ class RobustSearch:
             left[link[::-1]] -= 1
         return left
 
-    def limits(self, table: NDArray[np.float64], cut: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def limits(self, table: Floats, cut: Floats) -> tuple[Floats, Floats]:
         """float64[k] twice: bounds by a cut on lambda of networks (rows of link counts), whole and at their worst."""
         whole = table @ cut.ravel()
         price = (cut + cut.T if self.space.bidirectional else cut).ravel()

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.failures.listing import links_left
 from solvers.network.constructions.graph import ArcGraph
 from solvers.network.constructions.route_kernels import all_hops_kernel
+from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.failures import Failure
 from topoopt.core.topology import Topology
 
@@ -30,7 +30,7 @@ class Surviving:
     """
 
     topology: Topology
-    left: NDArray[np.int32]
+    left: Int32s
     relays: tuple[int, ...] = ()
     _graphs: dict[int, ArcGraph] = field(default_factory=dict)
 
@@ -41,21 +41,21 @@ class Surviving:
             self._graphs[key] = _graph(self.topology, np.where(_usable(self, key), self.left, 0))
         return self._graphs[key]
 
-    def hops(self) -> NDArray[np.int32]:
+    def hops(self) -> Int32s:
         """int32[n, n]: fewest hops from i (row) to j, -1 where there is no way."""
         hops = self.graph(-1).hops_to.T.copy()
         for target in self.relays:
             hops[:, target] = self.graph(target).hops_to[target]
         return hops
 
-    def without(self, arcs: NDArray[np.int64]) -> Surviving:
+    def without(self, arcs: Ints) -> Surviving:
         """The same with more arcs dead."""
         left = self.left.copy()
         left[arcs] = 0
         return Surviving(self.topology, left, self.relays)
 
 
-def _usable(surviving: Surviving, target: int) -> NDArray[np.bool_]:
+def _usable(surviving: Surviving, target: int) -> Bools:
     alive = surviving.left > 0
     closed = [server for server in surviving.relays if server != target]
     if closed:
@@ -63,7 +63,7 @@ def _usable(surviving: Surviving, target: int) -> NDArray[np.bool_]:
     return alive
 
 
-def _graph(topology: Topology, left: NDArray[np.int32]) -> ArcGraph:
+def _graph(topology: Topology, left: Int32s) -> ArcGraph:
     n = topology.servers
     tail = topology.arcs[:, 0].astype(np.int64)
     head = np.where(left > 0, topology.arcs[:, 1], topology.arcs[:, 0]).astype(np.int64)
@@ -75,7 +75,7 @@ def _graph(topology: Topology, left: NDArray[np.int32]) -> ArcGraph:
     return ArcGraph(_rows(tail, n), tail, head, inverse, hops_to)
 
 
-def _rows(keys: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def _rows(keys: Ints, n: int) -> Ints:
     return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=n)))).astype(np.int64)
 
 

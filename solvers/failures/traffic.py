@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.demand import Demand
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
@@ -24,13 +24,13 @@ class RouteHops:
         last: bool[H], whether the hop ends its path.
     """
 
-    arc: NDArray[np.int64]
-    path: NDArray[np.int64]
-    pair_of_path: NDArray[np.int64]
-    path_bytes: NDArray[np.float64]
-    last: NDArray[np.bool_]
+    arc: Ints
+    path: Ints
+    pair_of_path: Ints
+    path_bytes: Floats
+    last: Bools
 
-    def loads(self, arcs: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    def loads(self, arcs: int, kept: Bools | None = None) -> Floats:
         """float64[arcs]: bytes of the paths, or of those kept."""
         amount = self.path_bytes if kept is None else np.where(kept, self.path_bytes, 0.0)
         return np.bincount(self.arc, weights=amount[self.path], minlength=arcs).astype(np.float64)
@@ -48,7 +48,7 @@ def route_hops(topology: Topology, routes: PathTable, demand: Demand) -> RouteHo
     return RouteHops(arc, path, pair_of_path, amount, _ends(path))
 
 
-def _ends(run: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _ends(run: Ints) -> Bools:
     """bool[H]: the last of each run of equal numbers."""
     return np.append(np.diff(run) != 0, True)[: len(run)]
 
@@ -65,14 +65,14 @@ class RingSteps:
         group_bytes: float64[G], bytes a member sends round all rings of its group.
     """
 
-    arc: NDArray[np.int64]
-    step: NDArray[np.int64]
-    amount: NDArray[np.float64]
-    last: NDArray[np.bool_]
-    place: NDArray[np.int64]
-    group_bytes: NDArray[np.float64]
+    arc: Ints
+    step: Ints
+    amount: Floats
+    last: Bools
+    place: Ints
+    group_bytes: Floats
 
-    def loads(self, arcs: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    def loads(self, arcs: int, kept: Bools | None = None) -> Floats:
         """float64[arcs]: bytes of all hops, or of those kept."""
         amount = self.amount if kept is None else np.where(kept, self.amount, 0.0)
         return np.bincount(self.arc, weights=amount, minlength=arcs).astype(np.float64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_bandwidth import Scale, build_arrays
 from formulations.hierarchy.hierarchical_catalogue import chosen_speeds, with_catalogue
@@ -15,10 +14,9 @@ from solvers.hierarchy.cuts import Optimum, minimise, paths_at, scale_at, seeds,
 from solvers.hierarchy.limit import within_limit
 from solvers.hierarchy.start import starting_point
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.verdict import Status, StopReason
-
-Array = NDArray[np.float64]
 
 ACCURACY = 1e-7
 """Relative gap to close; branch and bound is right to about 1e-9 of the objective."""
@@ -88,7 +86,9 @@ def _ended(best: Optimum | None, bound: float, rounds: int, reason: StopReason) 
     return replace(best, bound=min(bound, best.objective), rounds=rounds, stopped_by=reason)
 
 
-def _settled(data: BandwidthProgram, plain: BandwidthProgram, near: Array, choose: Array, stop: Stop) -> Array | None:
+def _settled(
+    data: BandwidthProgram, plain: BandwidthProgram, near: Floats, choose: Floats, stop: Stop
+) -> Floats | None:
     """float64[D]: the chosen speeds to the last bit, the other bandwidths the best beside them; None if not allowed."""
     speeds = chosen_speeds(data, choose)
     bandwidth = near.copy()

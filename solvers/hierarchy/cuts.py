@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_bandwidth import Blocks, Scale, build_arrays
 from formulations.hierarchy.hierarchical_certificate import Multipliers, lower_bound, multipliers_of
@@ -18,9 +17,8 @@ from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.hierarchy.hierarchical_timeline import Path
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import StopReason
-
-Array = NDArray[np.float64]
 
 ACCURACY = 1e-9
 """Relative gap to close."""
@@ -52,7 +50,7 @@ class Optimum:
         stopped_by: CONVERGED when the gap is closed; TIME, INTERRUPTED; GAP when rounding leaves a larger one.
     """
 
-    bandwidth: Array
+    bandwidth: Floats
     objective: float
     bound: float
     multipliers: Multipliers | None
@@ -67,7 +65,7 @@ class Optimum:
 
 def minimise(
     data: BandwidthProgram,
-    start: Array,
+    start: Floats,
     stop: Stop,
     *,
     near: bool = False,
@@ -120,7 +118,7 @@ def minimise(
     return best
 
 
-def scale_at(data: BandwidthProgram, best: Optimum, columns: Array) -> Scale:
+def scale_at(data: BandwidthProgram, best: Optimum, columns: Floats) -> Scale:
     """Units in which the best point is all ones."""
     positive = columns[columns > 0]
     reference = np.where(columns > 1e-9 * positive.max(), columns, positive.min())
@@ -129,12 +127,12 @@ def scale_at(data: BandwidthProgram, best: Optimum, columns: Array) -> Scale:
     return Scale(reference, best.objective, best.objective)
 
 
-def seeds(data: BandwidthProgram, reference: Array, factors: Array) -> list[Array]:
+def seeds(data: BandwidthProgram, reference: Floats, factors: Floats) -> list[Floats]:
     """Tangents at these multiples of a point, in the columns that count."""
     return [factors * one if used else np.zeros(0) for one, used in zip(reference, data.loaded, strict=True)]
 
 
-def with_tangents(data: BandwidthProgram, tangents: list[Array], columns: Array, scale: Scale) -> list[Array]:
+def with_tangents(data: BandwidthProgram, tangents: list[Floats], columns: Floats, scale: Scale) -> list[Floats]:
     """One more tangent a column, where the point is."""
     added = []
     for known, point, unit, used in zip(tangents, columns, scale.columns, data.loaded, strict=True):
@@ -144,7 +142,7 @@ def with_tangents(data: BandwidthProgram, tangents: list[Array], columns: Array,
     return added
 
 
-def paths_at(data: BandwidthProgram, bandwidth: Array, paths: list[list[Path]]) -> list[list[Path]]:
+def paths_at(data: BandwidthProgram, bandwidth: Floats, paths: list[list[Path]]) -> list[list[Path]]:
     """The paths, and of each job the longest one at a point."""
     more = []
     for timeline, own in zip(data.timelines, paths, strict=True):
@@ -155,7 +153,7 @@ def paths_at(data: BandwidthProgram, bandwidth: Array, paths: list[list[Path]]) 
     return more
 
 
-def _improved(data: BandwidthProgram, best: Optimum, columns: Array, start: Array) -> Optimum:
+def _improved(data: BandwidthProgram, best: Optimum, columns: Floats, start: Floats) -> Optimum:
     """The better of the best point and the one of the linear program, moved into the time limit if there is one."""
     with np.errstate(divide="ignore", invalid="ignore"):
         bandwidth = data.bandwidth_of(columns)
@@ -167,7 +165,7 @@ def _improved(data: BandwidthProgram, best: Optimum, columns: Array, start: Arra
     return replace(best, bandwidth=bandwidth, objective=value) if value < best.objective else best
 
 
-def _into_limit(data: BandwidthProgram, outside: Array, inside: Array) -> Array:
+def _into_limit(data: BandwidthProgram, outside: Floats, inside: Floats) -> Floats:
     """The point nearest to `outside` on the way to `inside` that keeps the time limit (time is convex)."""
     limit = data.time_limit_ns or np.inf
     if data.time_of(outside) <= limit:
@@ -191,8 +189,8 @@ def _bounded(
     scale: Scale,
     paths: list[list[Path]],
     result: LpResult,
-    columns: Array,
-) -> tuple[Optimum, Array]:
+    columns: Floats,
+) -> tuple[Optimum, Floats]:
     """The best point with the better of its bound and the one of these duals; the columns that those ask for."""
     if result.row_dual is None:
         return best, columns

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from solvers.hierarchy.cuts import Optimum, minimise
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, LimitError
 
-Array = NDArray[np.float64]
 
-
-def within_limit(plain: BandwidthProgram, start: Array, stop: Stop) -> Array:
+def within_limit(plain: BandwidthProgram, start: Floats, stop: Stop) -> Floats:
     """float64[D]: bandwidths that keep the time limit, from bandwidths that satisfy the rest.
 
     Raises:

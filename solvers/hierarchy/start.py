@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_certificate import implied_upper
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.hierarchy.hierarchical_start import endless_arrays, widest_arrays
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.verdict import Status
-
-Array = NDArray[np.float64]
 
 EXPLAIN_S = 5.0
 """Time to find the clashing constraints."""
 
 
-def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endless: bool = False) -> Array:
+def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endless: bool = False) -> Floats:
     """float64[D]: bandwidths within all linear constraints, the least one that is needed as large as can be.
 
     Args:
@@ -55,14 +53,14 @@ def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endl
     return bandwidth
 
 
-def clash_text(plain: BandwidthProgram, loaded: NDArray[np.bool_]) -> str:
+def clash_text(plain: BandwidthProgram, loaded: Bools) -> str:
     """The clashing constraints, by name."""
     found = infeasible_subset(widest_arrays(plain, plain.upper, loaded), SolverLimits(time_s=EXPLAIN_S))
     lines = "; ".join(found.texts)
     return f"the constraints on the bandwidths clash: {lines}" if lines else "the constraints on the bandwidths clash"
 
 
-def refuse_endless(plain: BandwidthProgram, upper: Array) -> None:
+def refuse_endless(plain: BandwidthProgram, upper: Floats) -> None:
     """Raise InputError when a dimension with traffic may have any bandwidth: the best one is not attained."""
     loaded = plain.loaded
     if np.isfinite(upper[loaded]).all():
@@ -83,7 +81,7 @@ def refuse_endless(plain: BandwidthProgram, upper: Array) -> None:
         )
 
 
-def _ample(plain: BandwidthProgram) -> Array:
+def _ample(plain: BandwidthProgram) -> Floats:
     """float64[D]: bandwidths at which communication takes a millionth of what the limit leaves, were they all allowed.
 
     Raises:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from formulations.job.allreduce_mix import (
@@ -34,6 +33,7 @@ from solvers.network.exact.routed import distances
 from solvers.network.routing.network import network_of
 from solvers.network.routing.proof import RoutingProof
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import LengthCertificate, SourceFlow
@@ -100,7 +100,7 @@ class _Mix:
         network_of(topology, total_demand(self.data, [_even(group) for group in groups]))  # refuses what has no path
         self.bound, self.lengths = 0.0, np.ones(len(topology.arcs))
         self.theta = np.inf
-        self.best: tuple[tuple[Shares, ...], NDArray[np.float64]] | None = None
+        self.best: tuple[tuple[Shares, ...], Floats] | None = None
         self.rounds = 0
 
     def run(self) -> RingMix:
@@ -145,7 +145,7 @@ class _Mix:
             self.data = replace(self.data, groups=tuple(groups))
         return any(len(new.orders) > len(old.orders) for new, old in zip(self.data.groups, first.groups, strict=True))
 
-    def _priced(self, lengths: NDArray[np.float64]) -> list[Order]:
+    def _priced(self, lengths: Floats) -> list[Order]:
         """A shortest known ring of every group for lengths, whose bound is kept if it is the best."""
         far = self._distances(lengths)
         total = float((self.data.demand * np.where(self.data.demand > 0, far, 0.0)).sum())
@@ -171,14 +171,14 @@ class _Mix:
         if self.theta > held[0] * (1.0 + 2.0 * self.limits.hop_price):
             self.theta, self.best = held
 
-    def _solved(self, data: AllReduceMix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _solved(self, data: AllReduceMix) -> tuple[Floats, Floats]:
         result = SOLVERS["highs"](build_arrays(data))
         x = result.x if result.x is not None else result.raw_x
         if x is None or result.row_dual is None:
             raise LimitError(f"the mix of rings was not solved: {result.message}")
         return x, result.row_dual
 
-    def _offer(self, x: NDArray[np.float64], lengths: NDArray[np.float64]) -> None:
+    def _offer(self, x: Floats, lengths: Floats) -> None:
         """Shares and exact flow of a solution; kept if they are the best."""
         shares = shares_of(self.data, x)
         proof = RoutingProof(network_of(self.topology, total_demand(self.data, shares)), 0.0)
@@ -190,7 +190,7 @@ class _Mix:
             )
             self.theta, self.best = theta, (rings, proof.flow)
 
-    def _distances(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _distances(self, lengths: Floats) -> Floats:
         n = self.topology.servers
         direct = np.full((n, n), np.inf)
         direct[self.data.tail, self.data.head] = lengths
@@ -214,7 +214,7 @@ class _Mix:
         )
 
 
-def _assignment(distance: NDArray[np.float64]) -> float:
+def _assignment(distance: Floats) -> float:
     """Lower bound on a ring: every member has one successor, not itself."""
     cost = distance.copy()
     np.fill_diagonal(cost, distance.sum() + 1.0)
@@ -222,5 +222,5 @@ def _assignment(distance: NDArray[np.float64]) -> float:
     return float(cost[rows, columns].sum())
 
 
-def _even(group: RingGroup) -> NDArray[np.float64]:
+def _even(group: RingGroup) -> Floats:
     return np.full(len(group.orders), 1.0 / len(group.orders))

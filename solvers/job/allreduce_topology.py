@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.job.allreduce_mix import RingGroup
 from formulations.job.allreduce_topology import ALL_ORDERS_SIZE, AllReduceTopology, build_arrays, group_tables
@@ -26,6 +25,7 @@ from solvers.network.constructions.candidates import candidate_topologies
 from solvers.network.exact.bounds import layer_sizes, total_distance
 from solvers.network.search.link_counts import filled
 from solvers.stop import Stop
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, InputError, Problem
@@ -177,7 +177,7 @@ def _mixed(cluster: Cluster, demand: Demand, topology: Topology, stop: Stop) -> 
     return mix_rings(topology, demand, link_bytes_per_ms=cluster.link_bytes_per_ms, limits=MixLimits(), stop=stop)
 
 
-def _completed(cluster: Cluster, counts: NDArray[np.int64]) -> Topology | None:
+def _completed(cluster: Cluster, counts: Ints) -> Topology | None:
     """The topology of link counts with free interfaces used as well; None if it does not connect all servers."""
     arcs = filled(counts, counts.astype(np.float64), cluster.degree, cluster.links)
     try:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.job.alternate import Alternation
 from solvers.job.joint_small import PROVED_BY, JointOptimum, plan_time, solve_joint
@@ -21,6 +20,7 @@ from solvers.job.loop import LoopResult, LoopSettings, Progress
 from solvers.job.realise import Realisation, demand_routed, realise, routes_of_pairs
 from solvers.network.constructions.assemble import assemble
 from solvers.stop import Stop
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.job_solution import ConvergencePoint
@@ -128,7 +128,7 @@ def _hops(order: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     return zip(order, (*order[1:], order[0]), strict=True)
 
 
-def topology_of(cluster: Cluster, counts: NDArray[np.int64]) -> Topology:
+def topology_of(cluster: Cluster, counts: Ints) -> Topology:
     """The topology of link counts, with links added where two servers have interfaces to spare (they do no harm)."""
     counts = counts.copy()
     n, both = cluster.servers, cluster.links is LinkDirection.BIDIRECTIONAL

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.job.joint_plan import JointChoice
 from formulations.job.joint_plan_arrays import build_arrays, chosen, fixed
@@ -19,6 +18,7 @@ from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.job.joint_tables import JointTables, joint_tables
 from solvers.job.strategy.starts import starting_strategies
 from solvers.network.constructions import candidate_topologies
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import LimitError
 from topoopt.core.strategy import Strategy
@@ -51,7 +51,7 @@ class JointOptimum:
     """
 
     strategy: Strategy
-    counts: NDArray[np.int64]
+    counts: Ints
     rings: tuple[tuple[tuple[tuple[int, ...], float], ...], ...]
     time_ms: float
     compute_ms: float
@@ -80,7 +80,7 @@ def _any_theta(cluster: Cluster, workload: Workload) -> float:
 
 
 def _evaluate(
-    tables: JointTables, strategy: Strategy, counts: NDArray[np.int64]
+    tables: JointTables, strategy: Strategy, counts: Ints
 ) -> tuple[float, float, tuple[tuple[float, ...], ...]]:
     """(C + theta, C, ms per ring) with strategy and links fixed: a linear program."""
     data = tables.data

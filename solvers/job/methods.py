@@ -105,13 +105,7 @@ def run_method(
     result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress).run()
     if name == "robust":
         design = RobustDesign(
-            cluster,
-            workload,
-            result,
-            robust or RobustGoal(),
-            topologies=settings.topologies,
-            seed=seed,
-            stop=stop,
+            cluster, workload, result, robust or RobustGoal(), topologies=settings.topologies, seed=seed, stop=stop
         )
         return design.run()
     too_large = [each for each in method.programs if cluster.servers > PROGRAMS[each].most_servers]

@@ -8,9 +8,9 @@ on the links what the flow does, but for rings too small to be worth their round
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.job.mix_result import RingMix
+from topoopt.core.arrays import Floats
 from topoopt.core.demand import Demand
 from topoopt.core.routing import GroupRings, PathTable, Ring
 
@@ -109,9 +109,7 @@ def _rings(order: tuple[int, ...], share: float, paths: dict[tuple[int, int], Pa
     return rings
 
 
-def _widest_walk(
-    flow: NDArray[np.float64], into: list[list[int]], tail: list[int], source: int, target: int
-) -> list[int] | None:
+def _widest_walk(flow: Floats, into: list[list[int]], tail: list[int], source: int, target: int) -> list[int] | None:
     """Arcs from the source to the target, always back over the arc with most flow; None if the flow ends."""
     walk: list[int] = []
     at = target

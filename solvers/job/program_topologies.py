@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.job.allreduce_mix import mix_rings
 from solvers.job.allreduce_topology import RingTopologyLimits, ring_topology_bound, solve_ring_topology
@@ -21,6 +20,7 @@ from solvers.job.mix_result import MixLimits, RingMix, Shares
 from solvers.job.ring_pricing import arithmetic_orders
 from solvers.network.search import SearchBudget, search_topology
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, LimitError
@@ -141,7 +141,7 @@ def _arithmetic_rings(cluster: Cluster, demand: Demand) -> tuple[Shares, ...]:
     return tuple(mixes)
 
 
-def _with_rings(demand: Demand, rings: tuple[Shares, ...]) -> NDArray[np.float64]:
+def _with_rings(demand: Demand, rings: tuple[Shares, ...]) -> Floats:
     """float64[n, n]: model-parallel bytes and ring steps."""
     total = demand.model_parallel_bytes.copy()
     for group, shares in zip(demand.allreduce, rings, strict=True):

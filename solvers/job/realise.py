@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.job.mix_result import RingMix
 from solvers.job.mixed_rings import mixed_rings, mixed_routes, paths_of_flow
 from solvers.network.constructions import balanced_routes, group_rings, split_routes_lp
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.routing import GroupRings, PathTable
@@ -45,9 +45,7 @@ def realise(cluster: Cluster, topology: Topology, groups: Sequence[tuple[int, ..
     return _assembled(cluster, topology, balanced_routes(topology, seed=seed), rings)
 
 
-def demand_routed(
-    cluster: Cluster, base: Realisation, weights: NDArray[np.float64], *, seed: int = 0
-) -> Iterator[Realisation]:
+def demand_routed(cluster: Cluster, base: Realisation, weights: Floats, *, seed: int = 0) -> Iterator[Realisation]:
     """The same topology and rings with routes balanced for given traffic: by balancing whole or split paths, by LP.
 
     Args:
@@ -102,7 +100,7 @@ def _assembled(cluster: Cluster, topology: Topology, routes: PathTable, rings: t
     return Realisation(topology, routes, rings, direct_connect_network(cluster, topology, routes, rings))
 
 
-def routes_of_pairs(routes: PathTable, wanted: NDArray[np.bool_]) -> PathTable:
+def routes_of_pairs(routes: PathTable, wanted: Bools) -> PathTable:
     """The routes of the ordered pairs (i, j) with wanted[i, j] only."""
     pairs = np.flatnonzero(wanted[routes.source, routes.target])
     paths = _ranges(routes.pair_ptr, pairs)
@@ -117,11 +115,11 @@ def routes_of_pairs(routes: PathTable, wanted: NDArray[np.bool_]) -> PathTable:
     )
 
 
-def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def _starts(lengths: Ints) -> Ints:
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
-def _ranges(ptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ranges(ptr: Ints, rows: Ints) -> Ints:
     """Concatenated ranges ptr[r]..ptr[r+1] of the rows."""
     lengths = np.diff(ptr)[rows]
     return np.repeat(ptr[rows] - _starts(lengths)[:-1], lengths) + np.arange(int(lengths.sum()))

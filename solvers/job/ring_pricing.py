@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 
 EXACT_SIZE = 12
 ARITHMETIC_ORDERS = 8
 SEGMENT = 3
 
-Distances = NDArray[np.float64]
+Distances = Floats
 
 
-def short_ring(distance: Distances, starts: Sequence[NDArray[np.int64]] = ()) -> tuple[float, NDArray[np.int64]]:
+def short_ring(distance: Distances, starts: Sequence[Ints] = ()) -> tuple[float, Ints]:
     """Length and order (positions 0..k-1, 0 first) of a ring; the shortest one up to `EXACT_SIZE` members.
 
     Args:
@@ -33,7 +33,7 @@ def short_ring(distance: Distances, starts: Sequence[NDArray[np.int64]] = ()) ->
         order = np.empty(size, dtype=np.int64)
         exact_ring(distance, order)
         return ring_length(distance, order), order
-    best: tuple[float, NDArray[np.int64]] | None = None
+    best: tuple[float, Ints] | None = None
     for start in (*starts, *(nearest_neighbour(distance, first) for first in range(0, size, max(1, size // 8)))):
         order = np.array(start, dtype=np.int64)
         move_segments(distance, order)
@@ -44,7 +44,7 @@ def short_ring(distance: Distances, starts: Sequence[NDArray[np.int64]] = ()) ->
     return best[0], np.roll(best[1], -int(np.flatnonzero(best[1] == 0)[0]))
 
 
-def ring_length(distance: Distances, order: NDArray[np.int64]) -> float:
+def ring_length(distance: Distances, order: Ints) -> float:
     """Length once round."""
     return float(distance[order, np.roll(order, -1)].sum())
 
@@ -56,7 +56,7 @@ def arithmetic_orders(size: int) -> list[tuple[int, ...]]:
     return [tuple(q * i % size for i in range(size)) for q in chosen]
 
 
-def nearest_neighbour(distance: Distances, first: int) -> NDArray[np.int64]:
+def nearest_neighbour(distance: Distances, first: int) -> Ints:
     """Order that always goes on to the nearest member left."""
     left = np.ones(len(distance), dtype=np.bool_)
     order = [first]
@@ -68,7 +68,7 @@ def nearest_neighbour(distance: Distances, first: int) -> NDArray[np.int64]:
 
 
 @kernel
-def exact_ring(distance: NDArray[np.float64], order: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def exact_ring(distance: Floats, order: Ints) -> None:  # pragma: no cover - compiled
     """Fill `order` with a shortest ring, member 0 first: best[set, v] over paths from 0 through the set to v."""
     rest = len(distance) - 1
     order[0] = 0
@@ -104,7 +104,7 @@ def exact_ring(distance: NDArray[np.float64], order: NDArray[np.int64]) -> None:
 
 
 @kernel
-def move_segments(distance: NDArray[np.float64], order: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def move_segments(distance: Floats, order: Ints) -> None:  # pragma: no cover - compiled
     """Move segments of up to `SEGMENT` members elsewhere in the ring while that shortens it (first improvement)."""
     size = len(order)
     held = np.empty(SEGMENT, dtype=np.int64)

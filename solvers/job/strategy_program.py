@@ -10,11 +10,11 @@ import heapq
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.job.strategy_choice import StrategyChoice, build_arrays, chosen_splits
 from formulations.parts.arrays import LpArrays
 from solvers.backends import SOLVERS, SolverLimits
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
 
 MOST_COEFFICIENTS = 200_000
@@ -42,11 +42,11 @@ class Relaxed:
     """
 
     value: float
-    shares: tuple[NDArray[np.float64], ...]
+    shares: tuple[Floats, ...]
     case: StrategyCase | None
 
 
-def relax(data: StrategyChoice, program: LpArrays, allowed: tuple[NDArray[np.bool_], ...] | None = None) -> Relaxed:
+def relax(data: StrategyChoice, program: LpArrays, allowed: tuple[Bools, ...] | None = None) -> Relaxed:
     """Solve the relaxation with only some splits allowed."""
     splits = int(data.split_start[-1])
     upper = program.upper.copy()
@@ -104,7 +104,7 @@ def _of(relaxed: Relaxed) -> StrategyCase:
     return relaxed.case
 
 
-def _divide(relaxed: Relaxed) -> tuple[int, NDArray[np.bool_]] | None:
+def _divide(relaxed: Relaxed) -> tuple[int, Bools] | None:
     """The operator whose split is least decided, and the half of its splits to divide by; None if all are whole."""
     undecided = [1.0 - float(share.max()) for share in relaxed.shares]
     operator = int(np.argmax(undecided))
@@ -116,7 +116,7 @@ def _divide(relaxed: Relaxed) -> tuple[int, NDArray[np.bool_]] | None:
     return operator, low
 
 
-def _case(data: StrategyChoice, dual: NDArray[np.float64]) -> StrategyCase:
+def _case(data: StrategyChoice, dual: Floats) -> StrategyCase:
     """Multipliers of a case from the duals of the relaxation."""
     rows = data.rows_of_pairs
     law_at = int(rows[-1]) + len(data.quantities)

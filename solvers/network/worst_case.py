@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
@@ -14,6 +13,7 @@ from solvers.network.routing import RoutingResult, route
 from solvers.network.routing.common import route_in_common
 from solvers.network.worst_topology import worst_topologies
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.network import AdaptedRouting, CommonRouting, NetworkProblem, RoutingMode, RoutingProblem
 from topoopt.core.network_solution import RoutedNetwork
 from topoopt.core.topology import Topology
@@ -58,7 +58,7 @@ def worst_case(problem: NetworkProblem, goal: float, *, seed: int, stop: Stop) -
     return _proven(best[1], best[2], problem.demands)
 
 
-def _adapted(topology: Topology, demands: NDArray[np.float64]) -> tuple[RoutedNetwork, list[RoutingResult]]:
+def _adapted(topology: Topology, demands: Floats) -> tuple[RoutedNetwork, list[RoutingResult]]:
     found = [route(topology, demand) for demand in demands]
     routing = AdaptedRouting(tuple(each.flow for each in found), tuple(each.certificate for each in found))
     return RoutedNetwork(topology, routing, max(each.bound for each in found)), found
@@ -68,7 +68,7 @@ def _largest(topology: Topology, routing: CommonRouting) -> float:
     return float((routing.amounts @ routing.split / topology.multiplicity).max())
 
 
-def _proven(topology: Topology, routing: CommonRouting, demands: NDArray[np.float64]) -> RoutedNetwork:
+def _proven(topology: Topology, routing: CommonRouting, demands: Floats) -> RoutedNetwork:
     """The common routing with the better of two proofs: its own prices, and what bounds a routing for each demand.
 
     A common routing is one for each demand too. The lengths of the worst demand are prices that are 0 in all others.

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.routing import route
 from solvers.network.search import SEEDS, SearchBudget, search_topology
 from solvers.network.search.links import arcs_of, table_of, topology_of
 from solvers.stop import Stop, first_part
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
 
-Demands = NDArray[np.float64]
+Demands = Floats
 
 ACCURACY = 1e-4
 """Gap of the routings that judge a topology."""

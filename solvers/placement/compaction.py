@@ -19,9 +19,9 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.placement.block_graph import BlockGraph, Guard
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.placement import GraphOperator, PlacementProblem, Tensor
 from topoopt.simulate.placement.arrays import PlacementArrays, placement_arrays
 
@@ -42,9 +42,9 @@ class Compaction:
     """
 
     problem: PlacementProblem
-    block_of: NDArray[np.int64]
-    idle: NDArray[np.bool_]
-    tensor_of: NDArray[np.int64]
+    block_of: Ints
+    idle: Bools
+    tensor_of: Ints
     used: dict[str, int]
 
 
@@ -66,7 +66,7 @@ def compacted(problem: PlacementProblem, *, rules: tuple[str, ...] = RULES, targ
     return _built(problem, graph, idle, used)
 
 
-def _idle_sources(a: PlacementArrays, graph: BlockGraph) -> NDArray[np.bool_]:
+def _idle_sources(a: PlacementArrays, graph: BlockGraph) -> Bools:
     """Rule B1: which operators joined their consumer."""
     roomy = int(a.memory.sum()) <= int(a.room.min())
     sizes = np.diff(a.group_ptr)
@@ -125,7 +125,7 @@ def _twins(graph: BlockGraph, guard: Guard, target: int) -> int:
     return merged
 
 
-def _built(problem: PlacementProblem, graph: BlockGraph, idle: NDArray[np.bool_], used: dict[str, int]) -> Compaction:
+def _built(problem: PlacementProblem, graph: BlockGraph, idle: Bools, used: dict[str, int]) -> Compaction:
     order = graph.in_order()
     number = {block: index for index, block in enumerate(order)}
     n = len(problem.operators)

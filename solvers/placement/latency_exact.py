@@ -6,12 +6,12 @@ import threading
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from solvers.placement.latency_model import LatencyModel, build_latency_model, devices_alike, relabelled
 from solvers.placement.search.groups import GroupGraph
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
 
@@ -30,14 +30,14 @@ class ExactResult:
         stopped_by: why it ended.
     """
 
-    place: NDArray[np.int64] | None
-    start_ms: NDArray[np.float64] | None
+    place: Ints | None
+    start_ms: Floats | None
     bound_ms: float
     infeasible: bool
     stopped_by: StopReason
 
 
-def _hint(model: LatencyModel, place: NDArray[np.int64], start_ms: NDArray[np.float64] | None) -> None:
+def _hint(model: LatencyModel, place: Ints, start_ms: Floats | None) -> None:
     for row, device in zip(model.at, place.tolist(), strict=True):
         for d, literal in enumerate(row):
             if literal.name:
@@ -55,10 +55,10 @@ def solve_exact(
     stop: Stop,
     time_s: float,
     seed: int,
-    place: NDArray[np.int64] | None = None,
-    start_ms: NDArray[np.float64] | None = None,
+    place: Ints | None = None,
+    start_ms: Floats | None = None,
     queues: bool = False,
-    rates: NDArray[np.float64] | None = None,
+    rates: Floats | None = None,
     fixed: dict[int, int] | None = None,
     work_limit: float | None = None,
     first_only: bool = False,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.placed_programs import FACTORS, equal_split, joint_data
 from formulations.placement.placement_joint import JointPlacement, Pair
@@ -18,6 +17,7 @@ from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.latency_rates import at_best_rates
 from solvers.placement.latency_search import LatencySearch
 from solvers.stop import first_part
+from topoopt.core.arrays import Ints
 from topoopt.core.placement_solution import TensorTransfer
 from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
@@ -101,7 +101,7 @@ def _add(points: list[float], at: float) -> None:
         points.append(at)
 
 
-def _place(search: LatencySearch, schedule: PlacedSchedule) -> NDArray[np.int64]:
+def _place(search: LatencySearch, schedule: PlacedSchedule) -> Ints:
     """Device of each group."""
     first = search.a.group_member[search.a.group_ptr[:-1]]
     return schedule.device[first].astype(np.int64)

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from solvers.placement.search.groups import GroupGraph
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.placement.arrays import FIFO, STATIC, PlacementArrays
 
 UNITS = 1 << 38
@@ -53,7 +53,7 @@ def devices_alike(a: PlacementArrays) -> bool:
     return len(links) == 1 and bool((a.time == a.time[:, :1]).all())
 
 
-def alone_ms(a: PlacementArrays, size: float, rates: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def alone_ms(a: PlacementArrays, size: float, rates: Floats | None) -> Floats:
     """float64[k, k], time of a transfer of `size` bytes between each two devices, alone."""
     same = a.server[:, None] == a.server[None, :]
     network = a.network[a.server]
@@ -67,7 +67,7 @@ def alone_ms(a: PlacementArrays, size: float, rates: NDArray[np.float64] | None)
     return times
 
 
-def heads_and_tails(a: PlacementArrays) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def heads_and_tails(a: PlacementArrays) -> tuple[Floats, Floats]:
     """float64[n] each: longest path to the start of an operator, and from it to the end, without communication."""
     fast = a.time.min(axis=1)
     head, tail = np.zeros(len(fast)), np.zeros(len(fast))
@@ -80,7 +80,7 @@ def heads_and_tails(a: PlacementArrays) -> tuple[NDArray[np.float64], NDArray[np
     return head, tail
 
 
-def relabelled(a: PlacementArrays, g: GroupGraph, place: NDArray[np.int64]) -> NDArray[np.int64]:
+def relabelled(a: PlacementArrays, g: GroupGraph, place: Ints) -> Ints:
     """An equal placement that obeys (6)."""
     names: dict[int, int] = {}
     for group in _by_work(g):
@@ -95,7 +95,7 @@ def _by_work(g: GroupGraph) -> list[int]:
 class _LatencyBuilder:
     """Holds what the parts of the model share."""
 
-    def __init__(self, a: PlacementArrays, g: GroupGraph, upper_ms: float, rates: NDArray[np.float64] | None) -> None:
+    def __init__(self, a: PlacementArrays, g: GroupGraph, upper_ms: float, rates: Floats | None) -> None:
         self.a, self.g, self.rates = a, g, rates
         self.unit = upper_ms / UNITS
         self.horizon = UNITS
@@ -174,9 +174,7 @@ class _LatencyBuilder:
                 for j in a.user[a.user_ptr[tensor] : a.user_ptr[tensor + 1]]:
                     self._wait(int(a.group[i]), int(a.group[j]), ends, self.start[j], alone, away)
 
-    def _wait(
-        self, g: int, h: int, ends: Any, start: Any, alone: NDArray[np.float64], away: NDArray[np.float64]
-    ) -> None:
+    def _wait(self, g: int, h: int, ends: Any, start: Any, alone: Floats, away: Floats) -> None:
         model = self.model
         if g == h or not len(away) or not away.any():
             model.add(start >= ends)
@@ -220,7 +218,7 @@ class _LatencyBuilder:
         g: int,
         ends: Any,
         users: list[int],
-        alone: NDArray[np.float64],
+        alone: Floats,
         e: int,
     ) -> None:
         a, model = self.a, self.model
@@ -264,7 +262,7 @@ def build_latency_model(
     upper_ms: float,
     *,
     queues: bool = False,
-    rates: NDArray[np.float64] | None = None,
+    rates: Floats | None = None,
     fixed: dict[int, int] | None = None,
 ) -> LatencyModel:
     """The model of everything not above `upper_ms`.

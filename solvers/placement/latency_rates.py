@@ -10,11 +10,11 @@ from itertools import pairwise
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.placement_rates import Pair, RateProblem, build_arrays, tangent
 from solvers.network.routing.highs_model import highs_model
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.placement_solution import TensorTransfer
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.rates import rates_by_volume, volumes, within_links
@@ -74,7 +74,7 @@ def _ordered_problem(a: PlacementArrays, schedule: PlacedSchedule) -> tuple[Rate
     return problem, unit, number
 
 
-def in_given_orders(a: PlacementArrays, schedule: PlacedSchedule, rates: NDArray[np.float64]) -> PlacedSchedule | None:
+def in_given_orders(a: PlacementArrays, schedule: PlacedSchedule, rates: Floats) -> PlacedSchedule | None:
     """The earliest schedule that keeps all orders of another one, even where a device or queue then waits; at given
     rates in bytes/ms. None if the orders contradict each other, or a pair that sends has no rate.
     """
@@ -183,7 +183,7 @@ def allocated(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> Place
     return best if best.makespan_ms < schedule.makespan_ms else schedule
 
 
-def _best_rates(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> NDArray[np.float64] | None:
+def _best_rates(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> Floats | None:
     """float64[S, S] bytes/ms within the links, best for the orders of a schedule."""
     problem, unit = rate_problem(a, schedule)
     if not problem.pairs:

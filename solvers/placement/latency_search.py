@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.placement.search.anneal import device_of
 from solvers.placement.search.groups import GroupGraph, group_graph
 from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation
 from topoopt.core.verdict import StopReason
@@ -69,7 +69,7 @@ class LatencySearch:
             return True
         return False
 
-    def rates_for(self, place: Placement) -> list[NDArray[np.float64]]:
+    def rates_for(self, place: Placement) -> list[Floats]:
         """Static rates worth trying for a placement, in closed form; one unused table for other kinds of sharing."""
         if not self.allocate:
             return [uniform_rates(self.a)]
@@ -77,7 +77,7 @@ class LatencySearch:
         tables = [rates_by_volume(self.a, volume, power) for power in (0.5, 1.0)]
         return tables if self.best is None else [*tables, self.best.rates]
 
-    def offer_place(self, place: Placement, start_ms: NDArray[np.float64] | None = None) -> bool:
+    def offer_place(self, place: Placement, start_ms: Floats | None = None) -> bool:
         """Simulate a placement, also in the order of given starts."""
         device = device_of(self.a, place)
         better = False

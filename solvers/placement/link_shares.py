@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.link_packing import build_arrays, shares
 from solvers.backends import SOLVERS, SolverLimits
+from topoopt.core.arrays import Floats
 from topoopt.core.placement import Server
 from topoopt.core.placement_solution import LinkShare
 
@@ -18,7 +18,7 @@ SAFE = 1e-9
 """Part of the scale given up so that rounding leaves the second program feasible."""
 
 
-def pack_links(servers: tuple[Server, ...], rate: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[LinkShare]]:
+def pack_links(servers: tuple[Server, ...], rate: Floats) -> tuple[Floats, list[LinkShare]]:
     """(rates that the links can carry, their shares): the rates are scaled down together if they do not fit.
 
     Args:
@@ -57,7 +57,7 @@ def pack_links(servers: tuple[Server, ...], rate: NDArray[np.float64]) -> tuple[
     return packed, result
 
 
-def _load(split: dict[tuple[int, int], list[tuple[int, float]]], end: int, capacity: NDArray[np.float64]) -> float:
+def _load(split: dict[tuple[int, int], list[tuple[int, float]]], end: int, capacity: Floats) -> float:
     """Largest load of a link, as a part of its rate."""
     sums = np.zeros_like(capacity)
     for pair, parts in split.items():

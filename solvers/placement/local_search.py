@@ -9,12 +9,10 @@ import math
 from collections import defaultdict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.stage_graph import StageGraph
+from topoopt.core.arrays import Ints
 from topoopt.core.placement import Communication, Schedule, Throughput
-
-Int = NDArray[np.int64]
 
 
 class _State:
@@ -95,12 +93,12 @@ class _State:
 def improved(
     graph: StageGraph,
     settings: Throughput,
-    stage: Int,
+    stage: Ints,
     slot_of_stage: list[int],
     group_of_slot: list[int],
     rng: np.random.Generator,
     steps: int,
-) -> Int:
+) -> Ints:
     """Stages after so many trial moves (simulated annealing with restarts from the best): int64[blocks].
 
     Order edges are kept; memory and support are kept where the start keeps them.

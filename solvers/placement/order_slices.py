@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.stage_graph import StageGraph
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import Communication, Schedule, Throughput
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 MOST_STATES = 4096
 """Ways to have used so many devices of each group; beyond, groups are taken one after the other."""
@@ -33,8 +30,8 @@ THRESHOLDS = 24
 class Slices:
     """A placement: int64[blocks] stage of each block, and int64[stages] device group of each stage."""
 
-    stage: Int
-    group: Int
+    stage: Ints
+    group: Ints
     value_ms: float
 
 
@@ -100,7 +97,7 @@ class SegmentCosts:
         self._n = n
 
     @staticmethod
-    def _places(graph: StageGraph, order: list[int]) -> Int:
+    def _places(graph: StageGraph, order: list[int]) -> Ints:
         """Indices of the order at which it may be cut."""
         n = len(order)
         if n <= COARSE:
@@ -110,7 +107,7 @@ class SegmentCosts:
         marks = np.searchsorted(work, np.linspace(0.0, work[-1], COARSE + 1)[1:-1])
         return np.unique(np.concatenate(([0], marks, [n])))
 
-    def _prefix(self, values: Float) -> Float:
+    def _prefix(self, values: Floats) -> Floats:
         """Prefix sums along the order at the cuts; the order is axis -2 of times and the only one of bytes."""
         axis = 1 if values.ndim == 3 else 0
         finite = np.where(np.isfinite(values), values, 1e30)
@@ -118,7 +115,7 @@ class SegmentCosts:
         start = np.zeros_like(np.take(total, [0], axis=axis))
         return np.take(np.concatenate((start, total), axis=axis), self.cuts, axis=axis)
 
-    def tables(self, settings: Throughput, group: int) -> Float:
+    def tables(self, settings: Throughput, group: int) -> Floats:
         """float64[phases, n + 1, n + 1]: load of a segment on a device of the group; one phase unless GPipe."""
         part = self._graph.groups[group]
         work = self._work[:, :, group]
@@ -157,7 +154,7 @@ def _states(
 
 
 def best_slices(
-    cost: list[Float], counts: list[int], fixed: tuple[int, ...] | None
+    cost: list[Floats], counts: list[int], fixed: tuple[int, ...] | None
 ) -> tuple[float, list[int], list[int]]:
     """Least largest cost of segments that cover the order: (value, ends of the segments, group of each).
 
@@ -170,8 +167,8 @@ def best_slices(
     origin = tuple(0 for _ in counts)
     start = np.full(n + 1, np.inf)
     start[0] = 0.0
-    best: dict[tuple[int, ...], Float] = {origin: start}
-    choice: dict[tuple[int, ...], tuple[Int, Int]] = {}
+    best: dict[tuple[int, ...], Floats] = {origin: start}
+    choice: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
     for before, group, after in _states(counts, fixed=fixed):
         table = np.maximum(best[before][:, None], cost[group])
         arg = np.argmin(table, axis=0)
@@ -220,7 +217,7 @@ def slice_order(
 
 
 def _two_maxima(
-    tables: list[Float], counts: list[int], fixed: tuple[int, ...] | None
+    tables: list[Floats], counts: list[int], fixed: tuple[int, ...] | None
 ) -> tuple[float, list[int], list[int]]:
     """GPipe: the largest forward load is bounded, the largest backward load minimised, over a grid of such bounds."""
     least, ends, groups = best_slices([table[0] for table in tables], counts, fixed)

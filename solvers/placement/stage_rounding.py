@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.stage_order import data_of
 from formulations.placement.stage_order_arrays import build_arrays
@@ -19,6 +18,7 @@ from solvers.backends import SolverLimits, solve_guarded
 from solvers.placement.order_slices import random_order
 from solvers.placement.throughput import Search, offer_order, work_bound
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import StopReason
 
 THRESHOLDS = 8
@@ -28,7 +28,7 @@ DIGITS = 6
 PROOF = "linear relaxation of the stage-order program"
 
 
-def relaxed_stages(search: Search, seed: int, stop: Stop) -> tuple[NDArray[np.float64] | None, float, StopReason]:
+def relaxed_stages(search: Search, seed: int, stop: Stop) -> tuple[Floats | None, float, StopReason]:
     """(float64[blocks, stages] of y, None if there is no solution; a lower bound on the load; why it ended)."""
     upper = search.value if np.isfinite(search.value) else np.inf
     data = data_of(search.graph, search.settings, lower=work_bound(search.graph, search.settings), upper=upper)
@@ -43,7 +43,7 @@ def relaxed_stages(search: Search, seed: int, stop: Stop) -> tuple[NDArray[np.fl
     return np.round(table, DIGITS), bound, result.stopped_by
 
 
-def rounded_orders(search: Search, y: NDArray[np.float64], seed: int) -> list[list[int]]:
+def rounded_orders(search: Search, y: Floats, seed: int) -> list[list[int]]:
     """Topological orders of the blocks by thresholds of the relaxation, and by mean stages alone."""
     position = np.empty(search.graph.size)
     position[random_order(search.graph, None)] = np.arange(search.graph.size)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.stage_graph import StageGraph, device_slots, stage_graph
 from solvers.placement.local_search import improved
 from solvers.placement.order_slices import COARSE, THRESHOLDS, late_sources, random_order, slice_order
 from solvers.placement.reduce import reduced
 from solvers.stop import Stop
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.errors import LimitError
 from topoopt.core.placement import PlacementProblem, Schedule, StageShape, Throughput
 from topoopt.simulate.placement.stage_loads import device_loads, max_load_ms
-
-Int = NDArray[np.int64]
 
 CLOSED = 1e-7
 """Relative gap at which nothing is left to prove."""
@@ -38,8 +36,8 @@ WORK = "work of the devices and of the largest block"
 class Positions:
     """int64[blocks] stage of each block (slot, for free sets), and int64[slots] group of each slot."""
 
-    stage: Int
-    group: Int
+    stage: Ints
+    group: Ints
 
 
 def program_columns(problem: PlacementProblem) -> int:
@@ -64,7 +62,7 @@ def work_bound(graph: StageGraph, settings: Throughput) -> float:
     return total
 
 
-def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> tuple[NDArray[np.int32], Int]:
+def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> tuple[Int32s, Ints]:
     """Device and stage of every operator; stages take the devices of their group in file order."""
     k = graph.devices
     if settings.stages is StageShape.CONTIGUOUS:
@@ -102,7 +100,7 @@ class Search:
         """Whether the best placement meets the work bound."""
         return self.value <= work_bound(self.graph, self.settings) * (1 + CLOSED)
 
-    def placement(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def placement(self) -> tuple[Int32s, Int32s]:
         """Device and stage of every operator, of the best placement.
 
         Raises:
@@ -149,7 +147,7 @@ def offer_order(search: Search, graph: StageGraph, order: list[int]) -> None:
         search.offer(Positions(stage, found.group))
 
 
-def _onto(graph: StageGraph, other: StageGraph, stage: Int) -> Int:
+def _onto(graph: StageGraph, other: StageGraph, stage: Ints) -> Ints:
     """Stages of the blocks of one graph as those of another, whose blocks are parts of the first one's."""
     at = {operator: int(stage[b]) for b, operators in enumerate(other.blocks) for operator in operators}
     return np.array([at[operators[0]] for operators in graph.blocks], dtype=np.int64)

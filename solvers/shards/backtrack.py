@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from formulations.shards.shard_classes import Ints, LayerClasses, ShapeParts
+from formulations.shards.shard_classes import LayerClasses, ShapeParts
 from solvers.shards.backtrack_kernels import EXHAUSTED, FOUND, seat
+from topoopt.core.arrays import Bools, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class _Lines:
     """
 
     atom: Ints
-    alike: NDArray[np.bool_]
+    alike: Bools
     component: Ints
     sizes: tuple[Ints, ...]
 

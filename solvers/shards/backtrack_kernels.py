@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Ints
 from topoopt.simulate.jit import kernel
-
-Ints = NDArray[np.int64]
 
 FOUND, EXHAUSTED, CUT_OFF = 1, 0, -1
 
 
 @kernel
 def seat(
-    switch: Ints, component: Ints, size: Ints, counts: Ints, room: Ints, alike: NDArray[np.bool_], preference: Ints,
+    switch: Ints, component: Ints, size: Ints, counts: Ints, room: Ints, alike: Bools, preference: Ints,
     nodes: int, seated: Ints,
 ) -> int:  # fmt: skip
     """Give every rank a class so that each component stays under one switch.

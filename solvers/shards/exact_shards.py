@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.parts.arrays import LpArrays
 from formulations.shards.shard_assignment import Choice, ShardAssignment, build_arrays, choices_of, waiting_jobs
-from formulations.shards.shard_classes import Ints, LayerClasses, classes_of, parts_of, shard_of
+from formulations.shards.shard_classes import LayerClasses, classes_of, parts_of, shard_of
 from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import LpResult, SolverLimits
 from solvers.backends.table import solver_named
@@ -23,6 +22,7 @@ from solvers.shards.find import Verdict, search_shard
 from solvers.shards.packing import knapsack, knapsack_bound, separate_regions
 from solvers.shards.several import place_jobs
 from solvers.stop import Stop
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, realisable
 from topoopt.core.verdict import Status, StopReason
@@ -86,7 +86,7 @@ class AssignmentResult:
 
 def assign_shards(
     layer: OpticalLayer,
-    free: NDArray[np.bool_],
+    free: Bools,
     shapes: Sequence[ShardShape],
     worth: Sequence[float] | None = None,
     limits: ShardLimits | None = None,
@@ -133,7 +133,7 @@ def assign_shards(
 
 
 def counting_bound(
-    layer: OpticalLayer, free: NDArray[np.bool_], shapes: Sequence[ShardShape], worth: Sequence[float]
+    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float]
 ) -> tuple[float, str]:
     """No placing is worth more, and why: free servers as one knapsack, or one for each region where none overlap."""
     classes, sizes = classes_of(layer), np.array([shape.servers for shape in shapes], dtype=np.int64)
@@ -143,7 +143,7 @@ def counting_bound(
     return knapsack_bound(region, classes.count(free), sizes, np.array(worth)), BY_FILLING
 
 
-def solve_program(program: LpArrays, limits: ShardLimits, start: NDArray[np.float64] | None = None) -> LpResult:
+def solve_program(program: LpArrays, limits: ShardLimits, start: Floats | None = None) -> LpResult:
     """HiGHS, in a process that can be stopped when the program is large."""
     allowed = SolverLimits(time_s=limits.solver_s(), seed=limits.seed % 2**31)
     options = OPTIONS if limits.most_nodes is None else OPTIONS | {"mip_max_nodes": limits.most_nodes}
@@ -154,7 +154,7 @@ def solve_program(program: LpArrays, limits: ShardLimits, start: NDArray[np.floa
 
 def start_of(
     program: LpArrays, layer: LayerClasses, shapes: Sequence[ShardShape], shards: Sequence[Shard | None]
-) -> NDArray[np.float64]:
+) -> Floats:
     """float64[columns]: a start from shards of waiting jobs; NaN where it follows from the rest."""
     known: dict[str, float] = {}
     plane_group = {plane: p for p, planes in enumerate(layer.plane_groups) for plane in planes}
@@ -181,7 +181,7 @@ class _Found:
 
 def _branch(
     layer: OpticalLayer,
-    free: NDArray[np.bool_],
+    free: Bools,
     shapes: Sequence[ShardShape],
     worth: Sequence[float],
     known: _Found,
@@ -210,7 +210,7 @@ def _branch(
 
 
 def lay_out(
-    data: ShardAssignment, choices: Sequence[Choice], classes: LayerClasses, free: NDArray[np.bool_]
+    data: ShardAssignment, choices: Sequence[Choice], classes: LayerClasses, free: Bools
 ) -> tuple[Shard | None, ...]:
     """Servers for jobs placed anew, class by class, the lowest first."""
     left: list[Ints] = [members[free[members]] for members in classes.members]

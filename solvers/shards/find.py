@@ -12,20 +12,12 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from formulations.shards.shard_classes import (
-    Ints,
-    LayerClasses,
-    ShapeParts,
-    classes_of,
-    parts_of,
-    planes_of,
-    shard_of,
-)
+from formulations.shards.shard_classes import LayerClasses, ShapeParts, classes_of, parts_of, planes_of, shard_of
 from solvers.shards.backtrack import bench_of, seat_ranks
 from solvers.shards.plane_choices import plane_choices, spans, taken_by
 from solvers.shards.regions import best_fit, fill, regions_of
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, shape_faults
 
 TRIES = 16
@@ -63,14 +55,14 @@ class ShardSearch:
 
 
 def find_shard(
-    layer: OpticalLayer, free: NDArray[np.bool_], shape: ShardShape, seed: int = 0, *, tries: int = TRIES
+    layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
 ) -> Shard | None:
     """A shard of free servers, or None; see `search_shard`, which says why there is none."""
     return search_shard(layer, free, shape, seed, tries=tries).shard
 
 
 def search_shard(
-    layer: OpticalLayer, free: NDArray[np.bool_], shape: ShardShape, seed: int = 0, *, tries: int = TRIES
+    layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
 ) -> ShardSearch:
     """Look for a shard of free servers.
 

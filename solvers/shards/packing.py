@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from formulations.shards.shard_classes import Ints, LayerClasses, ShapeParts, classes_of, parts_of
+from formulations.shards.shard_classes import LayerClasses, ShapeParts, classes_of, parts_of
 from solvers.shards.find import find_shard
 from solvers.shards.plane_choices import spans
 from solvers.shards.regions import regions_of
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
-
-Floats = NDArray[np.float64]
 
 
 def separate_regions(classes: LayerClasses, parts: Sequence[ShapeParts]) -> Ints | None:
@@ -67,7 +65,7 @@ def knapsack_bound(region: Ints, counts: Ints, sizes: Ints, gains: Floats) -> fl
 
 def fill_regions(
     layer: OpticalLayer,
-    free: NDArray[np.bool_],
+    free: Bools,
     shapes: Sequence[ShardShape],
     gains: Floats,
     seed: int = 0,

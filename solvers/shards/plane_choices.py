@@ -8,8 +8,9 @@ from itertools import islice
 
 import numpy as np
 
-from formulations.shards.shard_classes import InterfaceGroup, Ints, LayerClasses, ShapeParts
+from formulations.shards.shard_classes import InterfaceGroup, LayerClasses, ShapeParts
 from solvers.shards.regions import regions_of
+from topoopt.core.arrays import Ints
 
 
 def spans(group: InterfaceGroup) -> bool:

@@ -11,9 +11,9 @@ from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from formulations.shards.shard_classes import Ints, LayerClasses, alike
+from formulations.shards.shard_classes import LayerClasses, alike
+from topoopt.core.arrays import Ints
 
 MOST_SETS = 2000
 """Sets of plane groups looked at; with more of them, what is not found is not disproved."""
@@ -82,7 +82,7 @@ def fill(counts: Ints, classes: Ints, wanted: int) -> list[tuple[int, int]]:
     return taken
 
 
-def best_fit(room: NDArray[np.int64], wanted: int) -> int | None:
+def best_fit(room: Ints, wanted: int) -> int | None:
     """The place with the least room that is enough, the first of equals; None if there is none."""
     if not len(room):
         return None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.shards.find import find_shard
 from solvers.shards.packing import fill_regions
+from topoopt.core.arrays import Bools
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
 
 RANDOM_ORDERS = 8
 
 
 def place_in_order(
-    layer: OpticalLayer, free: NDArray[np.bool_], shapes: Sequence[ShardShape], order: Sequence[int], seed: int = 0
+    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], order: Sequence[int], seed: int = 0
 ) -> tuple[Shard | None, ...]:
     """A shard for each job that gets one when its turn comes; `free` is left as it is."""
     left = free.copy()
@@ -28,11 +28,7 @@ def place_in_order(
 
 
 def place_jobs(
-    layer: OpticalLayer,
-    free: NDArray[np.bool_],
-    shapes: Sequence[ShardShape],
-    worth: Sequence[float] | None = None,
-    seed: int = 0,
+    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float] | None = None, seed: int = 0
 ) -> tuple[Shard | None, ...]:
     """The best of some orders: by worth of a server, by size both ways, as given, and at random; and of regions filled.
 

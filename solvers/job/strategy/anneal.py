@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.job.strategy.anneal_kernel import (
     ACCEPTED,
@@ -22,6 +21,7 @@ from solvers.job.strategy.anneal_kernel import (
 )
 from solvers.job.strategy.moves import GraphShape
 from solvers.stop import Stop
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.verdict import StopReason
@@ -67,7 +67,7 @@ class StrategyAnnealResult:
     stopped_by: StopReason | None
 
 
-def to_strategy(split: NDArray[np.int64], offset: NDArray[np.int64]) -> Strategy:
+def to_strategy(split: Ints, offset: Ints) -> Strategy:
     """Strategy of (split, offset) arrays."""
     return Strategy(tuple(Placement(int(s), int(o)) for s, o in zip(split, offset, strict=True)))
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.job.strategy.moves import GraphShape, propose
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import WorkloadArrays, lower_arrays
 from topoopt.simulate.network import NetworkArrays
@@ -31,19 +32,17 @@ class Walker(NamedTuple):
         rng: uint64[1].
     """
 
-    split: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    figure_split: NDArray[np.int64]
-    figure_offset: NDArray[np.int64]
-    value: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    split: Ints
+    offset: Ints
+    figure_split: Ints
+    figure_offset: Ints
+    value: Floats
+    counts: Ints
     rng: NDArray[np.uint64]
 
 
 @kernel
-def quick_bounds(
-    w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np.int64], capacity: float
-) -> tuple[float, float]:
+def quick_bounds(w: WorkloadArrays, split: Ints, offset: Ints, capacity: float) -> tuple[float, float]:
     """(lower bound on the iteration time, memory overflow in bytes) of a strategy, without simulating it.
 
     The bound is the larger of the busiest server's compute time and the longest chain of forward and backward times:
@@ -75,14 +74,7 @@ def quick_bounds(
 
 
 @kernel
-def score(
-    w: WorkloadArrays,
-    net: NetworkArrays,
-    split: NDArray[np.int64],
-    offset: NDArray[np.int64],
-    rounds: bool,
-    limit: float,
-) -> float:
+def score(w: WorkloadArrays, net: NetworkArrays, split: Ints, offset: Ints, rounds: bool, limit: float) -> float:
     """Iteration time of a strategy, ms; infinity once it is sure to exceed `limit`."""
     return iteration_time(lower_arrays(w, split, offset), net, rounds, limit)
 

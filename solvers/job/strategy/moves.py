@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.workload import Workload
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import WorkloadArrays
@@ -23,11 +24,11 @@ KEEP_GOING = 0.75
 class GraphShape(NamedTuple):
     """Neighbours of each operator, and its chains (maximal runs of operators with one consumer and one input)."""
 
-    neighbour_ptr: NDArray[np.int64]
-    neighbour: NDArray[np.int64]
-    chain_ptr: NDArray[np.int64]
-    chain: NDArray[np.int64]
-    chain_of: NDArray[np.int64]
+    neighbour_ptr: Ints
+    neighbour: Ints
+    chain_ptr: Ints
+    chain: Ints
+    chain_of: Ints
 
 
 def graph_shape(workload: Workload) -> GraphShape:
@@ -58,7 +59,7 @@ def graph_shape(workload: Workload) -> GraphShape:
 
 
 @kernel
-def _copy(w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np.int64], source: int, target: int) -> bool:
+def _copy(w: WorkloadArrays, split: Ints, offset: Ints, source: int, target: int) -> bool:
     """Give `target` the split and offset of `source`, if it has that split; whether anything changed."""
     if w.pinned[target] >= 0:
         return False
@@ -76,9 +77,7 @@ def _copy(w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np.int64]
 
 
 @kernel
-def _randomise(
-    w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np.int64], o: int, rng: NDArray[np.uint64]
-) -> None:
+def _randomise(w: WorkloadArrays, split: Ints, offset: Ints, o: int, rng: NDArray[np.uint64]) -> None:
     split[o] = below(rng, w.split_ptr[o + 1] - w.split_ptr[o])
     s = w.split_ptr[o] + split[o]
     parts = w.sample_ways[s] * w.channel_ways[s] * w.reduce_ways[s]
@@ -86,14 +85,7 @@ def _randomise(
 
 
 @kernel
-def _walk(
-    w: WorkloadArrays,
-    g: GraphShape,
-    split: NDArray[np.int64],
-    offset: NDArray[np.int64],
-    o: int,
-    rng: NDArray[np.uint64],
-) -> bool:
+def _walk(w: WorkloadArrays, g: GraphShape, split: Ints, offset: Ints, o: int, rng: NDArray[np.uint64]) -> bool:
     """Copy an operator's configuration along a random walk (FlexNet's propagation)."""
     changed = False
     while True:
@@ -108,13 +100,7 @@ def _walk(
 
 
 @kernel
-def propose(
-    w: WorkloadArrays,
-    g: GraphShape,
-    split: NDArray[np.int64],
-    offset: NDArray[np.int64],
-    rng: NDArray[np.uint64],
-) -> bool:
+def propose(w: WorkloadArrays, g: GraphShape, split: Ints, offset: Ints, rng: NDArray[np.uint64]) -> bool:
     """Change `split` and `offset` in place by one random move; False if nothing changed."""
     operators = len(split)
     o = below(rng, operators)

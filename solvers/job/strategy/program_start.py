@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.job.strategy_choice import EventLaw, Quantity, StrategyChoice
 from solvers.job.strategy_program import choose_splits
 from solvers.network.exact.bounds import layer_sizes
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.taskgraph import TaskKind
@@ -65,7 +65,7 @@ def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
     quantities += [Quantity(o, (forward[o] + backward[o]) * parts[o] / n) for o in range(count)]
     quantities += [Quantity(o, _reduced(operator) / rate) for o, operator in enumerate(operators)]
     hops = mean_hops(cluster)
-    known: dict[object, NDArray[np.float64]] = {}
+    known: dict[object, Floats] = {}
     for e, (u, v) in enumerate(pairs):
         quantities.append(Quantity(e, moved_bytes(cluster, workload, u, v, known) * hops / rate))
     back, done, end = 2 * count, 2 * count + 1, 2 * count + 2
@@ -106,7 +106,7 @@ def mean_hops(cluster: Cluster) -> float:
     return total / (cluster.servers - 1)
 
 
-def _reduced(operator: Operator) -> NDArray[np.float64]:
+def _reduced(operator: Operator) -> Floats:
     """float64[splits]: bytes all members send in the AllReduces of an operator."""
     return np.array(
         [
@@ -121,8 +121,8 @@ def _reduced(operator: Operator) -> NDArray[np.float64]:
 
 
 def moved_bytes(
-    cluster: Cluster, workload: Workload, producer: int, consumer: int, known: dict[object, NDArray[np.float64]]
-) -> NDArray[np.float64]:
+    cluster: Cluster, workload: Workload, producer: int, consumer: int, known: dict[object, Floats]
+) -> Floats:
     """float64[splits of producer, splits of consumer]: bytes moved both ways, parts from offset 0; kept in `known`."""
     job = pair_job(workload, producer, consumer)
     first, second = job.operators

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from solvers.network.constructions.switches import assign_switches
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.topology import Topology
 
-ArcList = NDArray[np.int64]
+ArcList = Ints
 """int64[m, 2], rows (tail, head), one per unit link and direction."""
 
 
@@ -58,13 +58,13 @@ def switched(topology: Topology) -> Topology:
     return replace(topology, switches=assign_switches(n, degree, topology.arcs, topology.multiplicity))
 
 
-def strongly_connected(n: int, arcs: NDArray[np.int32]) -> bool:
+def strongly_connected(n: int, arcs: Int32s) -> bool:
     """Whether a directed path leads from every server to every other."""
     graph = csr_array((np.ones(len(arcs), dtype=np.int8), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
     return bool(connected_components(graph, connection="strong", return_labels=False) == 1)
 
 
-def common_offsets(n: int, arcs: NDArray[np.int32], multiplicity: NDArray[np.int32]) -> dict[int, int]:
+def common_offsets(n: int, arcs: Int32s, multiplicity: Int32s) -> dict[int, int]:
     """Displacements that every server has an arc of, ascending, with the parallel links all of them have."""
     shift = (arcs[:, 1].astype(np.int64) - arcs[:, 0]) % n
     present = np.bincount(shift, minlength=n)

@@ -13,9 +13,9 @@ from itertools import combinations, islice
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.circulant_kernels import score_sets_kernel
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 
 EXHAUSTIVE_STEPS = 60_000_000
@@ -60,19 +60,19 @@ class _DistanceSearch:
         self.bidirectional = bidirectional
         self.fixed = np.array(fixed, dtype=np.int64)
 
-    def coins(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def coins(self, rows: Ints) -> Ints:
         """One-hop displacements of each row of distances."""
         rows = np.hstack((rows, np.tile(self.fixed, (len(rows), 1))))
         return np.ascontiguousarray(np.hstack((rows, self.n - rows)) if self.bidirectional else rows)
 
-    def scores(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def scores(self, rows: Ints) -> Floats:
         """float64[rows]: diameter + (sum of hops) / n^2, which orders like diameter, then mean hops."""
         out = np.empty((len(rows), 2), dtype=np.int64)
         ones = np.ones((len(rows), 1), dtype=np.int64)
         score_sets_kernel(self.n, self.coins(np.hstack((ones, rows))), out)
         return np.asarray(out[:, 0] + out[:, 1] / float(self.n) ** 2, dtype=np.float64)
 
-    def exhaustive(self, others: NDArray[np.int64], count: int) -> tuple[int, ...]:
+    def exhaustive(self, others: Ints, count: int) -> tuple[int, ...]:
         """Best of all sets, the first in lexicographic order on a tie."""
         sets = combinations(others.tolist(), count)
         best: tuple[float, tuple[int, ...]] | None = None
@@ -84,7 +84,7 @@ class _DistanceSearch:
         assert best is not None
         return (1, *best[1])
 
-    def local(self, others: NDArray[np.int64], count: int, budget: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def local(self, others: Ints, count: int, budget: int, rng: np.random.Generator) -> tuple[int, ...]:
         """Replace one distance at a time, from geometric and random starts, until `budget` sets are scored."""
         budget = max(budget, 8)
         starts = _starts(self.n, others, count, min(BATCH // 2, max(4, budget // 4)), rng)
@@ -111,7 +111,7 @@ class _DistanceSearch:
         return (1, *sorted(int(p) for p in others[best]))
 
 
-def _starts(n: int, others: NDArray[np.int64], count: int, total: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _starts(n: int, others: Ints, count: int, total: int, rng: np.random.Generator) -> Ints:
     """Rows of indices into `others`: geometric sequences of several ratios, then random sets."""
     rows = []
     top = float(others[-1])
@@ -122,7 +122,7 @@ def _starts(n: int, others: NDArray[np.int64], count: int, total: int, rng: np.r
     return np.array(rows, dtype=np.int64)
 
 
-def _distinct(indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _distinct(indices: Ints, size: int) -> Ints:
     """Move equal indices apart, within range."""
     taken: set[int] = set()
     for value in indices:
@@ -133,7 +133,7 @@ def _distinct(indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return np.array(sorted(taken), dtype=np.int64)
 
 
-def _replace_one(current: NDArray[np.int64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _replace_one(current: Ints, size: int, rng: np.random.Generator) -> Ints:
     """Move one index a little or anywhere."""
     row = current.copy()
     position = int(rng.integers(len(row)))

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.assemble import assemble, ring_arcs
 from solvers.network.constructions.selection import coins_of, interfaces_of
 from solvers.network.constructions.totient_perms import generates, hop_table
+from topoopt.core.arrays import Int32s
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
@@ -52,7 +52,7 @@ def distances_text(distances: Sequence[int]) -> str:
 
 
 def decompositions(
-    n: int, coins: Sequence[int], displacement: int, hops: NDArray[np.int32], length: int, limit: int
+    n: int, coins: Sequence[int], displacement: int, hops: Int32s, length: int, limit: int
 ) -> tuple[tuple[int, ...], ...]:
     """Multisets of `length` coins that sum to `displacement` modulo n, each ascending, at most `limit` of them.
 

@@ -7,15 +7,13 @@ server, so one breadth-first search from 0 answers for all pairs (CoinChangeMod,
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.jit import kernel
 
 
 @kernel
-def hops_kernel(
-    n: int, coins: NDArray[np.int64], dist: NDArray[np.int32], queue: NDArray[np.int32]
-) -> None:  # pragma: no cover - compiled
+def hops_kernel(n: int, coins: Ints, dist: Int32s, queue: Int32s) -> None:  # pragma: no cover - compiled
     """Fill dist[n] with the fewest coins that sum to each displacement modulo n; -1 where none does."""
     dist[:] = -1
     dist[0] = 0
@@ -37,7 +35,7 @@ def hops_kernel(
 
 
 @kernel
-def score_sets_kernel(n: int, sets: NDArray[np.int64], scores: NDArray[np.int64]) -> None:  # pragma: no cover
+def score_sets_kernel(n: int, sets: Ints, scores: Ints) -> None:  # pragma: no cover
     """For every row of coins, the diameter and the sum of hops; both n*n when the coins do not reach everybody."""
     dist = np.empty(n, dtype=np.int32)
     queue = np.empty(n, dtype=np.int32)
@@ -57,9 +55,7 @@ def score_sets_kernel(n: int, sets: NDArray[np.int64], scores: NDArray[np.int64]
 
 
 @kernel
-def decompose_kernel(
-    n: int, coins: NDArray[np.int64], hops: NDArray[np.int64], limit: int, rows: NDArray[np.int64]
-) -> NDArray[np.int64]:  # pragma: no cover - compiled
+def decompose_kernel(n: int, coins: Ints, hops: Ints, limit: int, rows: Ints) -> Ints:  # pragma: no cover - compiled
     """Multisets of fewest coins of each displacement as counts per coin, at most `limit` each, into `rows`.
 
     Returns int64[n+1]: rows of displacement j are ptr[j]..ptr[j+1]. Called with no rows, it only counts them.
@@ -105,14 +101,7 @@ def decompose_kernel(
 
 @kernel
 def balance_kernel(
-    ptr: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    displacement: NDArray[np.int64],
-    amount: NDArray[np.float64],
-    inverse: NDArray[np.float64],
-    moves: int,
-    seed: int,
-    choice: NDArray[np.int64],
+    ptr: Ints, rows: Ints, displacement: Ints, amount: Floats, inverse: Floats, moves: int, seed: int, choice: Ints
 ) -> None:  # pragma: no cover - compiled
     """choice[p]: the row of parcel p so that the largest class load is least (annealing on sum of load^8)."""
     classes = len(inverse)
@@ -195,13 +184,7 @@ def balance_kernel(
 
 @kernel
 def order_kernel(
-    coins: NDArray[np.int64],
-    amount: NDArray[np.float64],
-    inverse: NDArray[np.float64],
-    order: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    ptr: NDArray[np.int64],
-    jump: NDArray[np.int64],
+    coins: Ints, amount: Floats, inverse: Floats, order: Ints, counts: Ints, ptr: Ints, jump: Ints
 ) -> None:  # pragma: no cover - compiled
     """Order the coins of each path: at each position take the coin used least at that position so far."""
     used = np.zeros((np.max(ptr[1:] - ptr[:-1]), len(coins)))
@@ -219,13 +202,7 @@ def order_kernel(
 
 @kernel
 def expand_kernel(
-    n: int,
-    source: NDArray[np.int32],
-    path: NDArray[np.int64],
-    ptr: NDArray[np.int64],
-    jump: NDArray[np.int64],
-    path_ptr: NDArray[np.int64],
-    node: NDArray[np.int32],
+    n: int, source: Int32s, path: Ints, ptr: Ints, jump: Ints, path_ptr: Ints, node: Int32s
 ) -> None:  # pragma: no cover - compiled
     """Nodes of every path: the jumps of `path[k]` added up from `source[k]`."""
     for k in range(len(source)):

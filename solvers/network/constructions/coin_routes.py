@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.circulant_kernels import (
     balance_kernel,
@@ -21,6 +20,7 @@ from solvers.network.constructions.circulant_kernels import (
     order_kernel,
 )
 from solvers.network.constructions.totient_perms import hop_table
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.routing import PathTable
 
@@ -39,16 +39,16 @@ class CoinTable:
         jump: int64[...].
     """
 
-    path_of: NDArray[np.int64]
-    share: NDArray[np.float64]
-    ptr: NDArray[np.int64]
-    jump: NDArray[np.int64]
+    path_of: Ints
+    share: Floats
+    ptr: Ints
+    jump: Ints
 
 
 def circulant_routes(
     n: int,
     offsets: Sequence[int],
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     capacities: Sequence[float] | None = None,
     *,
     paths_per_pair: int = 1,
@@ -85,7 +85,7 @@ def circulant_routes(
 def coin_table(
     n: int,
     offsets: Sequence[int],
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     capacities: Sequence[float] | None = None,
     *,
     paths_per_pair: int = 1,
@@ -119,14 +119,12 @@ def coin_table(
     return CoinTable(path_of, shares, ptr, jump)
 
 
-def _heaviest_first(n: int, parcel_of: NDArray[np.int64], work: NDArray[np.float64]) -> NDArray[np.int64]:
+def _heaviest_first(n: int, parcel_of: Ints, work: Floats) -> Ints:
     """Most traffic x hops first, since what is placed last fills the valleys; a displacement beside its mirror."""
     return np.lexsort((np.minimum(parcel_of, n - parcel_of), -work)).astype(np.int64)
 
 
-def _merged(
-    n: int, parcel_of: NDArray[np.int64], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+def _merged(n: int, parcel_of: Ints, counts: Ints) -> tuple[Ints, Ints, Floats]:
     """Equal decompositions of a displacement become one, with the sum of their shares."""
     if len(parcel_of) < n:  # one parcel each
         return counts, parcel_of, np.ones(len(parcel_of))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.matching import best_matching, discount
+from topoopt.core.arrays import Floats, Ints
 
 
-def match_demand(demand: NDArray[np.float64], free: NDArray[np.int64], rounds: int) -> list[tuple[int, int]]:
+def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int]]:
     """`rounds` matchings of the servers that have free interfaces, heaviest first; `free` is counted down.
 
     Demand of a pair is the sum of both directions; a linked pair's demand counts c/(c+1) for the next round, c being
@@ -32,9 +32,7 @@ def match_demand(demand: NDArray[np.float64], free: NDArray[np.int64], rounds: i
     return chosen
 
 
-def fill_free(
-    demand: NDArray[np.float64], free: NDArray[np.int64], movable: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
+def fill_free(demand: Floats, free: Ints, movable: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """All links outside the rings: `movable` (those of the matchings), and what the free interfaces still allow.
 
     What is left when one server alone has two or more free interfaces is mended by opening a movable link a-b and

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.assemble import ArcList, assemble, link_arcs, ring_arcs
 from solvers.network.constructions.circulant import distances_text
@@ -15,6 +14,7 @@ from solvers.network.constructions.fill import fill_free, match_demand
 from solvers.network.constructions.matching import best_permutation
 from solvers.network.constructions.selection import Selection, interfaces_of, select_distances
 from solvers.network.constructions.totient_perms import check_connectable
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, Problem
@@ -97,13 +97,13 @@ def ring_distances(
     return tuple(chosen)
 
 
-def _matchings(weights: NDArray[np.float64], rounds: int) -> ArcList:
+def _matchings(weights: Floats, rounds: int) -> ArcList:
     free = np.full(len(weights), rounds, dtype=np.int64)
     chosen = match_demand(weights, free, rounds)
     return link_arcs(fill_free(weights, free, chosen))
 
 
-def _permutations(demand: NDArray[np.float64], rounds: int) -> list[ArcList]:
+def _permutations(demand: Floats, rounds: int) -> list[ArcList]:
     weights = np.array(demand, dtype=np.float64)
     n = len(weights)
     links = np.zeros((n, n), dtype=np.int64)

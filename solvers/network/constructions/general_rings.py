@@ -6,12 +6,12 @@ from itertools import permutations
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.network.constructions.graph import ArcGraph
 from solvers.network.constructions.route_kernels import route_kernel
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.routing import Ring
 
 ARITHMETIC_ORDERS = 4
@@ -23,7 +23,7 @@ TWO_OPT_SIZE = 64
 HOP_PRICE = 0.01
 LEAST_SHARE = 0.01
 
-Routed = tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]
+Routed = tuple[tuple[int, ...], Ints, Ints]
 """A member order, and its paths: arcs of the path from member i are arcs[ptr[i]:ptr[i+1]]."""
 
 
@@ -33,7 +33,7 @@ def general_group_rings(graph: ArcGraph, members: tuple[int, ...], limit: int, *
     load = np.zeros(len(graph.head))
     rings: list[Routed] = []
     for _ in range(limit):
-        best: tuple[tuple[float, int], NDArray[np.float64], Routed] | None = None
+        best: tuple[tuple[float, int], Floats, Routed] | None = None
         for order in orders:
             trial = load.copy()
             ptr, arcs = _route(graph, order, trial)
@@ -53,9 +53,7 @@ def general_group_rings(graph: ArcGraph, members: tuple[int, ...], limit: int, *
     )
 
 
-def _route(
-    graph: ArcGraph, order: tuple[int, ...], load: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _route(graph: ArcGraph, order: tuple[int, ...], load: Floats) -> tuple[Ints, Ints]:
     """Paths from each member to the next, as arc ids in rows; `load` grows by one per arc used."""
     source = np.array(order, dtype=np.int64)
     target = np.roll(source, -1)
@@ -68,14 +66,12 @@ def _route(
     return ptr, arcs
 
 
-def _paths(
-    graph: ArcGraph, order: tuple[int, ...], ptr: NDArray[np.int64], arcs: NDArray[np.int64]
-) -> tuple[tuple[int, ...], ...]:
+def _paths(graph: ArcGraph, order: tuple[int, ...], ptr: Ints, arcs: Ints) -> tuple[tuple[int, ...], ...]:
     heads = graph.head[arcs].tolist()
     return tuple((server, *heads[ptr[i] : ptr[i + 1]]) for i, server in enumerate(order))
 
 
-def _shares(graph: ArcGraph, rings: list[NDArray[np.int64]]) -> NDArray[np.float64]:
+def _shares(graph: ArcGraph, rings: list[Ints]) -> Floats:
     if len(rings) == 1:
         return np.ones(1)
     used, row = np.unique(np.concatenate(rings), return_inverse=True)
@@ -106,16 +102,14 @@ def _orders(graph: ArcGraph, members: list[int], seed: int) -> list[tuple[int, .
     return _shortest_orders(hops, members, every, ORDERS_TRIED)
 
 
-def _shortest_orders(
-    hops: NDArray[np.int64], members: list[int], every: list[tuple[int, ...]], limit: int
-) -> list[tuple[int, ...]]:
+def _shortest_orders(hops: Ints, members: list[int], every: list[tuple[int, ...]], limit: int) -> list[tuple[int, ...]]:
     lengths = {order: int(hops[order, np.roll(order, -1)].sum()) for order in every}
     ranked = sorted(lengths, key=lambda order: lengths[order])
     shortest = lengths[ranked[0]]
     return [tuple(members[i] for i in order) for order in ranked[:limit] if lengths[order] <= LONGEST_ORDER * shortest]
 
 
-def _tour(hops: NDArray[np.int64], start: int) -> tuple[int, ...]:
+def _tour(hops: Ints, start: int) -> tuple[int, ...]:
     """Nearest neighbour from `start`, then two-opt on small groups (reversals count both directions of hops)."""
     size = len(hops)
     left = np.ones(size, dtype=bool)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.route_kernels import all_hops_kernel
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.topology import Topology
 
@@ -23,11 +23,11 @@ class ArcGraph:
         hops_to: int32[n, n]; hops_to[t, v] is the fewest hops from v to t.
     """
 
-    ptr: NDArray[np.int64]
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
-    inverse_capacity: NDArray[np.float64]
-    hops_to: NDArray[np.int32]
+    ptr: Ints
+    tail: Ints
+    head: Ints
+    inverse_capacity: Floats
+    hops_to: Int32s
 
     @property
     def servers(self) -> int:
@@ -54,5 +54,5 @@ def arc_graph(topology: Topology) -> ArcGraph:
     return ArcGraph(_row_ptr(tail, n), tail, head, 1.0 / topology.multiplicity.astype(np.float64), hops_to)
 
 
-def _row_ptr(keys: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def _row_ptr(keys: Ints, n: int) -> Ints:
     return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=n)))).astype(np.int64)

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.simulate.jit import kernel
 
 EXACT_SERVERS = 64
 
 
-def discount(weights: NDArray[np.float64], tails: NDArray[np.int64], heads: NDArray[np.int64], count: int) -> None:
+def discount(weights: Floats, tails: Ints, heads: Ints, count: int) -> None:
     """Scale the demand of pairs by c/(c+1), c links now between them: the worth of a parallel link falls."""
     weights[tails, heads] *= count / (count + 1.0)
 
 
-def best_matching(weights: NDArray[np.float64], allowed: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def best_matching(weights: Floats, allowed: Bools) -> list[tuple[int, int]]:
     """Pairs (i < j) of a heaviest matching of the allowed servers that leaves at most one of them over.
 
     Args:
@@ -49,7 +49,7 @@ def best_matching(weights: NDArray[np.float64], allowed: NDArray[np.bool_]) -> l
     return [(int(servers[i]), int(servers[partner[i]])) for i in range(len(servers)) if i < partner[i]]
 
 
-def best_permutation(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def best_permutation(weights: Floats) -> Ints:
     """int64[n]: head of each server's arc, a permutation without fixed points of greatest total weight (n >= 2)."""
     n = len(weights)
     cost = -weights.copy()
@@ -57,7 +57,7 @@ def best_permutation(weights: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
 
 
-def _match_greedily(weights: NDArray[np.float64], partner: NDArray[np.int64]) -> None:
+def _match_greedily(weights: Floats, partner: Ints) -> None:
     """Match what is still free, heaviest pair first; among equal ones the pair farthest apart in number."""
     n = len(partner)
     free = np.flatnonzero(partner < 0)
@@ -69,9 +69,7 @@ def _match_greedily(weights: NDArray[np.float64], partner: NDArray[np.int64]) ->
 
 
 @kernel
-def _take_kernel(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], partner: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def _take_kernel(rows: Ints, columns: Ints, partner: Ints) -> None:  # pragma: no cover - compiled
     for k in range(len(rows)):
         i, j = rows[k], columns[k]
         if partner[i] < 0 and partner[j] < 0:
@@ -79,7 +77,7 @@ def _take_kernel(
 
 
 @kernel
-def _exchange_kernel(weights: NDArray[np.float64], partner: NDArray[np.int64]) -> None:  # pragma: no cover - compiled
+def _exchange_kernel(weights: Floats, partner: Ints) -> None:  # pragma: no cover - compiled
     """Re-pair two matched pairs while that gains weight."""
     n = len(partner)
     gained = True

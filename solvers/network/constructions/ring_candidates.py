@@ -13,10 +13,10 @@ from itertools import islice, permutations
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.circulant import decompositions
 from solvers.network.constructions.hamilton import hamiltonian_cycles
+from topoopt.core.arrays import Int32s, Ints
 
 MOST_CANDIDATES = 96
 DECOMPOSITIONS = 12
@@ -39,7 +39,7 @@ class RingCandidate:
 
 
 def coset_candidates(
-    n: int, size: int, coins: Mapping[int, int], hops: NDArray[np.int32], *, bidirectional: bool
+    n: int, size: int, coins: Mapping[int, int], hops: Int32s, *, bidirectional: bool
 ) -> tuple[RingCandidate, ...]:
     """Candidates of the group {0, n/size, 2 n/size, ...}, fewest hops first.
 
@@ -79,13 +79,7 @@ def bundle_coins(candidate: RingCandidate) -> tuple[int, ...]:
 
 
 def _constant(
-    n: int,
-    step: int,
-    size: int,
-    coins: Mapping[int, int],
-    hops: NDArray[np.int32],
-    jumps: NDArray[np.int64],
-    length: int,
+    n: int, step: int, size: int, coins: Mapping[int, int], hops: Int32s, jumps: Ints, length: int
 ) -> Iterator[RingCandidate]:
     """Rings of these jumps over `length` hops each; one order of every jump first, then the next ones."""
     choices = [_sequences(n, tuple(coins), int(g), hops, length) for g in jumps[:MOST_CANDIDATES]]
@@ -95,9 +89,7 @@ def _constant(
                 yield _ring(n, step, size, sequences[rank])
 
 
-def _sequences(
-    n: int, coins: tuple[int, ...], jump: int, hops: NDArray[np.int32], length: int
-) -> list[tuple[int, ...]]:
+def _sequences(n: int, coins: tuple[int, ...], jump: int, hops: Int32s, length: int) -> list[tuple[int, ...]]:
     out: list[tuple[int, ...]] = []
     for multiset in decompositions(n, coins, jump, hops, length, DECOMPOSITIONS):
         if len(multiset) <= 4:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
@@ -22,6 +21,7 @@ from solvers.network.constructions.general_rings import general_group_rings
 from solvers.network.constructions.graph import ArcGraph, arc_graph
 from solvers.network.constructions.ring_candidates import RingCandidate, coset_candidates
 from solvers.network.constructions.totient_perms import hop_table
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import GroupRings, Ring
@@ -94,7 +94,7 @@ def _shared(candidates: Sequence[RingCandidate], coins: Mapping[int, int], limit
     return tuple(Ring(ring.order, ring.share / total, ring.paths) for ring in rings_out if ring.share > 0)
 
 
-def _best_shares(candidates: Sequence[RingCandidate], coins: Mapping[int, int]) -> NDArray[np.float64]:
+def _best_shares(candidates: Sequence[RingCandidate], coins: Mapping[int, int]) -> Floats:
     """Shares of the candidates by linear program; rows are coins (all translates), then orbits (one group)."""
     if len(candidates) == 1:
         return np.ones(1)

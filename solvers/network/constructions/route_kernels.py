@@ -6,15 +6,13 @@ Price of an arc: (load after, relative to its parallel links)^4, so that the lar
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.jit import kernel
 
 
 @kernel
-def all_hops_kernel(
-    ptr: NDArray[np.int64], head: NDArray[np.int64], hops: NDArray[np.int32]
-) -> None:  # pragma: no cover - compiled
+def all_hops_kernel(ptr: Ints, head: Ints, hops: Int32s) -> None:  # pragma: no cover - compiled
     """hops[s, t] = fewest arcs from s to t, -1 if there is no path; arcs of s are head[ptr[s]:ptr[s+1]]."""
     n = len(ptr) - 1
     queue = np.empty(n, dtype=np.int64)
@@ -41,14 +39,14 @@ def _cheapest(
     s: int,
     t: int,
     amount: float,
-    ptr: NDArray[np.int64],
-    head: NDArray[np.int64],
-    to_target: NDArray[np.int32],
-    load: NDArray[np.float64],
-    inverse_capacity: NDArray[np.float64],
-    best: NDArray[np.float64],
-    via: NDArray[np.int64],
-    frontier: NDArray[np.int64],
+    ptr: Ints,
+    head: Ints,
+    to_target: Int32s,
+    load: Floats,
+    inverse_capacity: Floats,
+    best: Floats,
+    via: Ints,
+    frontier: Ints,
 ) -> None:  # pragma: no cover - compiled
     """Layer by layer from s over arcs that bring t one hop nearer: via[v] = last arc to v, best[v] = its price."""
     best[s] = 0.0
@@ -81,18 +79,18 @@ def _cheapest(
 
 @kernel
 def route_kernel(
-    order: NDArray[np.int64],
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    amount: NDArray[np.float64],
-    ptr: NDArray[np.int64],
-    head: NDArray[np.int64],
-    tail: NDArray[np.int64],
-    hops_to: NDArray[np.int32],
-    inverse_capacity: NDArray[np.float64],
-    load: NDArray[np.float64],
-    path_ptr: NDArray[np.int64],
-    path_arc: NDArray[np.int64],
+    order: Ints,
+    source: Ints,
+    target: Ints,
+    amount: Floats,
+    ptr: Ints,
+    head: Ints,
+    tail: Ints,
+    hops_to: Int32s,
+    inverse_capacity: Floats,
+    load: Floats,
+    path_ptr: Ints,
+    path_arc: Ints,
     again: bool,
 ) -> None:  # pragma: no cover - compiled
     """Route each demand of `order` over its cheapest shortest path given the load so far; `again`: take it out first.
@@ -119,9 +117,7 @@ def route_kernel(
 
 
 @kernel
-def plain_trees_kernel(
-    ptr: NDArray[np.int64], head: NDArray[np.int64], via: NDArray[np.int64], order: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
+def plain_trees_kernel(ptr: Ints, head: Ints, via: Ints, order: Ints) -> None:  # pragma: no cover - compiled
     """Breadth-first trees: via[s, v] = last arc of the first shortest path from s to v, -1 at s; order[s] = servers as
     they are found."""
     n = len(ptr) - 1
@@ -143,11 +139,7 @@ def plain_trees_kernel(
 
 @kernel
 def tree_loads_kernel(
-    tail: NDArray[np.int64],
-    via: NDArray[np.int64],
-    order: NDArray[np.int64],
-    amount: NDArray[np.float64],
-    load: NDArray[np.float64],
+    tail: Ints, via: Ints, order: Ints, amount: Floats, load: Floats
 ) -> None:  # pragma: no cover - compiled
     """Add to load[a] what all sources send over their trees: amount[s, v] from s to each v."""
     n = len(order)
@@ -162,13 +154,7 @@ def tree_loads_kernel(
 
 @kernel
 def tree_paths_kernel(
-    order: NDArray[np.int64],
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    tail: NDArray[np.int64],
-    via: NDArray[np.int64],
-    path_ptr: NDArray[np.int64],
-    path_arc: NDArray[np.int64],
+    order: Ints, source: Ints, target: Ints, tail: Ints, via: Ints, path_ptr: Ints, path_arc: Ints
 ) -> None:  # pragma: no cover - compiled
     """Arcs of the tree path of every demand of `order`, laid out as by `route_kernel`."""
     for k in order:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.assemble import common_offsets
 from solvers.network.constructions.coin_routes import circulant_routes
@@ -14,6 +13,7 @@ from solvers.network.constructions.route_kernels import (
     tree_loads_kernel,
     tree_paths_kernel,
 )
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
@@ -26,7 +26,7 @@ ROUNDING = 1e-12
 
 
 def balanced_routes(
-    topology: Topology, weights: NDArray[np.float64] | None = None, *, paths_per_pair: int = 1, seed: int = 0
+    topology: Topology, weights: Floats | None = None, *, paths_per_pair: int = 1, seed: int = 0
 ) -> PathTable:
     """Shortest paths of all ordered pairs.
 
@@ -70,7 +70,7 @@ def balanced_routes(
     return _spread(topology, amount, paths_per_pair, seed)
 
 
-def _spread(topology: Topology, amount: NDArray[np.float64], paths_per_pair: int, seed: int) -> PathTable:
+def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int) -> PathTable:
     n = topology.servers
     graph = arc_graph(topology)
     pair = np.flatnonzero(~np.eye(n, dtype=bool).ravel()).astype(np.int64)
@@ -112,22 +112,20 @@ def _spread(topology: Topology, amount: NDArray[np.float64], paths_per_pair: int
     return _table(n, pair, paths_per_pair, path_ptr, best_arcs, graph.head)
 
 
-def _loads_of(
-    arcs: NDArray[np.int64], path_ptr: NDArray[np.int64], amounts: NDArray[np.float64], graph: ArcGraph
-) -> NDArray[np.float64]:
+def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: ArcGraph) -> Floats:
     """float64[m]: load per parallel link of parcels over given paths."""
     load = np.bincount(arcs, weights=np.repeat(amounts, np.diff(path_ptr)), minlength=len(graph.head))
     return np.asarray(load * graph.inverse_capacity, dtype=np.float64)
 
 
-def _plain_trees(graph: ArcGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _plain_trees(graph: ArcGraph) -> tuple[Ints, Ints]:
     n = graph.servers
     via, found = np.empty((n, n), dtype=np.int64), np.empty((n, n), dtype=np.int64)
     plain_trees_kernel(graph.ptr, graph.head, via, found)
     return via, found
 
 
-def _plain_peak(graph: ArcGraph, amount: NDArray[np.float64]) -> float:
+def _plain_peak(graph: ArcGraph, amount: Floats) -> float:
     """Largest load per link when every pair takes its first shortest path in breadth-first order."""
     via, found = _plain_trees(graph)
     load = np.zeros(len(graph.head))
@@ -135,9 +133,7 @@ def _plain_peak(graph: ArcGraph, amount: NDArray[np.float64]) -> float:
     return float((load * graph.inverse_capacity).max(initial=0.0))
 
 
-def link_loads(
-    topology: Topology, routes: PathTable, weights: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def link_loads(topology: Topology, routes: PathTable, weights: Floats | None = None) -> Floats:
     """float64[m]: bytes on each arc per parallel link, for traffic `weights` (None: 1 per ordered pair)."""
     n = topology.servers
     amount = checked_weights(n, weights, 1)
@@ -151,7 +147,7 @@ def link_loads(
     return np.asarray(loads / topology.multiplicity, dtype=np.float64)
 
 
-def checked_weights(n: int, weights: NDArray[np.float64] | None, paths_per_pair: int) -> NDArray[np.float64]:
+def checked_weights(n: int, weights: Floats | None, paths_per_pair: int) -> Floats:
     problems = []
     amount = np.ones((n, n)) if weights is None else np.array(weights, dtype=np.float64)
     if paths_per_pair < 1:
@@ -168,7 +164,7 @@ def checked_weights(n: int, weights: NDArray[np.float64] | None, paths_per_pair:
     return amount
 
 
-def _invariant(amount: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _invariant(amount: Floats) -> Floats | None:
     """Traffic by displacement, when every server has the same (up to rounding), else None."""
     n = len(amount)
     columns = (np.arange(n)[:, None] + np.arange(n)[None, :]) % n
@@ -177,14 +173,7 @@ def _invariant(amount: NDArray[np.float64]) -> NDArray[np.float64] | None:
     return shifted.mean(axis=0) if spread <= 1e-9 * float(amount.max(initial=0.0)) else None
 
 
-def _table(
-    n: int,
-    pair: NDArray[np.int64],
-    paths_per_pair: int,
-    path_ptr: NDArray[np.int64],
-    arcs: NDArray[np.int64],
-    head: NDArray[np.int64] | None = None,
-) -> PathTable:
+def _table(n: int, pair: Ints, paths_per_pair: int, path_ptr: Ints, arcs: Ints, head: Ints | None = None) -> PathTable:
     """Path table from the arcs of each parcel; equal paths of a pair are merged."""
     source = (pair // max(n, 1)).astype(np.int32)
     target = (pair % max(n, 1)).astype(np.int32)
@@ -203,17 +192,10 @@ def _table(
     return PathTable(n, source, target, pair_ptr, share, start, node)
 
 
-def _merged(
-    n: int,
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-    paths_per_pair: int,
-    start: NDArray[np.int64],
-    node: NDArray[np.int32],
-) -> PathTable:
+def _merged(n: int, source: Int32s, target: Int32s, paths_per_pair: int, start: Ints, node: Int32s) -> PathTable:
     share: list[float] = []
     pair_ptr = [0]
-    pieces: list[NDArray[np.int32]] = []
+    pieces: list[Int32s] = []
     for index in range(len(source)):
         distinct: dict[bytes, int] = {}
         for p in range(index * paths_per_pair, (index + 1) * paths_per_pair):

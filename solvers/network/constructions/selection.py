@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.best_distances import best_distances
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 
@@ -100,14 +100,14 @@ def select_distances(
     return tuple(chosen)
 
 
-def _nearest(pool: NDArray[np.int64], free: NDArray[np.bool_], target: float) -> int:
+def _nearest(pool: Ints, free: Bools, target: float) -> int:
     """Free candidate nearest to the target, the smaller one on a tie."""
     gap = np.where(free, np.abs(pool - target), np.inf)
     # The target is a product of rounded powers: a tie may be off in the last digits.
     return int(np.flatnonzero(gap <= gap.min() + 1e-9 * target)[0])
 
 
-def _next(pool: NDArray[np.int64], free: NDArray[np.bool_], target: float) -> int:
+def _next(pool: Ints, free: Bools, target: float) -> int:
     """Smallest free candidate not below the target; past the end, the smallest free one."""
     # The target is a product of rounded powers: forgive the last digits.
     above = np.flatnonzero(free & (pool >= target * (1.0 - 1e-12)))

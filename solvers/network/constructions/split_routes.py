@@ -7,12 +7,12 @@ from itertools import islice
 from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.network.constructions.graph import ArcGraph, arc_graph
 from solvers.network.constructions.routes import checked_weights
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import LimitError
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
@@ -24,7 +24,7 @@ HOP_PRICE = 1e-6
 
 def split_routes_lp(
     topology: Topology,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     k: int = 8,
     *,
     slack: int = 1,
@@ -110,12 +110,7 @@ def shortest_arc_paths(graph: ArcGraph, source: int, target: int, k: int, slack:
 
 
 def _table(
-    n: int,
-    pairs: list[tuple[int, int]],
-    paths: list[list[int]],
-    demand: NDArray[np.int64],
-    share: NDArray[np.float64],
-    graph: ArcGraph,
+    n: int, pairs: list[tuple[int, int]], paths: list[list[int]], demand: Ints, share: Floats, graph: ArcGraph
 ) -> PathTable:
     used = [p for p in range(len(paths)) if share[p] > 0]
     nodes = [[pairs[demand[p]][0], *(int(graph.head[a]) for a in paths[p])] for p in used]

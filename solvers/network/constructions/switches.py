@@ -8,15 +8,15 @@ Giving the arcs to switches so that none has two arcs out of or into one server 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.jit import kernel
 
 
 @kernel
 def _colour_kernel(
-    tails: NDArray[np.int64], heads: NDArray[np.int64], first: int, out: NDArray[np.int32], into: NDArray[np.int32]
+    tails: Ints, heads: Ints, first: int, out: Int32s, into: Int32s
 ) -> None:  # pragma: no cover - compiled
     """Add unit arcs to out[colour, tail] = head and into[colour, head] = tail, using colours >= first."""
     n = out.shape[1]
@@ -58,7 +58,7 @@ def _colour_kernel(
         into[a, v] = u
 
 
-def assign_switches(n: int, degree: int, arcs: NDArray[np.int32], multiplicity: NDArray[np.int32]) -> NDArray[np.int32]:
+def assign_switches(n: int, degree: int, arcs: Int32s, multiplicity: Int32s) -> Int32s:
     """int32[degree, n]: head reached from each server through each switch, -1 where dark.
 
     A displacement that every server has gets switches of its own, so a circulant needs one patch pattern per distance.

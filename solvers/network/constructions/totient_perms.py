@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.circulant_kernels import hops_kernel
 from solvers.network.constructions.selection import Selection, coins_of, select_distances
+from topoopt.core.arrays import Int32s
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 
@@ -51,7 +51,7 @@ class TotientResult:
     hop_histogram: tuple[int, ...]
 
 
-def hop_table(n: int, offsets: Sequence[int]) -> NDArray[np.int32]:
+def hop_table(n: int, offsets: Sequence[int]) -> Int32s:
     """int32[n]: fewest hops from any server i to i + j mod n, by displacement j; -1 where unreachable.
 
     `offsets` are the displacements of one hop (for bidirectional links both p and n - p).

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
-
-Matrix = NDArray[np.float64]
 
 
 def layer_sizes(servers: int, degree: int, links: LinkDirection) -> list[int]:
@@ -35,7 +33,7 @@ def moore_hops(servers: int, degree: int, links: LinkDirection) -> int | None:
     return len(within) if not within or within[-1] == servers - 1 else None
 
 
-def source_distances(demand: Matrix, within: list[int]) -> Matrix:
+def source_distances(demand: Floats, within: list[int]) -> Floats:
     """float64[n]: least sum_v D[s, v] dist(s, v) of each source: its largest demands are nearest."""
     sorted_rows = -np.sort(-demand, axis=1)
     total = demand.sum(axis=1)
@@ -45,7 +43,7 @@ def source_distances(demand: Matrix, within: list[int]) -> Matrix:
     return np.asarray(result, dtype=np.float64)
 
 
-def total_distance(demand: Matrix, within: list[int]) -> float:
+def total_distance(demand: Floats, within: list[int]) -> float:
     """Least sum D dist: at most within[k] pairs per row and per column are so near (b-matchings, one per layer)."""
     total = float(demand.sum())
     by_layer = total + sum(total - most_within(demand, reach) for reach in within[:-1])
@@ -54,7 +52,7 @@ def total_distance(demand: Matrix, within: list[int]) -> float:
     return max(by_layer, rows, columns)
 
 
-def most_within(demand: Matrix, reach: int) -> float:
+def most_within(demand: Floats, reach: int) -> float:
     """Upper bound on the demand of pairs of which every row and column has at most `reach`, by duality.
 
     Whatever alpha, beta >= 0 are: reach * sum(alpha + beta) + sum (D - alpha - beta)^+ is one; the solver only
@@ -81,7 +79,7 @@ def capacity(problem: TopologyProblem) -> int:
     return ends if problem.links is LinkDirection.UNIDIRECTIONAL else ends - ends % 2
 
 
-def node_cut(problem: TopologyProblem, allowed: NDArray[np.bool_]) -> float:
+def node_cut(problem: TopologyProblem, allowed: Bools) -> float:
     """Largest traffic of a server over its links, no more of them than interfaces or, without parallel links, peers."""
     result = 0.0
     for demand, peers in ((problem.demand, allowed), (problem.demand.T, allowed.T)):
@@ -94,7 +92,7 @@ def node_cut(problem: TopologyProblem, allowed: NDArray[np.bool_]) -> float:
     return result
 
 
-def best_bound(problem: TopologyProblem, allowed: NDArray[np.bool_]) -> Bound:
+def best_bound(problem: TopologyProblem, allowed: Bools) -> Bound:
     """The larger of node cut and layered Moore bound, in units of theta.
 
     A cut that counts peers where parallel links are forbidden has a name of its own: it is not the formula in d alone.

@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.simulate.jit import kernel
 
 
 @kernel
 def maximal_tables(
-    n: int,
-    degree: int,
-    most_links: int,
-    mirrored: bool,
-    tails: NDArray[np.int64],
-    heads: NDArray[np.int64],
-    found: NDArray[np.int8],
+    n: int, degree: int, most_links: int, mirrored: bool, tails: Ints, heads: Ints, found: NDArray[np.int8]
 ) -> int:  # pragma: no cover - compiled
     """Fill found[k, n, n]; returns how many there are, at most len(found) + 1.
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 
 
 @kernel
 def shortest_loads(
-    n: int,
-    coins: NDArray[np.int64],
-    lengths: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    loads: NDArray[np.float64],
-    tree: NDArray[np.int64],
+    n: int, coins: Ints, lengths: Floats, weights: Floats, loads: Floats, tree: Ints
 ) -> bool:  # pragma: no cover - compiled
     """Shortest paths from 0: tree[v] is the coin (number) of the last hop to v, loads[c] the weighted uses of coin c.
 
@@ -56,9 +51,7 @@ def shortest_loads(
 
 
 @kernel
-def tree_flow(
-    n: int, coins: NDArray[np.int64], tree: NDArray[np.int64], weights: NDArray[np.float64], flow: NDArray[np.float64]
-) -> None:  # pragma: no cover - compiled
+def tree_flow(n: int, coins: Ints, tree: Ints, weights: Floats, flow: Floats) -> None:  # pragma: no cover - compiled
     """Add to flow[v, c], what leaves v by coin c, weights[t] along the path of the tree to every t."""
     for t in range(1, n):
         v = t

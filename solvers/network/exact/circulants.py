@@ -17,23 +17,14 @@ from itertools import combinations
 from math import comb, gcd
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from solvers.network.constructions.circulant_kernels import score_sets_kernel
 from solvers.network.exact.circulant_kernels import shortest_loads, tree_flow
 from solvers.network.exact.result import ExactLimits, TopologyResult
-from solvers.network.exact.routed import (
-    Counts,
-    Matrix,
-    Routed,
-    checked_theta,
-    hop_distances,
-    relaxed_theta,
-    repaired,
-    route,
-)
+from solvers.network.exact.routed import Counts, Routed, checked_theta, hop_distances, relaxed_theta, repaired, route
 from solvers.network.exact.space import Space, finish, open_space
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.solution import Bound
@@ -91,7 +82,7 @@ def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     return finish(space, best[1], best[2], proof, stopped, "circulant", work, restriction="circulants")
 
 
-def distance_sets(space: Space) -> NDArray[np.int64]:
+def distance_sets(space: Space) -> Ints:
     """int64[k, d]: sets of distances, each as the arcs of server 0 (p and n - p for bidirectional links)."""
     n, degree = space.problem.servers, space.problem.degree
     if not space.bidirectional:
@@ -112,7 +103,7 @@ def distance_sets(space: Space) -> NDArray[np.int64]:
     return np.sort(np.array(rows, dtype=np.int64), axis=1)
 
 
-def circulant_counts(servers: int, coins: NDArray[np.int64]) -> Counts:
+def circulant_counts(servers: int, coins: Ints) -> Counts:
     """int64[n, n]: link counts of a set of distances."""
     counts = np.zeros((servers, servers), dtype=np.int64)
     start = np.arange(servers)
@@ -121,7 +112,7 @@ def circulant_counts(servers: int, coins: NDArray[np.int64]) -> Counts:
     return counts
 
 
-def shift_invariant(demand: Matrix) -> Matrix | None:
+def shift_invariant(demand: Floats) -> Floats | None:
     """float64[n]: w with D[i, i+j] = w_j, or None."""
     n = len(demand)
     start = np.arange(n)
@@ -132,7 +123,7 @@ def shift_invariant(demand: Matrix) -> Matrix | None:
     return np.asarray(demand[0], dtype=np.float64)
 
 
-def _floors(space: Space, sets: NDArray[np.int64], weights: Matrix | None) -> tuple[list[int], Matrix]:
+def _floors(space: Space, sets: Ints, weights: Floats | None) -> tuple[list[int], Floats]:
     """Order to visit the sets in, and a lower bound on theta of each: demand times hops over links."""
     n, size = space.problem.servers, sets.shape[1]
     off = space.demand[~np.eye(n, dtype=np.bool_)]
@@ -152,7 +143,7 @@ def _floors(space: Space, sets: NDArray[np.int64], weights: Matrix | None) -> tu
     return [int(k) for k in order if np.isfinite(floors[k])], floors
 
 
-def _one_per_class(n: int, sets: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+def _one_per_class(n: int, sets: Ints, order: Ints) -> Ints:
     """Drop sets that are a unit of Z_n times an earlier one: renaming i to u i maps uniform demand to itself."""
     units = [u for u in range(1, n) if gcd(u, n) == 1]
     seen: set[tuple[int, ...]] = set()
@@ -165,12 +156,12 @@ def _one_per_class(n: int, sets: NDArray[np.int64], order: NDArray[np.int64]) ->
     return np.concatenate((np.array(kept, dtype=np.int64), order[5000:]))
 
 
-def route_invariant(demand: Matrix, weights: Matrix, coins: NDArray[np.int64], cutoff: float) -> Routed | None:
+def route_invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float) -> Routed | None:
     """Exact routing of shift-invariant demand over a circulant; None once theta is proven to be at least `cutoff`."""
     n, classes = len(demand), len(coins)
     lengths = np.full(classes, 1.0 / classes)
-    rows: list[Matrix] = []
-    trees: list[NDArray[np.int64]] = []
+    rows: list[Floats] = []
+    trees: list[Ints] = []
     lower, best_lengths = 0.0, lengths
     for _ in range(500):
         loads = np.zeros(classes)

@@ -20,8 +20,9 @@ import numpy as np
 from solvers.network.exact.bounds import layer_sizes
 from solvers.network.exact.enumeration_kernels import enumerate_rows
 from solvers.network.exact.result import ExactLimits, TopologyResult
-from solvers.network.exact.routed import Counts, Matrix, length_bound, relaxed_theta, route
+from solvers.network.exact.routed import Counts, length_bound, relaxed_theta, route
 from solvers.network.exact.space import Space, finish, open_space
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import EnumerationProof, TopologyProblem
@@ -83,7 +84,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         relaxed = relaxed_theta(plain, limits.incumbent.adjacency())
         best = None if relaxed is None else (relaxed[0], limits.incumbent.adjacency())
     proven = np.inf if best is None else best[0]
-    visited: list[tuple[int, Counts, Matrix]] = []  # hops, links, lengths
+    visited: list[tuple[int, Counts, Floats]] = []  # hops, links, lengths
     work = 0
     excess = 0
     stopped = StopReason.CONVERGED
@@ -122,7 +123,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     return replace(result, network=replace(result.network, enumeration=proof))
 
 
-def _proof(n: int, degree: int, visited: list[tuple[int, Counts, Matrix]]) -> EnumerationProof:
+def _proof(n: int, degree: int, visited: list[tuple[int, Counts, Floats]]) -> EnumerationProof:
     """Networks and their lengths, port by port."""
     heads = np.zeros((len(visited), n, degree), dtype=np.int64)
     lengths = np.zeros((len(visited), n, degree))

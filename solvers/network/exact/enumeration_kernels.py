@@ -9,14 +9,14 @@ the smallest (lexicographically) among all breadth-first numberings from servers
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.simulate.jit import kernel
 
 
 @kernel
 def hops_excess(
-    n: int, degree: int, masks: NDArray[np.int64], used: NDArray[np.int64], start: int, moore: int
+    n: int, degree: int, masks: Ints, used: Ints, start: int, moore: int
 ) -> int:  # pragma: no cover - compiled
     """Least excess of `start`: arcs of masks[v] are certain, degree - used[v] more may lead anywhere.
 
@@ -56,9 +56,7 @@ def hops_excess(
 
 
 @kernel
-def is_smallest(
-    n: int, degree: int, heads: NDArray[np.int64], excess: NDArray[np.int64], work: NDArray[np.int64]
-) -> bool:  # pragma: no cover - compiled
+def is_smallest(n: int, degree: int, heads: Ints, excess: Ints, work: Ints) -> bool:  # pragma: no cover - compiled
     """Whether heads[n * degree] is the smallest table among all breadth-first numberings from least-excess servers.
 
     The order in which a server's newly found heads are numbered is counted through like an odometer (`digit` of each
@@ -143,10 +141,10 @@ def enumerate_rows(
     most: int,
     root_most: int,
     steps: int,
-    state: NDArray[np.int64],
-    choice: NDArray[np.int64],
-    reached: NDArray[np.int64],
-    found: NDArray[np.int64],
+    state: Ints,
+    choice: Ints,
+    reached: Ints,
+    found: Ints,
 ) -> int:  # pragma: no cover - compiled
     """Go on with the search for at most `steps` choices; graphs of total excess in least..most go to found.
 

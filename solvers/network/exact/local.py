@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.network.exact.routed import Counts, Matrix, distances, hop_distances, relaxed_theta
+from solvers.network.exact.routed import Counts, distances, hop_distances, relaxed_theta
 from solvers.network.exact.space import Space
 from solvers.stop import Stop
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InputError, Problem
 
 
-def price_cut(demand: Matrix, counts: Counts, lengths: Matrix) -> Matrix | None:
+def price_cut(demand: Floats, counts: Counts, lengths: Floats) -> Floats | None:
     """float64[n, n]: Y with lambda(X') <= sum Y X' for every X'; None when the lengths prove nothing."""
     span = distances(np.where(counts > 0, lengths, np.inf))
     if np.isinf(span[demand > 0]).any():
@@ -56,7 +56,7 @@ def local_search(space: Space, seed: int, stop: Stop, known: Counts | None = Non
     """
     rng = np.random.default_rng(seed)
     best: tuple[Counts, float] | None = None
-    cuts: list[Matrix] = []
+    cuts: list[Floats] = []
     routings = 0
     if known is None and _uniform(space):
         best = known_by_lifts(space, rng, stop)
@@ -98,14 +98,14 @@ _ROUTINGS = 400
 class _Moves:
     """Networks to try, the most promising first, each once."""
 
-    def __init__(self, networks: list[Counts], cuts: list[Matrix]) -> None:
+    def __init__(self, networks: list[Counts], cuts: list[Floats]) -> None:
         self.networks = networks
         self.table = np.array([counts.ravel() for counts in networks], dtype=np.float64)
         self.limit = np.full(len(networks), np.inf)
         for cut in cuts:
             self.tighten(cut)
 
-    def tighten(self, cut: Matrix) -> None:
+    def tighten(self, cut: Floats) -> None:
         """Use one more cut."""
         if len(self.networks):
             np.minimum(self.limit, self.table @ cut.ravel(), out=self.limit)
@@ -236,7 +236,7 @@ def filled(space: Space, counts: Counts, rng: np.random.Generator) -> Counts:
     counts = counts.copy()
     degree = space.problem.degree
     while True:
-        free: NDArray[np.bool_] = space.allowed & (counts < space.most_links)
+        free: Bools = space.allowed & (counts < space.most_links)
         free &= (counts.sum(axis=1) < degree)[:, None] & (counts.sum(axis=0) < degree)[None]
         pairs = np.argwhere(free)
         if not len(pairs):

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-Counts = NDArray[np.int64]
-Matrix = NDArray[np.float64]
+from topoopt.core.arrays import Floats, Ints
+
+Counts = Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +30,13 @@ class Routed:
     """
 
     arcs: Counts
-    flow: Matrix
+    flow: Floats
     theta: float
-    lengths: Matrix
+    lengths: Floats
     bound: float
 
 
-def distances(lengths: Matrix) -> Matrix:
+def distances(lengths: Floats) -> Floats:
     """float64[n, n]: shortest distances from arc lengths float64[n, n], infinite where there is no arc."""
     best = lengths.copy()
     np.fill_diagonal(best, 0.0)
@@ -45,12 +45,12 @@ def distances(lengths: Matrix) -> Matrix:
     return best
 
 
-def hop_distances(counts: Counts) -> Matrix:
+def hop_distances(counts: Counts) -> Floats:
     """float64[n, n]: hops between servers, infinite where there is no path."""
     return distances(np.where(counts > 0, 1.0, np.inf))
 
 
-def length_bound(demand: Matrix, counts: Counts, lengths: Matrix) -> float:
+def length_bound(demand: Floats, counts: Counts, lengths: Floats) -> float:
     """Lower bound on theta proven by arc lengths float64[n, n] (only those of arcs matter); 0 without lengths."""
     room = float((counts * np.where(counts > 0, lengths, 0.0)).sum())
     if room <= 0.0:
@@ -59,7 +59,7 @@ def length_bound(demand: Matrix, counts: Counts, lengths: Matrix) -> float:
     return float((demand[demand > 0] * far[demand > 0]).sum()) / room
 
 
-def relaxed_theta(demand: Matrix, counts: Counts) -> tuple[float, Matrix, Matrix] | None:
+def relaxed_theta(demand: Floats, counts: Counts) -> tuple[float, Floats, Floats] | None:
     """Solver's theta, flow float64[n, m] and arc lengths float64[n, n] of a network; None if a demand has no path."""
     n = len(demand)
     tails, heads = np.nonzero(counts)
@@ -99,7 +99,7 @@ def relaxed_theta(demand: Matrix, counts: Counts) -> tuple[float, Matrix, Matrix
     return float(x[0]), flow, lengths
 
 
-def route(demand: Matrix, counts: Counts) -> Routed | None:
+def route(demand: Floats, counts: Counts) -> Routed | None:
     """Best routing, repaired and certified; None if a demand has no path."""
     relaxed = relaxed_theta(demand, counts)
     if relaxed is None:
@@ -115,7 +115,7 @@ def route(demand: Matrix, counts: Counts) -> Routed | None:
     )
 
 
-def checked_theta(demand: Matrix, counts: Counts, flow: Matrix) -> float:
+def checked_theta(demand: Floats, counts: Counts, flow: Floats) -> float:
     """Largest load of a flow that delivers the demand.
 
     Raises:
@@ -133,7 +133,7 @@ def checked_theta(demand: Matrix, counts: Counts, flow: Matrix) -> float:
     return float((flow.sum(axis=0) / counts[arcs[:, 0], arcs[:, 1]]).max(initial=0.0))
 
 
-def repaired(demand: Matrix, arcs: Counts, flow: Matrix) -> Matrix:
+def repaired(demand: Floats, arcs: Counts, flow: Floats) -> Floats:
     """float64[n, m]: the flow taken apart into paths, each demand met exactly; what is missing takes few hops."""
     result = np.zeros_like(flow)
     n = len(demand)
@@ -154,7 +154,7 @@ def repaired(demand: Matrix, arcs: Counts, flow: Matrix) -> Matrix:
     return result
 
 
-def _path(leaving: list[list[tuple[int, int]]], source: int, target: int, left: Matrix | None) -> list[int]:
+def _path(leaving: list[list[tuple[int, int]]], source: int, target: int, left: Floats | None) -> list[int]:
     """Arcs of a path of fewest hops, over arcs with flow left if given; empty if there is none."""
     reached: dict[int, tuple[int, int]] = {source: (-1, -1)}
     queue = deque([source])
@@ -174,7 +174,7 @@ def _path(leaving: list[list[tuple[int, int]]], source: int, target: int, left: 
     return path
 
 
-def _solve(matrix: csc_array, lower: Matrix, upper: Matrix) -> highspy.HighsSolution:
+def _solve(matrix: csc_array, lower: Floats, upper: Floats) -> highspy.HighsSolution:
     model = highspy.HighsLp()
     model.num_row_, model.num_col_ = matrix.shape
     model.col_cost_ = np.eye(1, matrix.shape[1])[0]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.network.joint_topology import allowed_arcs, kept_counts
 from solvers.network.constructions.assemble import switched
 from solvers.network.exact.bounds import best_bound, moore_hops
 from solvers.network.exact.result import OPTIMALITY, TopologyResult
-from solvers.network.exact.routed import Counts, Matrix, Routed, hop_distances
+from solvers.network.exact.routed import Counts, Routed, hop_distances
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow, TopologyProblem
@@ -34,8 +34,8 @@ class Space:
     """
 
     problem: TopologyProblem
-    demand: Matrix
-    allowed: NDArray[np.bool_]
+    demand: Floats
+    allowed: Bools
     kept: Counts | None
     bound: Bound
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.routing.circulant import CirculantResult, circulant_classes, route_circulant, shift_invariant
 from solvers.network.routing.column_generation import by_paths, by_trees
@@ -21,6 +20,7 @@ from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.rotation import by_rotation, rotates
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.simulate.hop_kernel import hop_distances
@@ -63,7 +63,7 @@ def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = N
 
 def route(
     topology: Topology,
-    demand: NDArray[np.float64],
+    demand: Floats,
     *,
     method: str = "auto",
     accuracy: float = 1e-6,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.network.circulant_flow import build_arrays
 from solvers.network.routing.cyclic import cyclic_distances, cyclic_flow, cyclic_loads
 from solvers.network.routing.highs_model import highs_model
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
 
@@ -37,17 +37,17 @@ class CirculantResult:
 
     theta: float
     bound: float
-    lengths: NDArray[np.float64]
-    share: NDArray[np.float64]
-    routing_lengths: NDArray[np.float64]
-    load: NDArray[np.float64]
+    lengths: Floats
+    share: Floats
+    routing_lengths: Floats
+    load: Floats
     routings: int
     on_time: bool
 
 
 def route_circulant(
     offsets: Sequence[int],
-    weight: NDArray[np.float64],
+    weight: Floats,
     *,
     capacity: Sequence[float] | None = None,
     accuracy: float = 1e-8,
@@ -73,8 +73,8 @@ def route_circulant(
     distance, mass, steps = np.empty(n), np.empty(n), np.empty((len(ring), n), dtype=np.int32)
     lengths = np.ones(len(ring)) / width.sum()
     best_lengths, bound, theta = lengths, 0.0, np.inf
-    asked: list[NDArray[np.float64]] = []
-    loads: list[NDArray[np.float64]] = []
+    asked: list[Floats] = []
+    loads: list[Floats] = []
     share = np.ones(1)
     rounding = 1 - 2.0 * n * 2.0**-52  # sums of n terms, distances of n - 1 hops at most
     trust = _TRUST
@@ -113,7 +113,7 @@ def route_circulant(
     )
 
 
-def base_flow(offsets: Sequence[int], weight: NDArray[np.float64], result: CirculantResult) -> NDArray[np.float64]:
+def base_flow(offsets: Sequence[int], weight: Floats, result: CirculantResult) -> Floats:
     """float64[d, n]: what source 0 sends over v -> v + offsets[c]; source s sends the same over (v + s) -> ..."""
     ring = np.array(offsets, dtype=np.int64)
     flow = np.zeros((len(ring), len(weight)))
@@ -124,15 +124,13 @@ def base_flow(offsets: Sequence[int], weight: NDArray[np.float64], result: Circu
     return flow
 
 
-def circulant_classes(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+def circulant_classes(topology: Topology) -> tuple[Ints, Floats] | None:
     """Offsets int64[c] and capacities float64[c] when every server has the same arcs, seen from itself; else None."""
     tail, head = topology.arcs.astype(np.int64).T
     return classes_of(topology.servers, tail, head, topology.multiplicity.astype(np.float64))
 
 
-def classes_of(
-    n: int, tail: NDArray[np.int64], head: NDArray[np.int64], capacity: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+def classes_of(n: int, tail: Ints, head: Ints, capacity: Floats) -> tuple[Ints, Floats] | None:
     """The same from arrays of distinct arcs."""
     offsets, index, counts = np.unique((head - tail) % n, return_inverse=True, return_counts=True)
     if not len(offsets) or (counts != n).any() or offsets[0] == 0:
@@ -142,14 +140,14 @@ def classes_of(
     return (offsets, width) if (width[index] == capacity).all() else None
 
 
-def shift_invariant(demand: NDArray[np.float64]) -> bool:
+def shift_invariant(demand: Floats) -> bool:
     """Whether demand depends, to the last bit, on the displacement alone."""
     n = len(demand)
     return all(np.array_equal(demand[i, i:], demand[0, : n - i]) and
                np.array_equal(demand[i, :i], demand[0, n - i :]) for i in range(1, n))  # fmt: skip
 
 
-def _mixture(load: NDArray[np.float64], width: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _mixture(load: Floats, width: Floats) -> tuple[Floats, Floats]:
     """Best shares of the routings known, and the lengths (duals) that say which to look for next."""
     unit = float(load.max())
     solver = highspy.Highs()
@@ -163,7 +161,7 @@ def _mixture(load: NDArray[np.float64], width: NDArray[np.float64]) -> tuple[NDA
     return share / share.sum(), -np.array(solution.row_dual)[1:]
 
 
-def _refuse(ring: NDArray[np.int64], weight: NDArray[np.float64], width: NDArray[np.float64]) -> None:
+def _refuse(ring: Ints, weight: Floats, width: Floats) -> None:
     n = len(weight)
     problems = []
     if not len(ring) or len(np.unique(ring)) != len(ring) or (ring < 1).any() or (ring >= n).any():

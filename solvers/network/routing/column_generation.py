@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from formulations.job.path_split import PathSplit, build_arrays
@@ -14,6 +13,7 @@ from solvers.network.routing.highs_model import highs_model
 from solvers.network.routing.hop_limits import WAIT, limited_tree
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.shortest import shortest_parents, tree_flows
+from topoopt.core.arrays import Floats, Ints
 
 _ROUNDS = 2000
 _TRUST = 0.6  # how much of the best lengths is mixed into the next ones (Wentges smoothing)
@@ -27,7 +27,7 @@ class _Columns:
     `by_hop` (sparse float64[k, h m]) is the same by hop, under a hop limit.
     """
 
-    demand: NDArray[np.int64]
+    demand: Ints
     flow: csr_array
     by_hop: csr_array | None = None
 
@@ -39,7 +39,7 @@ class _Trees:
         self.proof = proof
         self.source = np.flatnonzero(proof.network.demand.any(axis=1))
 
-    def price(self, lengths: NDArray[np.float64]) -> _Columns:
+    def price(self, lengths: Floats) -> _Columns:
         net = self.proof.network
         flow = tree_flows(net.first, net.tail, net.head, lengths, net.demand, self.proof.orders)
         return _Columns(np.arange(len(self.source)), csr_array(flow[self.source]))
@@ -52,7 +52,7 @@ class _Paths:
         self.proof = proof
         self.source, self.target = np.nonzero(proof.network.demand)
 
-    def price(self, lengths: NDArray[np.float64]) -> _Columns:
+    def price(self, lengths: Floats) -> _Columns:
         net = self.proof.network
         parent = shortest_parents(net.first, net.head, lengths, self.proof.orders)
         row, arc = [], []
@@ -73,7 +73,7 @@ class _Paths:
 class _LimitedPaths(_Paths):
     """The same for paths of at most h hops."""
 
-    def price(self, lengths: NDArray[np.float64]) -> _Columns:
+    def price(self, lengths: Floats) -> _Columns:
         net, hops = self.proof.network, self.proof.max_hops
         assert hops is not None
         distance = np.empty((hops + 1, net.servers))
@@ -153,7 +153,7 @@ def _generate(proof: RoutingProof, oracle: _Trees | _Paths) -> int:
     return total
 
 
-def _master(columns: _Columns, capacity: NDArray[np.float64], per_hop: float) -> highspy.Highs:
+def _master(columns: _Columns, capacity: Floats, per_hop: float) -> highspy.Highs:
     flow = columns.flow.tocoo()
     data = PathSplit(
         demand=columns.demand,
@@ -172,7 +172,7 @@ def _master(columns: _Columns, capacity: NDArray[np.float64], per_hop: float) ->
     return solver
 
 
-def _add(solver: highspy.Highs, columns: _Columns, capacity: NDArray[np.float64], demands: int, per_hop: float) -> None:
+def _add(solver: highspy.Highs, columns: _Columns, capacity: Floats, demands: int, per_hop: float) -> None:
     flow = columns.flow
     count = len(columns.demand)
     use = csr_array((flow.data / capacity[flow.indices], flow.indices, flow.indptr), shape=flow.shape)
@@ -186,7 +186,7 @@ def _add(solver: highspy.Highs, columns: _Columns, capacity: NDArray[np.float64]
     )  # fmt: skip
 
 
-def _offer_mixture(proof: RoutingProof, oracle: _Trees | _Paths, pools: list[_Columns], x: NDArray[np.float64]) -> None:
+def _offer_mixture(proof: RoutingProof, oracle: _Trees | _Paths, pools: list[_Columns], x: Floats) -> None:
     """The flow of the master's shares, made to sum to one for each demand."""
     demand = np.concatenate([pool.demand for pool in pools])
     share = np.maximum(x, 0.0)

@@ -10,13 +10,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.network.robust_routing import RobustRouting, build_arrays, prices_of, split_of
 from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import CommonRouting
 from topoopt.core.topology import Topology
@@ -48,7 +48,7 @@ _TIGHT: Options = {
 }
 
 
-def route_in_common(topology: Topology, demands: NDArray[np.float64], *, stop: Stop | None = None) -> CommonRouting:
+def route_in_common(topology: Topology, demands: Floats, *, stop: Stop | None = None) -> CommonRouting:
     """The common routing of least worst theta (conserving exactly), and the prices of the last program.
 
     Of the routings with that worst theta, one of least mean theta where the program for it is not too large.
@@ -66,7 +66,7 @@ def route_in_common(topology: Topology, demands: NDArray[np.float64], *, stop: S
 class _Common:
     """Programs that grow by matrices, and the best routing so far."""
 
-    def __init__(self, topology: Topology, demands: NDArray[np.float64], stop: Stop) -> None:
+    def __init__(self, topology: Topology, demands: Floats, stop: Stop) -> None:
         self.topology, self.demands, self.stop = topology, demands, stop
         arcs = topology.arcs.astype(np.int64)
         capacity = topology.multiplicity.astype(np.float64)
@@ -100,7 +100,7 @@ class _Common:
             return None
         return CommonRouting(self.pairs, self.amounts, self._evened(split, worst), prices)
 
-    def _evened(self, split: NDArray[np.float64], worst: float) -> NDArray[np.float64]:
+    def _evened(self, split: Floats, worst: float) -> Floats:
         """A routing no worse in the worst case, and better on the mean if there is one."""
         entries = len(self.demands) * split.size
         if len(self.demands) == 1 or entries > MOST_EVENED:
@@ -111,10 +111,10 @@ class _Common:
         old, new = self._theta(split), self._theta(found[0])
         return found[0] if new.max() <= worst * (1 + ROUNDING) and new.sum() < old.sum() else split
 
-    def _theta(self, split: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _theta(self, split: Floats) -> Floats:
         return np.asarray((self.amounts @ split / self.data.capacity).max(axis=1))
 
-    def _solved(self, chosen: list[int], cap: float | None) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def _solved(self, chosen: list[int], cap: float | None) -> tuple[Floats, Floats] | None:
         """Exactly conserving parts of all pairs, float64[P, m], and prices, float64[chosen, m]; None: out of time.
 
         Pairs without demand in the chosen matrices get a shortest way.
@@ -140,7 +140,7 @@ class _Common:
         return split.reshape(rough.shape), prices_of(part, answer.row_dual)
 
 
-def _mended(topology: Topology, rough: NDArray[np.float64], source: int, target: int) -> NDArray[np.float64]:
+def _mended(topology: Topology, rough: Floats, source: int, target: int) -> Floats:
     """Parts that conserve exactly: the widest ways of the rough ones, scaled to 1; a shortest way if there is none."""
     import networkx as nx
 
@@ -165,7 +165,7 @@ def _mended(topology: Topology, rough: NDArray[np.float64], source: int, target:
     return np.asarray(split / total)
 
 
-def _widest(topology: Topology, left: NDArray[np.float64], source: int, target: int) -> list[int] | None:
+def _widest(topology: Topology, left: Floats, source: int, target: int) -> list[int] | None:
     """Arcs of the way whose narrowest part is widest; None if nothing above dust leads there."""
     width = np.zeros(topology.servers)
     width[source] = np.inf

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.jit import kernel
 
 
 @kernel
-def cyclic_distances(
-    offsets: NDArray[np.int64],
-    lengths: NDArray[np.float64],
-    distance: NDArray[np.float64],
-    steps: NDArray[np.int32],
-) -> None:
+def cyclic_distances(offsets: Ints, lengths: Floats, distance: Floats, steps: Int32s) -> None:
     """Shortest distance of every displacement, and how many arcs of each class it takes.
 
     Fills `distance` float64[n] (inf: out of reach) and `steps` int32[d, n]. steps[c, j] is meant for the displacement
@@ -59,9 +54,7 @@ def cyclic_distances(
 
 
 @kernel
-def cyclic_loads(
-    offsets: NDArray[np.int64], weight: NDArray[np.float64], steps: NDArray[np.int32], mass: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def cyclic_loads(offsets: Ints, weight: Floats, steps: Int32s, mass: Floats) -> Floats:
     """float64[d]: load of each class when every displacement j with demand weight[j] takes its shortest path.
 
     `mass` is scratch of n.
@@ -82,9 +75,7 @@ def cyclic_loads(
 
 
 @kernel
-def cyclic_flow(
-    offsets: NDArray[np.int64], weight: NDArray[np.float64], steps: NDArray[np.int32]
-) -> NDArray[np.float64]:
+def cyclic_flow(offsets: Ints, weight: Floats, steps: Int32s) -> Floats:
     """float64[d, n]: flow of source 0 over the arc v -> v + offsets[c], everything on its shortest path."""
     n = len(weight)
     flow = np.zeros((len(offsets), n))

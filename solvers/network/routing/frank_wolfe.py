@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.routing.proof import RoutingProof, largest_utilisation
 from solvers.network.routing.shortest import arcs_into, shortest_tree
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.simulate.jit import kernel
 
 _CLOSE = 1.5  # gap, in units of the error of the softmax, at which it is sharpened
@@ -19,17 +19,17 @@ _SHARPEST = 1e-7
 
 @kernel
 def sweep(
-    first: NDArray[np.int64],
-    tail: NDArray[np.int64],
-    head: NDArray[np.int64],
-    capacity: NDArray[np.float64],
-    demand: NDArray[np.float64],
-    orders: NDArray[np.int64],
-    flow: NDArray[np.float64],
+    first: Ints,
+    tail: Ints,
+    head: Ints,
+    capacity: Floats,
+    demand: Floats,
+    orders: Ints,
+    flow: Floats,
     sharpness: float,
-    routed: NDArray[np.bool_],
+    routed: Bools,
     spread: float,
-    mean_length: NDArray[np.float64],
+    mean_length: Floats,
 ) -> None:
     """Move every source in turn towards a routing over short paths, by a step that lowers the softmax.
 
@@ -123,7 +123,7 @@ def sweep(
 class Potential:
     """The state of the method: a flow, and how sharply the softmax follows the maximum."""
 
-    def __init__(self, proof: RoutingProof, flow: NDArray[np.float64] | None = None) -> None:
+    def __init__(self, proof: RoutingProof, flow: Floats | None = None) -> None:
         """Start from a flow that conserves (it is changed), or from none."""
         n, m = proof.network.servers, len(proof.network.head)
         self.proof = proof

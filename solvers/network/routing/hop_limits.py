@@ -7,9 +7,9 @@ next at its server, so that h layers hold all paths of at most h hops.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.routing.shortest import arcs_into
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 
 WAIT = -2
@@ -17,14 +17,7 @@ WAIT = -2
 
 
 @kernel
-def limited_tree(
-    tail: NDArray[np.int64],
-    head: NDArray[np.int64],
-    length: NDArray[np.float64],
-    source: int,
-    distance: NDArray[np.float64],
-    parent: NDArray[np.int64],
-) -> None:
+def limited_tree(tail: Ints, head: Ints, length: Floats, source: int, distance: Floats, parent: Ints) -> None:
     """Fill distance[k, v], the least length over paths of at most k hops, and parent[k, v], the last arc of one.
 
     Args:
@@ -46,13 +39,7 @@ def limited_tree(
 
 
 @kernel
-def limited_total(
-    tail: NDArray[np.int64],
-    head: NDArray[np.int64],
-    length: NDArray[np.float64],
-    demand: NDArray[np.float64],
-    max_hops: int,
-) -> float:
+def limited_total(tail: Ints, head: Ints, length: Floats, demand: Floats, max_hops: int) -> float:
     """sum_ij demand_ij distance_ij over paths of at most `max_hops` hops; pairs without demand do not count."""
     n = len(demand)
     distance, parent = np.empty((max_hops + 1, n)), np.empty((max_hops + 1, n), dtype=np.int64)
@@ -68,14 +55,7 @@ def limited_total(
 
 
 @kernel
-def limited_flow(
-    tail: NDArray[np.int64],
-    head: NDArray[np.int64],
-    length: NDArray[np.float64],
-    demand: NDArray[np.float64],
-    given: NDArray[np.float64],
-    dust: float,
-) -> NDArray[np.float64]:
+def limited_flow(tail: Ints, head: Ints, length: Floats, demand: Floats, given: Floats, dust: float) -> Floats:
     """float64[h, n, m]: what enters a server in a layer does so in the proportions of `given` (float64[h, n, m]).
 
     Followed back from the targets in the last layer; what waited counts as entering from the layer before. Where

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.pdlp import solve_log_pb2, solvers_pb2
 from ortools.pdlp.python import pdlp
 
@@ -18,6 +17,7 @@ from solvers.backends.result import Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.routing.frank_wolfe import Potential
 from solvers.network.routing.proof import RoutingProof
+from topoopt.core.arrays import Floats
 
 _PDLP_ACCURACY = (1e-3, 1e-4, 1e-5, 1e-6)
 _TIGHT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "ipm_optimality_tolerance": 1e-9}
@@ -30,8 +30,8 @@ class _Program:
     """The linear program of a proof; `flow` and `lengths` translate back from columns and row duals."""
 
     arrays: LpArrays
-    flow: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    lengths: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    flow: Callable[[Floats], Floats]
+    lengths: Callable[[Floats], Floats]
 
 
 def _program(proof: RoutingProof) -> _Program:

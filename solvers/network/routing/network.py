@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.simulate.hop_kernel import hop_distances
@@ -27,14 +27,14 @@ class RoutingNetwork:
     """
 
     servers: int
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
-    first: NDArray[np.int64]
-    capacity: NDArray[np.float64]
-    demand: NDArray[np.float64]
+    tail: Ints
+    head: Ints
+    first: Ints
+    capacity: Floats
+    demand: Floats
 
 
-def network_of(topology: Topology, demand: NDArray[np.float64]) -> RoutingNetwork:
+def network_of(topology: Topology, demand: Floats) -> RoutingNetwork:
     """Arrays of a routing problem.
 
     Raises:
@@ -80,7 +80,7 @@ def _topology_problems(topology: Topology) -> list[Problem]:
     return problems
 
 
-def _demand_problems(n: int, demand: NDArray[np.float64]) -> list[Problem]:
+def _demand_problems(n: int, demand: Floats) -> list[Problem]:
     if demand.shape != (n, n):
         return [Problem("demand has the wrong shape", path="demand", value=str(demand.shape), allowed=f"({n}, {n})")]
     problems = []

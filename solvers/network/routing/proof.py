@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.routing.hop_limits import limited_flow, limited_total
 from solvers.network.routing.network import RoutingNetwork
@@ -16,6 +15,7 @@ from solvers.network.routing.repair import repaired_flow
 from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.shortest import breadth_first_orders, total_distance
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.verdict import Status, StopReason
 
@@ -23,7 +23,7 @@ _PROVEN = 1e-6
 _DUST = 1e-12  # of a source's demand: less flow than this on an arc is none
 
 
-def largest_utilisation(network: RoutingNetwork, flow: NDArray[np.float64]) -> float:
+def largest_utilisation(network: RoutingNetwork, flow: Floats) -> float:
     """theta of a flow."""
     return float((flow.sum(axis=0) / network.capacity).max())
 
@@ -48,19 +48,19 @@ class RoutingProof:
     stop: Stop = field(default_factory=Stop)
     max_hops: int | None = None
     hop_price: float = 0.0
-    orders: NDArray[np.int64] = field(init=False)
+    orders: Ints = field(init=False)
     value: float = field(init=False, default=np.inf)
     bound: float = field(init=False, default=0.0)
-    flow: NDArray[np.float64] | None = field(init=False, default=None)
-    by_hop: NDArray[np.float64] | None = field(init=False, default=None)
-    lengths: NDArray[np.float64] = field(init=False)
+    flow: Floats | None = field(init=False, default=None)
+    by_hop: Floats | None = field(init=False, default=None)
+    lengths: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self.orders = breadth_first_orders(self.network.first, self.network.head, self.network.servers)
         self.lengths = np.ones(len(self.network.head))
         self.offer_lengths(self.lengths)
 
-    def offer_lengths(self, lengths: NDArray[np.float64]) -> float:
+    def offer_lengths(self, lengths: Floats) -> float:
         """Bound proven by lengths >= 0 (weak duality); kept if it is the best. 0 when they prove nothing."""
         net = self.network
         clean = np.where(np.isfinite(lengths), np.maximum(lengths, 0.0), 0.0)
@@ -76,22 +76,20 @@ class RoutingProof:
             self.bound, self.lengths = bound, clean
         return bound
 
-    def _priced(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _priced(self, lengths: Floats) -> Floats:
         """Lengths with the price of a hop on every arc."""
         if self.hop_price == 0.0:
             return lengths
-        added: NDArray[np.float64] = lengths + self.hop_price / self.network.demand.sum() * (
-            lengths @ self.network.capacity
-        )
+        added: Floats = lengths + self.hop_price / self.network.demand.sum() * (lengths @ self.network.capacity)
         return added
 
-    def _distance(self, lengths: NDArray[np.float64]) -> float:
+    def _distance(self, lengths: Floats) -> float:
         net = self.network
         if self.max_hops is None:
             return float(total_distance(net.first, net.head, lengths, net.demand, self.orders))
         return float(limited_total(net.tail, net.head, lengths, net.demand, self.max_hops))
 
-    def offer_flow(self, flow: NDArray[np.float64]) -> float:
+    def offer_flow(self, flow: Floats) -> float:
         """Objective of a flow known to conserve (float64[n, m], or by hop); kept if it is the best."""
         net = self.network
         total = flow if self.max_hops is None else flow.sum(axis=0)
@@ -103,7 +101,7 @@ class RoutingProof:
             self.by_hop = None if self.max_hops is None else flow
         return value
 
-    def offer_rough_flow(self, flow: NDArray[np.float64], lengths: NDArray[np.float64]) -> float:
+    def offer_rough_flow(self, flow: Floats, lengths: Floats) -> float:
         """Objective of the exact flow near a flow that conserves only nearly; missing traffic follows short paths.
 
         Args:

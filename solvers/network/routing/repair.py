@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.routing.shortest import arcs_into, shortest_tree
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 
 _DUST = 1e-12  # of a source's demand: less flow than this on an arc is none
 
 
 @kernel
-def cancel_cycles(
-    first: NDArray[np.int64],
-    tail: NDArray[np.int64],
-    head: NDArray[np.int64],
-    dust: float,
-    flow: NDArray[np.float64],
-) -> None:
+def cancel_cycles(first: Ints, tail: Ints, head: Ints, dust: float, flow: Floats) -> None:
     """Take circulations out of one flow (float64[m], changed): loads only fall, what stays at each server does not.
 
     Depth-first walks along arcs that have flow; a walk that meets itself has found a cycle, which loses its least arc.
@@ -65,14 +59,7 @@ def cancel_cycles(
 
 @kernel
 def forward_order(
-    first: NDArray[np.int64],
-    head: NDArray[np.int64],
-    source: int,
-    dust: float,
-    flow: NDArray[np.float64],
-    nearest: NDArray[np.int64],
-    place: NDArray[np.int64],
-    sequence: NDArray[np.int64],
+    first: Ints, head: Ints, source: int, dust: float, flow: Floats, nearest: Ints, place: Ints, sequence: Ints
 ) -> None:
     """Fill `sequence` with all servers, source first, so that an acyclic flow runs forward; `place` is its inverse.
 
@@ -116,14 +103,8 @@ def forward_order(
 
 @kernel
 def repaired_flow(
-    first: NDArray[np.int64],
-    tail: NDArray[np.int64],
-    head: NDArray[np.int64],
-    length: NDArray[np.float64],
-    demand: NDArray[np.float64],
-    orders: NDArray[np.int64],
-    given: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    first: Ints, tail: Ints, head: Ints, length: Floats, demand: Floats, orders: Ints, given: Floats
+) -> Floats:
     """float64[n, m]: for each source, traffic enters every server in the proportions of `given`, and just enough of it.
 
     Cycles are taken out first; then proportions are followed back from the targets. A server that needs traffic and is

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.routing.circulant import base_flow, classes_of, route_circulant, shift_invariant
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.proof import RoutingProof
+from topoopt.core.arrays import Floats, Ints
 
 
 def rotates(network: RoutingNetwork) -> bool:
@@ -34,6 +34,6 @@ def by_rotation(proof: RoutingProof) -> int:
     return result.routings
 
 
-def _turned(net: RoutingNetwork, flow: NDArray[np.float64], kind: NDArray[np.int64]) -> NDArray[np.float64]:
+def _turned(net: RoutingNetwork, flow: Floats, kind: Ints) -> Floats:
     source = np.arange(net.servers)[:, None]
     return np.asarray(flow[kind, (net.tail - source) % net.servers], dtype=np.float64)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 
 
 @kernel
-def breadth_first_orders(first: NDArray[np.int64], head: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def breadth_first_orders(first: Ints, head: Ints, n: int) -> Ints:
     """int64[n, n]: row s lists all servers, source s first, by hops from s; unreachable ones last."""
     order = np.empty((n, n), dtype=np.int64)
     seen = np.empty(n, dtype=np.bool_)
@@ -37,14 +37,7 @@ def breadth_first_orders(first: NDArray[np.int64], head: NDArray[np.int64], n: i
 
 @kernel
 def shortest_tree(
-    first: NDArray[np.int64],
-    head: NDArray[np.int64],
-    length: NDArray[np.float64],
-    source: int,
-    order: NDArray[np.int64],
-    place: NDArray[np.int64],
-    distance: NDArray[np.float64],
-    parent: NDArray[np.int64],
+    first: Ints, head: Ints, length: Floats, source: int, order: Ints, place: Ints, distance: Floats, parent: Ints
 ) -> None:
     """Distances from `source` and the arc into each server on a shortest path (-1: none), lengths not negative.
 
@@ -82,13 +75,7 @@ def shortest_tree(
 
 
 @kernel
-def total_distance(
-    first: NDArray[np.int64],
-    head: NDArray[np.int64],
-    length: NDArray[np.float64],
-    demand: NDArray[np.float64],
-    orders: NDArray[np.int64],
-) -> float:
+def total_distance(first: Ints, head: Ints, length: Floats, demand: Floats, orders: Ints) -> float:
     """sum_ij demand_ij distance_ij; pairs without demand do not count even when no path joins them."""
     n = len(demand)
     place, parent, distance = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
@@ -104,9 +91,7 @@ def total_distance(
 
 
 @kernel
-def shortest_parents(
-    first: NDArray[np.int64], head: NDArray[np.int64], length: NDArray[np.float64], orders: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def shortest_parents(first: Ints, head: Ints, length: Floats, orders: Ints) -> Ints:
     """int64[n, n]: the arc into each server on a shortest path from each source, -1 for none."""
     n = len(orders)
     parents = np.empty((n, n), dtype=np.int64)
@@ -117,14 +102,7 @@ def shortest_parents(
 
 
 @kernel
-def tree_flows(
-    first: NDArray[np.int64],
-    tail: NDArray[np.int64],
-    head: NDArray[np.int64],
-    length: NDArray[np.float64],
-    demand: NDArray[np.float64],
-    orders: NDArray[np.int64],
-) -> NDArray[np.float64]:
+def tree_flows(first: Ints, tail: Ints, head: Ints, length: Floats, demand: Floats, orders: Ints) -> Floats:
     """float64[n, m]: all demand of each source over a tree of shortest paths."""
     n, m = len(orders), len(head)
     flow = np.zeros((n, m))
@@ -151,7 +129,7 @@ def tree_flows(
 
 
 @kernel
-def arcs_into(head: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def arcs_into(head: Ints, n: int) -> tuple[Ints, Ints]:
     """int64[n+1] and int64[m]: arcs into v are arcs[first[v]:first[v+1]]."""
     first, arcs = np.zeros(n + 1, dtype=np.int64), np.empty(len(head), dtype=np.int64)
     for a in range(len(head)):

@@ -9,17 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.network.search.anneal_kernels import (
-    anneal_hops,
-    bit_positions,
-    exact_hop_total,
-    hop_total,
-    reach_rows,
-)
+from solvers.network.search.anneal_kernels import anneal_hops, bit_positions, exact_hop_total, hop_total, reach_rows
 from solvers.network.search.links import LinkTable, tails_of
 from solvers.stop import Stop
+from topoopt.core.arrays import Bools, Floats, Ints
 
 PIECES = 25
 """Between two pieces the clock is read and the hop total summed afresh."""
@@ -55,21 +49,21 @@ def moore_levels(n: int, d: int) -> int:
     return k
 
 
-def hops_of(out: NDArray[np.int64], demand: NDArray[np.float64]) -> float:
+def hops_of(out: Ints, demand: Floats) -> float:
     """sum D dist of a topology; pairs that no path joins count n hops."""
     return float(exact_hop_total(out, demand))
 
 
 def anneal(
     table: LinkTable,
-    demand: NDArray[np.float64],
-    allowed: NDArray[np.bool_],
+    demand: Floats,
+    allowed: Bools,
     plan: AnnealPlan,
     *,
     parallel: bool = True,
     seed: int = 0,
     stop: Stop | None = None,
-) -> NDArray[np.int64]:
+) -> Ints:
     """int64[n, d]: heads of the topology of least hop total found; degrees stay as they are.
 
     Args:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.simulate.jit import kernel
 
 _DEBRUIJN = 0x03F79D71B4CB0A89
 
 
-def bit_positions() -> NDArray[np.int64]:
+def bit_positions() -> Ints:
     """int64[64]: position of the lowest set bit b, at index (b * de Bruijn constant) >> 58."""
     table = np.zeros(64, dtype=np.int64)
     for position in range(64):
@@ -24,7 +25,7 @@ def bit_positions() -> NDArray[np.int64]:
 
 
 @kernel
-def reach_rows(out: NDArray[np.int64], levels: int) -> NDArray[np.uint64]:
+def reach_rows(out: Ints, levels: int) -> NDArray[np.uint64]:
     """uint64[levels+1, n, words]: servers within k hops of each, from heads out[n, d]."""
     n, d = out.shape
     words = (n + 63) // 64
@@ -42,7 +43,7 @@ def reach_rows(out: NDArray[np.int64], levels: int) -> NDArray[np.uint64]:
 
 
 @kernel
-def hop_total(reach: NDArray[np.uint64], demand: NDArray[np.float64]) -> float:
+def hop_total(reach: NDArray[np.uint64], demand: Floats) -> float:
     """sum D min(dist, levels + 1)."""
     levels, n, _ = reach.shape
     total = 0.0
@@ -55,7 +56,7 @@ def hop_total(reach: NDArray[np.uint64], demand: NDArray[np.float64]) -> float:
 
 
 @kernel
-def _replace(table: NDArray[np.int64], row: int, old: int, new: int) -> None:
+def _replace(table: Ints, row: int, old: int, new: int) -> None:
     for a in range(table.shape[1]):
         if table[row, a] == old:
             table[row, a] = new
@@ -63,7 +64,7 @@ def _replace(table: NDArray[np.int64], row: int, old: int, new: int) -> None:
 
 
 @kernel
-def _swap(out: NDArray[np.int64], into: NDArray[np.int64], i: int, j: int, k: int, l: int, paired: bool) -> None:  # noqa: E741
+def _swap(out: Ints, into: Ints, i: int, j: int, k: int, l: int, paired: bool) -> None:  # noqa: E741
     """Links i -> j and k -> l become i -> l and k -> j; with paired links the opposite arcs follow."""
     _replace(out, i, j, l)
     _replace(out, k, l, j)
@@ -78,10 +79,10 @@ def _swap(out: NDArray[np.int64], into: NDArray[np.int64], i: int, j: int, k: in
 
 @kernel
 def anneal_hops(
-    out: NDArray[np.int64],
-    into: NDArray[np.int64],
-    demand: NDArray[np.float64],
-    allowed: NDArray[np.bool_],
+    out: Ints,
+    into: Ints,
+    demand: Floats,
+    allowed: Bools,
     levels: int,
     paired: bool,
     parallel: bool,
@@ -89,8 +90,8 @@ def anneal_hops(
     cold: float,
     proposals: int,
     seed: int,
-    position: NDArray[np.int64],
-    best_out: NDArray[np.int64],
+    position: Ints,
+    best_out: Ints,
 ) -> float:
     """Propose swaps, temperature falling geometrically from `hot` to `cold`; the least hop total, heads in best_out.
 
@@ -200,7 +201,7 @@ def anneal_hops(
 
 
 @kernel
-def exact_hop_total(out: NDArray[np.int64], demand: NDArray[np.float64]) -> float:
+def exact_hop_total(out: Ints, demand: Floats) -> float:
     """sum D dist by breadth-first search; pairs that no path joins count n hops."""
     n, d = out.shape
     queue, hops = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
 
 
-def check_problem(problem: TopologyProblem) -> NDArray[np.float64]:
+def check_problem(problem: TopologyProblem) -> Floats:
     """The demand as float64[n, n].
 
     Raises:

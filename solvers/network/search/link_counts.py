@@ -8,12 +8,12 @@ own direct link (L = D) this is the optimum over all one-hop networks.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from solvers.network.constructions.assemble import ArcList, assemble
 from solvers.network.routing import route
 from solvers.network.routing.result import RoutingResult
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.topology import Topology
@@ -22,9 +22,7 @@ _ROUND = 1e-9
 """Loads within this of a whole number of links count as that number."""
 
 
-def best_link_counts(
-    loads: NDArray[np.float64], degree: int, links: LinkDirection
-) -> tuple[float, NDArray[np.int64]] | None:
+def best_link_counts(loads: Floats, degree: int, links: LinkDirection) -> tuple[float, Ints] | None:
     """Least theta and int64[n, n] counts >= loads / theta within the degrees; None if a server has too many pairs.
 
     Args:
@@ -37,7 +35,7 @@ def best_link_counts(
     if len(values) == 0:
         return 0.0, np.zeros(loads.shape, dtype=np.int64)
 
-    def counts(theta: float) -> NDArray[np.int64]:
+    def counts(theta: float) -> Ints:
         return np.ceil(loads / theta - _ROUND).astype(np.int64)
 
     def fits(theta: float) -> bool:
@@ -56,7 +54,7 @@ def best_link_counts(
     return float(values[high]), counts(float(values[high]))
 
 
-def filled(counts: NDArray[np.int64], loads: NDArray[np.float64], degree: int, links: LinkDirection) -> ArcList:
+def filled(counts: Ints, loads: Floats, degree: int, links: LinkDirection) -> ArcList:
     """Unit arcs of the counts, and of as many more links as the free ports allow, the most loaded pairs first."""
     n = len(counts)
     counts = counts.copy()
@@ -84,14 +82,14 @@ def filled(counts: NDArray[np.int64], loads: NDArray[np.float64], degree: int, l
     return np.repeat(pairs, counts[pairs[:, 0], pairs[:, 1]], axis=0)
 
 
-def loads_of(topology: Topology, routing: RoutingResult) -> NDArray[np.float64]:
+def loads_of(topology: Topology, routing: RoutingResult) -> Floats:
     """float64[n, n]: what a routing puts on each logical link."""
     loads = np.zeros((topology.servers, topology.servers))
     loads[topology.arcs[:, 0], topology.arcs[:, 1]] = routing.flow.flow.sum(axis=0)
     return loads
 
 
-def one_hop_topology(demand: NDArray[np.float64], degree: int, links: LinkDirection) -> tuple[float, Topology] | None:
+def one_hop_topology(demand: Floats, degree: int, links: LinkDirection) -> tuple[float, Topology] | None:
     """Best theta when every demand has links of its own, with that topology; None when that does not fit or connect."""
     found = best_link_counts(demand, degree, links)
     if found is None:
@@ -104,7 +102,7 @@ def one_hop_topology(demand: NDArray[np.float64], degree: int, links: LinkDirect
 
 
 def alternate(
-    topology: Topology, routing: RoutingResult, demand: NDArray[np.float64], *, rounds: int, accuracy: float
+    topology: Topology, routing: RoutingResult, demand: Floats, *, rounds: int, accuracy: float
 ) -> tuple[Topology, RoutingResult]:
     """Link counts and routing in turn while theta falls; never worse than what it is given."""
     for _ in range(rounds):

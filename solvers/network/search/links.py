@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.assemble import assemble
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
 
@@ -22,8 +22,8 @@ class LinkTable:
     """
 
     links: LinkDirection
-    out: NDArray[np.int64]
-    into: NDArray[np.int64]
+    out: Ints
+    into: Ints
 
     @property
     def paired(self) -> bool:
@@ -31,7 +31,7 @@ class LinkTable:
         return self.links is LinkDirection.BIDIRECTIONAL
 
 
-def table_of_arcs(n: int, degree: int, links: LinkDirection, arcs: NDArray[np.int64]) -> LinkTable:
+def table_of_arcs(n: int, degree: int, links: LinkDirection, arcs: Ints) -> LinkTable:
     """Table of unit arcs, int64[m, 2] with one row per parallel link, at most `degree` a server each way."""
     out = np.repeat(np.arange(n, dtype=np.int64)[:, None], degree, axis=1)
     into = out.copy()
@@ -50,7 +50,7 @@ def table_of(topology: Topology) -> LinkTable:
     return table_of_arcs(topology.servers, topology.degree, topology.links, arcs)
 
 
-def arcs_of(out: NDArray[np.int64]) -> NDArray[np.int64]:
+def arcs_of(out: Ints) -> Ints:
     """int64[m, 2]: unit arcs of a table of heads, dark ports left out."""
     n, degree = out.shape
     tails = np.repeat(np.arange(n, dtype=np.int64), degree)
@@ -59,7 +59,7 @@ def arcs_of(out: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.column_stack((tails[lit], heads[lit]))
 
 
-def topology_of(out: NDArray[np.int64], links: LinkDirection, origin: str) -> Topology:
+def topology_of(out: Ints, links: LinkDirection, origin: str) -> Topology:
     """Topology of a table of heads.
 
     Raises:
@@ -69,13 +69,13 @@ def topology_of(out: NDArray[np.int64], links: LinkDirection, origin: str) -> To
     return assemble(n, degree, links, [arcs_of(out)], origin)
 
 
-def tails_of(out: NDArray[np.int64]) -> NDArray[np.int64]:
+def tails_of(out: Ints) -> Ints:
     """int64[n, d]: tails that go with heads; dark ports stay dark."""
     n, degree = out.shape
     return table_of_arcs(n, degree, LinkDirection.UNIDIRECTIONAL, arcs_of(out)).into
 
 
-def diameter(out: NDArray[np.int64]) -> int:
+def diameter(out: Ints) -> int:
     """Most hops between two servers of a table of heads; n when some pair is not joined."""
     n = len(out)
     near = np.eye(n, dtype=np.bool_)

@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.search.links import LinkTable
 from solvers.network.search.price_kernel import link_distances, price_links
 from solvers.stop import Stop
-
-Array = NDArray[np.float64]
+from topoopt.core.arrays import Bools, Floats, Ints
 
 SWEEPS = 1600
 """Most gradient sweeps of one evaluation; the bound is then within about 1e-5 of theta."""
@@ -40,11 +38,11 @@ _TRUST = 2e-3
 class _Point:
     """A topology, its theta as far as the gradient found it, and where to start the next evaluation."""
 
-    out: NDArray[np.int64]
+    out: Ints
     theta: float
-    flow: Array
-    potential: Array
-    length: Array
+    flow: Floats
+    potential: Floats
+    length: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +56,24 @@ class PolishResult:
         cuts: float64[c, n, n], the last cuts: lambda(X) <= sum cut_ab X_ab for every topology X.
     """
 
-    out: NDArray[np.int64]
+    out: Ints
     evaluations: int
     local_optima: int
-    cuts: Array
+    cuts: Floats
 
 
 @dataclass(eq=False)
 class _Polish:
     table: LinkTable
-    demand: Array
-    allowed: NDArray[np.bool_]
+    demand: Floats
+    allowed: Bools
     parallel: bool
     scale: float
-    cuts: list[Array] = field(default_factory=list)
+    cuts: list[Floats] = field(default_factory=list)
     evaluations: int = 0
     sweeps: int = 0
 
-    def price(self, out: NDArray[np.int64], start: _Point | None, target: float) -> _Point:
+    def price(self, out: Ints, start: _Point | None, target: float) -> _Point:
         """Evaluate until theta >= target is proven, or to the end; the lengths become a cut."""
         n, d = out.shape
         if start is None:
@@ -109,7 +107,7 @@ class _Polish:
             point.theta = max(proven, estimate * self.scale) if abs(estimate - bound) < _TRUST * bound else np.inf
         return point
 
-    def _add_cut(self, out: NDArray[np.int64], length: Array) -> None:
+    def _add_cut(self, out: Ints, length: Floats) -> None:
         distance = np.empty(self.demand.shape)
         link_distances(out, length, distance)
         total = float((self.demand * np.where(self.demand > 0, distance, 0.0)).sum()) * self.scale
@@ -117,7 +115,7 @@ class _Polish:
             self.cuts.append(distance / total)
             del self.cuts[:-POOL]
 
-    def swap_bounds(self, out: NDArray[np.int64], cut: Array) -> Array:
+    def swap_bounds(self, out: Ints, cut: Floats) -> Floats:
         """float64[m, m]: what the cut allows lambda to be after exchanging the heads of two links."""
         n, d = out.shape
         tails, heads = np.repeat(np.arange(n), d), out.ravel()
@@ -127,7 +125,7 @@ class _Polish:
         now = float(cut[tails, heads].sum())
         return np.asarray(now + cross + cross.T - own[:, None] - own[None, :], dtype=np.float64)
 
-    def screened(self, out: NDArray[np.int64]) -> Array:
+    def screened(self, out: Ints) -> Floats:
         """float64[m, m]: least bound over all cuts; -inf where the swap is not allowed, or stands twice."""
         least = np.full((out.size, out.size), np.inf)
         for cut in self.cuts:
@@ -135,7 +133,7 @@ class _Polish:
         least[~self.legal(out)] = -np.inf
         return least
 
-    def legal(self, out: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def legal(self, out: Ints) -> Bools:
         """bool[m, m]: which two links may exchange heads, each exchange once."""
         n, d = out.shape
         tails, heads = np.repeat(np.arange(n), d), out.ravel()
@@ -156,7 +154,7 @@ class _Polish:
             )
         return np.asarray(fits & (np.arange(n * d)[:, None] < np.arange(n * d)[None, :]), dtype=np.bool_)
 
-    def swapped(self, out: NDArray[np.int64], first: int, second: int) -> NDArray[np.int64]:
+    def swapped(self, out: Ints, first: int, second: int) -> Ints:
         """Heads after exchanging the ends of two links (numbers into the flat table)."""
         d = out.shape[1]
         new = out.copy()
@@ -171,8 +169,8 @@ class _Polish:
 
 def polish(
     table: LinkTable,
-    demand: Array,
-    allowed: NDArray[np.bool_],
+    demand: Floats,
+    allowed: Bools,
     *,
     evaluations: int,
     parallel: bool = True,

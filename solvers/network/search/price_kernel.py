@@ -11,13 +11,13 @@ proven; between neighbouring topologies flows, potentials and lengths are a warm
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 
 
 @kernel
-def link_distances(out: NDArray[np.int64], length: NDArray[np.float64], distance: NDArray[np.float64]) -> None:
+def link_distances(out: Ints, length: Floats, distance: Floats) -> None:
     """Fill distance[n, n] with shortest paths for length[n * d] over the links out[n, d] (Floyd and Warshall)."""
     n, d = out.shape
     distance[:] = np.inf
@@ -35,9 +35,7 @@ def link_distances(out: NDArray[np.int64], length: NDArray[np.float64], distance
 
 
 @kernel
-def _proved(
-    out: NDArray[np.int64], length: NDArray[np.float64], demand: NDArray[np.float64], distance: NDArray[np.float64]
-) -> float:
+def _proved(out: Ints, length: Floats, demand: Floats, distance: Floats) -> float:
     link_distances(out, length, distance)
     n = len(demand)
     total = 0.0
@@ -53,15 +51,15 @@ def _proved(
 
 @kernel
 def price_links(
-    out: NDArray[np.int64],
-    demand: NDArray[np.float64],
+    out: Ints,
+    demand: Floats,
     target: float,
     sweeps: int,
     weight: float,
-    flow: NDArray[np.float64],
-    potential: NDArray[np.float64],
-    length: NDArray[np.float64],
-    best_length: NDArray[np.float64],
+    flow: Floats,
+    potential: Floats,
+    length: Floats,
+    best_length: Floats,
 ) -> tuple[float, float, int]:
     """(bound on theta, load estimate, sweeps used); stops when the bound reaches the target.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.search.links import LinkTable, arcs_of, table_of_arcs
+from topoopt.core.arrays import Bools, Ints
 
 TRIES = 200
 """Exchanges tried per bad link before giving up."""
 
 
-def bad_links(arcs: NDArray[np.int64], allowed: NDArray[np.bool_], parallel: bool) -> NDArray[np.int64]:
+def bad_links(arcs: Ints, allowed: Bools, parallel: bool) -> Ints:
     """Rows of arcs (int64[m, 2]) that are not allowed, or repeat an earlier row where parallel links are not."""
     bad = ~allowed[arcs[:, 0], arcs[:, 1]]
     if not parallel:
@@ -22,7 +22,7 @@ def bad_links(arcs: NDArray[np.int64], allowed: NDArray[np.bool_], parallel: boo
     return np.flatnonzero(bad)
 
 
-def repaired(table: LinkTable, allowed: NDArray[np.bool_], parallel: bool, seed: int) -> LinkTable | None:
+def repaired(table: LinkTable, allowed: Bools, parallel: bool, seed: int) -> LinkTable | None:
     """The table without bad links, by random exchanges that never make more of them; None when that fails.
 
     Args:
@@ -34,10 +34,10 @@ def repaired(table: LinkTable, allowed: NDArray[np.bool_], parallel: bool, seed:
     if table.paired:
         arcs = arcs[arcs[:, 0] < arcs[:, 1]]  # fibre pairs once
 
-    def whole(links: NDArray[np.int64]) -> NDArray[np.int64]:
+    def whole(links: Ints) -> Ints:
         return np.vstack((links, links[:, ::-1])) if table.paired else links
 
-    def key(links: NDArray[np.int64]) -> NDArray[np.int64]:
+    def key(links: Ints) -> Ints:
         return np.sort(links, axis=1) if table.paired else links
 
     bad = bad_links(key(arcs), allowed, parallel)

@@ -7,11 +7,11 @@ limit.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.search.anneal_kernels import _swap, exact_hop_total
 from solvers.network.search.links import LinkTable
 from solvers.stop import Stop
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.simulate.jit import kernel
 
 PIECES = 20
@@ -30,16 +30,16 @@ def default_proposals(n: int, d: int) -> int:
 
 def rewire(
     table: LinkTable,
-    demand: NDArray[np.float64],
-    allowed: NDArray[np.bool_],
-    kept: NDArray[np.int64],
+    demand: Floats,
+    allowed: Bools,
+    kept: Ints,
     most_changed: int,
     *,
     proposals: int,
     parallel: bool = True,
     seed: int = 0,
     stop: Stop | None = None,
-) -> NDArray[np.int64]:
+) -> Ints:
     """int64[n, d]: heads of the best topology met that gives up at most so many links of `kept`.
 
     Args:
@@ -71,8 +71,8 @@ def rewire(
 
 @kernel
 def _exchange(
-    links: NDArray[np.int64],
-    kept: NDArray[np.int64],
+    links: Ints,
+    kept: Ints,
     i: int,
     j: int,
     k: int,
@@ -94,20 +94,20 @@ def _exchange(
 
 
 @kernel
-def _dark(into: NDArray[np.int64], server: int) -> bool:
+def _dark(into: Ints, server: int) -> bool:
     """Whether the server has a free receiver, too: a free sender alone cannot take part in an exchange."""
     return bool((into[server] == server).any())
 
 
 @kernel
 def _anneal_kept(
-    out: NDArray[np.int64],
-    into: NDArray[np.int64],
-    links: NDArray[np.int64],
-    kept: NDArray[np.int64],
+    out: Ints,
+    into: Ints,
+    links: Ints,
+    kept: Ints,
     limit: int,
-    demand: NDArray[np.float64],
-    allowed: NDArray[np.bool_],
+    demand: Floats,
+    allowed: Bools,
     paired: bool,
     parallel: bool,
     hot: float,
@@ -115,7 +115,7 @@ def _anneal_kept(
     proposals: int,
     seed: int,
     least: float,
-    best: NDArray[np.int64],
+    best: Ints,
 ) -> float:
     """Exchanges of link ends at a falling temperature; the least hop total so far, its heads in `best`."""
     np.random.seed(seed)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.exact.bounds import moore_hops
 from solvers.network.exact.space import Space, open_space
 from solvers.network.search.links import arcs_of, diameter
 from solvers.network.search.repair import bad_links
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 
@@ -25,7 +25,7 @@ class Rules:
     def __init__(self, problem: TopologyProblem) -> None:
         self.problem = problem
         n = problem.servers
-        self.allowed: NDArray[np.bool_] = ~np.eye(n, dtype=np.bool_)
+        self.allowed: Bools = ~np.eye(n, dtype=np.bool_)
         for tail, head in problem.forbidden:
             self.allowed[tail, head] = False
         if problem.links is LinkDirection.BIDIRECTIONAL:
@@ -33,7 +33,7 @@ class Rules:
         self.space: Space | None = open_space(problem) if problem.max_changed is not None else None
         self.nearest = n
 
-    def legal(self, out: NDArray[np.int64]) -> bool:
+    def legal(self, out: Ints) -> bool:
         """Whether a table of heads breaks no rule."""
         problem, arcs = self.problem, arcs_of(out)
         if len(bad_links(arcs, self.allowed, problem.parallel_links)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.exact.local import filled, local_search
 from solvers.network.exact.space import Space, as_topology, open_space
@@ -28,6 +27,7 @@ from solvers.network.search.rewire import rewire
 from solvers.network.search.rules import Rules
 from solvers.network.search.seeds import seed_topologies
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
@@ -84,13 +84,7 @@ def search_topology(
 
 class _Search:
     def __init__(
-        self,
-        problem: TopologyProblem,
-        demand: NDArray[np.float64],
-        seed: int,
-        budget: SearchBudget,
-        goal: float,
-        stop: Stop,
+        self, problem: TopologyProblem, demand: Floats, seed: int, budget: SearchBudget, goal: float, stop: Stop
     ) -> None:
         self.problem, self.demand, self.seed, self.stop = problem, demand, seed, stop
         busiest = max(demand.sum(axis=0).max(), demand.sum(axis=1).max())
@@ -191,7 +185,7 @@ class _Search:
             if self._done():
                 break
 
-    def _weighted(self, runs: int) -> list[NDArray[np.float64]]:
+    def _weighted(self, runs: int) -> list[Floats]:
         """The demand so many times; with a hop limit also with more and more weight on all pairs alike."""
         mean = float(self.demand.mean())
         evenly = [0.0] * runs + ([1.0, 10.0, 100.0] if self.problem.max_hops is not None else [])
@@ -232,7 +226,7 @@ class _Search:
             if new[0] is not topology and self.rules.legal(table_of(new[0]).out):
                 self._note("recounted", *new)
 
-    def _topology(self, out: NDArray[np.int64], origin: str) -> Topology | None:
+    def _topology(self, out: Ints, origin: str) -> Topology | None:
         try:
             return topology_of(out, self.problem.links, origin)
         except InfeasibleError:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.network.constructions.assemble import ArcList, assemble, link_arcs, ring_arcs
 from solvers.network.constructions.matching import best_matching, best_permutation, discount
 from solvers.network.constructions.totient_perms import select_offsets
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.topology import Topology
 
-Demand = NDArray[np.float64]
+Demand = Floats
 Seed = Callable[[int, int, LinkDirection, Demand, np.random.Generator], Topology]
 
 
@@ -118,7 +118,7 @@ def _circulant(n: int, d: int, links: LinkDirection, selection: str, origin: str
     return assemble(n, d, links, [ring_arcs(n, p, links) for p in distances], origin)
 
 
-def _without_loops(tails: NDArray[np.int64], heads: NDArray[np.int64], rng: np.random.Generator) -> ArcList:
+def _without_loops(tails: Ints, heads: Ints, rng: np.random.Generator) -> ArcList:
     """Exchange the heads of links to oneself with other links, so that no loop is left (n >= 2)."""
     for loop in np.flatnonzero(tails == heads):
         if tails[loop] != heads[loop]:

@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 
 _PIECE = 1 << 26
 """Entries gone through between two looks at the clock."""
@@ -29,8 +30,8 @@ def default_iterations(n: int) -> int:
 
 
 def two_layer_multipliers(
-    d: int, demand: NDArray[np.float64], iterations: int, *, stop: Stop | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float32], int]:
+    d: int, demand: Floats, iterations: int, *, stop: Stop | None = None
+) -> tuple[Floats, NDArray[np.float32], int]:
     """w: float64[n, n], u: float32[n, n, n] and the iterations made.
 
     Args:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.placement.search.anneal_kernels import BEST, PlacementWalker, anneal_batch, score
 from solvers.placement.search.groups import GroupGraph
 from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
 
@@ -32,7 +32,7 @@ class PlacementAnnealResult:
     stopped_by: StopReason
 
 
-def device_of(a: PlacementArrays, place: Placement) -> NDArray[np.int64]:
+def device_of(a: PlacementArrays, place: Placement) -> Ints:
     """int64[n], device of each operator."""
     return place[a.group].astype(np.int64)
 
@@ -41,7 +41,7 @@ def anneal(
     a: PlacementArrays,
     g: GroupGraph,
     start: Placement,
-    rates: NDArray[np.float64],
+    rates: Floats,
     *,
     allocate: bool,
     moves: int,

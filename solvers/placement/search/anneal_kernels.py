@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.placement.search.groups import GroupGraph
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.events import makespan
@@ -31,18 +32,16 @@ class PlacementWalker(NamedTuple):
         rng: uint64[1].
     """
 
-    place: NDArray[np.int64]
-    best: NDArray[np.int64]
-    device: NDArray[np.int64]
-    used: NDArray[np.int64]
-    value: NDArray[np.float64]
+    place: Ints
+    best: Ints
+    device: Ints
+    used: Ints
+    value: Floats
     rng: NDArray[np.uint64]
 
 
 @kernel
-def score(
-    a: PlacementArrays, device: NDArray[np.int64], rates: NDArray[np.float64], allocate: bool, limit: float
-) -> float:
+def score(a: PlacementArrays, device: Ints, rates: Floats, allocate: bool, limit: float) -> float:
     """Makespan; with `allocate`, at the better of two static splits in closed form."""
     if not allocate:
         return float(makespan(a, device, rates, limit))
@@ -77,9 +76,7 @@ def _goal(a: PlacementArrays, g: GroupGraph, walker: PlacementWalker) -> tuple[i
 
 
 @kernel
-def _propose(
-    a: PlacementArrays, g: GroupGraph, walker: PlacementWalker, bunch: NDArray[np.int64], origin: NDArray[np.int64]
-) -> int:
+def _propose(a: PlacementArrays, g: GroupGraph, walker: PlacementWalker, bunch: Ints, origin: Ints) -> int:
     """Change the placement by one random move; the number of groups moved, their old devices in `origin`."""
     group, target = _goal(a, g, walker)
     if group < 0:
@@ -127,7 +124,7 @@ def anneal_batch(
     a: PlacementArrays,
     g: GroupGraph,
     walker: PlacementWalker,
-    rates: NDArray[np.float64],
+    rates: Floats,
     allocate: bool,
     moves: int,
     hot: float,

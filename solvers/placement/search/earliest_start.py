@@ -10,11 +10,11 @@ from bisect import insort
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.favourite_children import FavouriteChildren, build_arrays, favourites
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.search.groups import GroupGraph
+from topoopt.core.arrays import Ints
 from topoopt.simulate.placement.arrays import STATIC, UNLIMITED, PlacementArrays
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.transfer_times import tails
@@ -27,7 +27,7 @@ MOST_EDGES = 2_000
 
 PROGRAM_S = 2.0
 
-Placement = NDArray[np.int64]
+Placement = Ints
 
 
 def earliest_start(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:

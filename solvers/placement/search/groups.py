@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.placement.arrays import PlacementArrays
 
 
@@ -19,10 +19,10 @@ class GroupGraph(NamedTuple):
         time: float64[G, k], inf where a member cannot run.
     """
 
-    neighbour_ptr: NDArray[np.int64]
-    neighbour: NDArray[np.int64]
-    memory: NDArray[np.int64]
-    time: NDArray[np.float64]
+    neighbour_ptr: Ints
+    neighbour: Ints
+    memory: Ints
+    time: Floats
 
 
 def group_graph(a: PlacementArrays) -> GroupGraph:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.events import simulate
@@ -23,12 +24,12 @@ WORSE = 2e-4
 @kernel
 def _shift_batch(
     a: PlacementArrays,
-    device: NDArray[np.int64],
-    rates: NDArray[np.float64],
-    tail: NDArray[np.float64],
-    priority: NDArray[np.float64],
-    best: NDArray[np.float64],
-    value: NDArray[np.float64],
+    device: Ints,
+    rates: Floats,
+    tail: Floats,
+    priority: Floats,
+    best: Floats,
+    value: Floats,
     moves: int,
     rng: NDArray[np.uint64],
 ) -> None:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.placement.search.earliest_start import earliest_start, favourite_child
 from solvers.placement.search.groups import GroupGraph
+from topoopt.core.arrays import Ints
 from topoopt.simulate.placement.arrays import STATIC, UNLIMITED, PlacementArrays
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.transfer_times import tails
 
-Placement = NDArray[np.int64]
+Placement = Ints
 """int64[G], device of each group."""
 
 
@@ -26,7 +26,7 @@ def _by_speed(g: GroupGraph) -> list[int]:
     return [int(d) for d in np.argsort(finite, kind="stable")]
 
 
-def _orders(a: PlacementArrays) -> Iterator[NDArray[np.int64]]:
+def _orders(a: PlacementArrays) -> Iterator[Ints]:
     """Groups by their first member: depth first, and by the time at which it could start."""
     groups = len(a.group_ptr) - 1
     depth_first = np.empty(len(a.topo))
@@ -50,7 +50,7 @@ def single(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
             yield np.full(len(g.memory), d, dtype=np.int64)
 
 
-def _filled(a: PlacementArrays, g: GroupGraph, order: NDArray[np.int64], share: float) -> Placement | None:
+def _filled(a: PlacementArrays, g: GroupGraph, order: Ints, share: float) -> Placement | None:
     """Groups in order, device after device, each up to its memory and to a share of the work."""
     devices = _by_speed(g)
     used, work = np.zeros(len(devices), dtype=np.int64), np.zeros(len(devices))
