@@ -39,7 +39,7 @@ def with_point(solution: HierarchicalSolution, **changes: Any) -> HierarchicalSo
 
 CORRUPTIONS: list[tuple[str, Change]] = [
     ("identity", lambda s: replace(s, name="other")),
-    ("identity", lambda s: replace(s, instance_sha256="0")),
+    ("instance-sha256", lambda s: replace(s, instance_sha256="0")),
     ("identity", lambda s: replace(s, design=3)),
     ("identity", lambda s: replace(s, blocks=("switch",) * 3)),
     ("identity", lambda s: replace(s, bandwidth_gbytes_per_s=(1.0,))),

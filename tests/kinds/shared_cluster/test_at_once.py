@@ -267,7 +267,7 @@ def tail_set(solution: SharedClusterSolution, place: int, **figures: float) -> S
 
 
 BROKEN: dict[str, tuple[Callable[[SharedClusterSolution], SharedClusterSolution], str]] = {
-    "other instance": (lambda s: replace(s, instance_sha256="0"), "identity"),
+    "other instance": (lambda s: replace(s, instance_sha256="0"), "instance-sha256"),
     "other fabric": (lambda s: replace(s, fabrics=s.fabrics[::-1]), "identity"),
     "plan missing": (lambda s: replace(s, plans=s.plans[1:]), "plans"),
     "faster than the bound": (lambda s: changed_plan(s, alone_ms=0.001), "plan-bound"),

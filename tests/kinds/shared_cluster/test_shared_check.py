@@ -134,7 +134,7 @@ CHANGES: dict[str, tuple[str, Callable[[SharedClusterSolution], SharedClusterSol
     "another objective": ("objective", lambda s: replace(s, objective=Objective("mean_completion_time", 1.0, "s"))),
     "another bound": ("bound", lambda s: replace(s, bound=Bound(0.5, "hope"))),
     "called optimal": ("status", lambda s: replace(s, status=Status.OPTIMAL)),
-    "another instance": ("identity", lambda s: replace(s, instance_sha256="0" * 64)),
+    "another instance": ("instance-sha256", lambda s: replace(s, instance_sha256="0" * 64)),
     "another class": ("classes", lambda s: replace(s, classes=(replace(s.classes[0], compute_ms=1.0), s.classes[1]))),
     "another arrival": (
         "jobs",

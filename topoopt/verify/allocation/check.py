@@ -18,7 +18,7 @@ from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.verdict import Status, Tolerance
 from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain, parts_of
 from topoopt.verify.allocation.fairness import check_bottlenecks, check_certificates
-from topoopt.verify.laws.findings import Violation, ViolationLog, differs
+from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity, differs
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures and capacities."""
@@ -55,14 +55,8 @@ def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -
 
 
 def _check_identity(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
-    for code, name, value, expected in (
-        ("identity", "name", solution.name, problem.name),
-        ("identity", "goal", solution.goal, problem.goal.value),
-        ("identity", "surplus", solution.surplus, problem.surplus.value),
-        ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
-    ):
-        if value != expected:
-            findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
+    rows = (("goal", solution.goal, problem.goal.value), ("surplus", solution.surplus, problem.surplus.value))
+    check_identity(findings, problem, solution, *rows)
     own, given = solution.topology, problem.topology
     same = own.servers == given.servers and np.array_equal(own.arcs, given.arcs)
     if not (same and np.array_equal(own.multiplicity, given.multiplicity)):

@@ -11,7 +11,7 @@ from topoopt.core.verdict import Tolerance
 from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
 from topoopt.verify.hierarchy.proofs import check_bound, check_front, check_marginals
 from topoopt.verify.hierarchy.times import collective_times, fleet_time_ns, job_time_ns, network_cost_usd
-from topoopt.verify.laws.findings import Violation, ViolationLog
+from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity
 
 
 def check_hierarchical(problem: HierarchicalProblem, solution: HierarchicalSolution) -> tuple[Violation, ...]:
@@ -34,28 +34,25 @@ def check_hierarchical(problem: HierarchicalProblem, solution: HierarchicalSolut
 
 
 def _identity(findings: ViolationLog, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
-    for name, value, expected in (
-        ("name", solution.name, problem.name),
-        ("instance_sha256", solution.instance_sha256, problem.sha256),
+    check_identity(
+        findings,
+        problem,
+        solution,
         ("number of designs", solution.designs, len(problem.designs)),
         ("objective", solution.objective.name, problem.objective.value),
-    ):
-        if value != expected:
-            findings.add("identity", f"the solution has {name} {value!r}, the instance {expected!r}")
+    )
     if not 0 <= solution.design < len(problem.designs):
         findings.add("identity", f"there is no design {solution.design}")
         return
     design = problem.designs[solution.design]
     dimensions = design.network.dimensions
-    shape: tuple[tuple[str, object, object], ...] = (
+    findings.hold(
+        "identity",
         ("name of the design", solution.design_name, design.name),
         ("dimensions", solution.dimensions, tuple(one.name for one in dimensions)),
         ("blocks", solution.blocks, tuple(one.block.value for one in dimensions)),
         ("sizes", solution.sizes, tuple(one.size for one in dimensions)),
     )
-    for name, stated, due in shape:
-        if stated != due:
-            findings.add("identity", f"the solution has {name} {stated!r}, the instance {due!r}")
     if len(solution.bandwidth_gbytes_per_s) != len(dimensions):
         findings.add("identity", f"{len(solution.bandwidth_gbytes_per_s)} bandwidths for {len(dimensions)} dimensions")
 

@@ -19,7 +19,16 @@ from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.prices import check_prices
 from topoopt.verify.job.strategy_certificate import PROVED_BY, strategy_bound
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
-from topoopt.verify.laws.findings import Violation, ViolationLog, as_float, as_int, differs, float_array, int_array
+from topoopt.verify.laws.findings import (
+    Violation,
+    ViolationLog,
+    as_float,
+    as_int,
+    check_identity,
+    differs,
+    float_array,
+    int_array,
+)
 
 BOUND_RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven when a value is held against a bound."""
@@ -71,19 +80,16 @@ def check_solution(
 
 
 def _check_identity(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
-    for code, name, value, expected in (
-        ("identity", "kind", solution.kind, instance.kind),
-        ("identity", "name", solution.name, instance.name),
-        ("identity", "workload", solution.workload_name, instance.workload.name),
-        ("identity", "number of samples", solution.samples, instance.workload.samples),
-        ("instance-sha256", "instance_sha256", solution.instance_sha256, instance.sha256),
-    ):
-        if value != expected:
-            findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
-    for field in fields(instance.cluster):
-        value, expected = getattr(solution.cluster, field.name), getattr(instance.cluster, field.name)
-        if value != expected:
-            findings.add("cluster", f"the solution's cluster has {field.name} {value!r}, the instance's {expected!r}")
+    check_identity(
+        findings,
+        instance,
+        solution,
+        ("workload", solution.workload_name, instance.workload.name),
+        ("number of samples", solution.samples, instance.workload.samples),
+    )
+    names = [field.name for field in fields(instance.cluster)]
+    own, given = solution.cluster, instance.cluster
+    findings.hold("cluster", *((f"cluster.{name}", getattr(own, name), getattr(given, name)) for name in names))
 
 
 def _check_times(findings: ViolationLog, solution: JobSolution) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from topoopt.core.solution import SolutionHead
 
 REPEATS_SHOWN = 20
 """Violations of one code listed one by one; the rest are counted."""
@@ -45,6 +48,12 @@ class ViolationLog:
         if len(listed):
             self.counts[code] = self.counts.get(code, 0) + len(listed)
 
+    def hold(self, code: str, *rows: tuple[str, object, object]) -> None:
+        """Report what the solution states (name, stated, due) otherwise than the instance."""
+        for name, stated, due in rows:
+            if stated != due:
+                self.add(code, f"the solution has {name} {stated!r}, the instance {due!r}")
+
     def guard(self, code: str, what: str, check: Callable[[], None]) -> None:
         """Run a check of data of any shape: what it cannot even read is a violation, never a crash."""
         try:
@@ -66,6 +75,25 @@ class ViolationLog:
             if count > REPEATS_SHOWN
         ]
         return (*self.shown, *rest)
+
+
+class Problem(Protocol):
+    """What instances of all kinds have."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
+
+
+def check_identity(
+    findings: ViolationLog, problem: Problem, solution: SolutionHead, *rows: tuple[str, object, object]
+) -> None:
+    """The solution is of this instance, and repeats of it what it should: `rows` (name, stated, due)."""
+    findings.hold("identity", ("kind", solution.kind, problem.kind), ("name", solution.name, problem.name), *rows)
+    findings.hold("instance-sha256", ("instance_sha256", solution.instance_sha256, problem.sha256))
 
 
 def as_int(value: object) -> int | None:

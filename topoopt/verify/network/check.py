@@ -21,7 +21,7 @@ from topoopt.core.network import (
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
-from topoopt.verify.laws.findings import Violation, ViolationLog, differs
+from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity, differs
 from topoopt.verify.laws.flows import check_hops
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 from topoopt.verify.network.bounds import quick_bound, two_layer_bound
@@ -67,15 +67,9 @@ def check_network(
 
 
 def _check_identity(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
-    for code, name, value, expected in (
-        ("identity", "kind", solution.kind, problem.kind),
-        ("identity", "name", solution.name, problem.name),
-        ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
-        ("rate", "link_gbps", solution.link_gbps, problem.link_gbps),
-        ("identity", "routing", solution.mode, problem.routing if problem.several else RoutingMode.ADAPTED),
-    ):
-        if value != expected:
-            findings.add(code, f"the solution has {name} {value!r}, the instance {expected!r}")
+    rows = (("routing", solution.mode, problem.routing if problem.several else RoutingMode.ADAPTED),)
+    check_identity(findings, problem, solution, *rows)
+    findings.hold("rate", ("link_gbps", solution.link_gbps, problem.link_gbps))
 
 
 def _check_hops(findings: ViolationLog, solution: NetworkSolution, links: Counts) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status, Tolerance, meets
-from topoopt.verify.laws.findings import Violation, ViolationLog, differs, int_array
+from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity, differs, int_array
 from topoopt.verify.placement.latency import check_schedule
 from topoopt.verify.placement.loads import Loads, loads_of, objective_of, resident_bytes, work_bound
 
@@ -44,17 +44,16 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> t
 
 
 def _check_identity(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution) -> None:
-    for code, name, value, expected in (
-        ("identity", "name", solution.name, problem.name),
-        ("instance-sha256", "instance_sha256", solution.instance_sha256, problem.sha256),
-        ("identity", "settings", solution.settings, problem.objective),
-        ("identity", "servers", solution.servers, problem.servers),
-        ("identity", "devices", solution.devices, problem.devices),
-        ("identity", "classes", solution.classes, problem.classes),
-        ("identity", "operators", solution.operators, tuple(operator.name for operator in problem.operators)),
+    check_identity(findings, problem, solution)
+    for name, value, expected in (
+        ("settings", solution.settings, problem.objective),
+        ("servers", solution.servers, problem.servers),
+        ("devices", solution.devices, problem.devices),
+        ("classes", solution.classes, problem.classes),
+        ("operators", solution.operators, tuple(operator.name for operator in problem.operators)),
     ):
         if value != expected:
-            findings.add(code, f"the solution has other {name} than the instance")
+            findings.add("identity", f"the solution has other {name} than the instance")
 
 
 def _placed(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution) -> list[NDArray[np.int64]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.verify.laws.findings import Violation, ViolationLog
+from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity
 from topoopt.verify.shared_cluster.arrivals import check_arrivals
 from topoopt.verify.shared_cluster.at_once import check_at_once
 
@@ -29,8 +29,6 @@ def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution
 
 def _check_identity(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     rows: list[tuple[str, object, object]] = [
-        ("name", problem.name, solution.name),
-        ("instance_sha256", problem.sha256, solution.instance_sha256),
         ("servers", problem.servers, solution.servers),
         ("degree", problem.cluster.degree, solution.degree),
         ("link_gbps", problem.cluster.link_gbps, solution.link_gbps),
@@ -52,9 +50,7 @@ def _check_identity(findings: ViolationLog, problem: SharedCluster, solution: Sh
             ("switching_time_s", problem.layer.switching_time_s, solution.switching_time_s),
             ("checkpoint_s", problem.scheduling.checkpoint_s, solution.checkpoint_s),
         ]
-    for name, expected, found in rows:
-        if expected != found:
-            findings.add("identity", f"{name} is {found!r}, the instance has {expected!r}")
+    check_identity(findings, problem, solution, *((name, found, due) for name, due, found in rows))
     for given, one in zip(problem.classes, solution.classes, strict=False):
         _check_class(findings, given, one, planned=given.plan is not None and not flows)
 
