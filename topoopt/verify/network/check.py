@@ -67,8 +67,8 @@ def check_network(
 
 
 def _check_identity(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
-    rows = (("routing", solution.mode, problem.routing if problem.several else RoutingMode.ADAPTED),)
-    check_identity(findings, problem, solution, *rows)
+    routing = problem.routing if problem.several else RoutingMode.ADAPTED
+    check_identity(findings, problem, solution, ("routing", solution.mode, routing))
     findings.hold("rate", ("link_gbps", solution.link_gbps, problem.link_gbps))
 
 
