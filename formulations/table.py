@@ -11,11 +11,11 @@ from formulations.allocation import bandwidth_allocation_data
 from formulations.job import allreduce_mix, allreduce_topology, path_split
 from formulations.network import (
     circulant_flow,
+    common_routing,
     concurrent_flow,
     concurrent_flow_hops,
     hop_lp,
     joint_topology_arrays,
-    robust_routing,
 )
 from formulations.parts.arrays import LpArrays
 from formulations.placement import favourite_children, placed_programs, stage_order_arrays
@@ -43,12 +43,14 @@ class Formulation:
         build: (problem, options) -> program with readable names; raises InputError or InfeasibleError for a problem of
             these kinds that it cannot state.
         options: by name.
+        several_demands: whether it takes network problems with a set of demands.
     """
 
     summary: str
     kinds: tuple[str, ...]
     build: Callable[[Any, Mapping[str, float]], LpArrays]
     options: Mapping[str, Option] = field(default_factory=dict)
+    several_demands: bool = False
 
 
 VOLUME = Option(
@@ -147,10 +149,11 @@ FORMULATIONS: Mapping[str, Formulation] = {
         ("placement",),
         placed_programs.rates_program,
     ),
-    "robust_routing": Formulation(
-        "routing by pair, common to a set of demand matrices (here of one), least largest link load",
+    "common_routing": Formulation(
+        "routing by pair, common to a set of demand matrices, least largest link load",
         ("routing",),
-        robust_routing.from_routing,
+        common_routing.from_routing,
+        several_demands=True,
     ),
     "stage_order": Formulation(
         "operators to stages of a pipeline, least load of the busiest device (mixed-integer)",
@@ -178,6 +181,10 @@ def build_named(name: str, problem: Any, options: Mapping[str, float]) -> LpArra
         text = f"formulation {name} takes instances of kind {', '.join(line.kinds)}"
         allowed = f"for this kind: {fitting or 'none'}"
         faults.append(Problem(text, path="kind", value=problem.kind, allowed=allowed))
+    if getattr(problem, "several", False) and not line.several_demands:
+        text = "this formulation takes one demand"
+        fitting = ", ".join(key for key, entry in FORMULATIONS.items() if entry.several_demands)
+        faults.append(Problem(text, path="demands", value=str(len(problem.demands)), allowed=fitting))
     for key, value in options.items():
         option = line.options.get(key)
         if option is None:

@@ -23,18 +23,18 @@ from formulations.job.allreduce_topology import AllReduceTopology
 from formulations.job.path_split import PathSplit
 from formulations.network import (
     circulant_flow,
+    common_routing,
     concurrent_flow,
     concurrent_flow_hops,
     hop_lp,
     hop_lp_pyomo,
     joint_topology_pyomo,
-    robust_routing,
 )
+from formulations.network.common_routing import CommonRoutingProgram
 from formulations.network.concurrent_flow import ConcurrentFlow
 from formulations.network.hop_lp import HopLp
 from formulations.network.joint_topology import JointTopology, Symmetry
 from formulations.network.joint_topology_arrays import build_arrays as joint_arrays
-from formulations.network.robust_routing import RobustRouting
 from formulations.parts.arrays import LpArrays, with_names
 from formulations.placement import stage_order_pyomo
 from formulations.placement.stage_graph import Net
@@ -56,7 +56,9 @@ RING = ConcurrentFlow(
 )
 """0 -> 1 => 2 -> 0, the middle arc of two links; 0 sends 3 to 2, and 1 sends 1 to 0."""
 
-TWO_MATRICES = RobustRouting(RING.tail, RING.head, RING.capacity, np.array([RING.demand, matrix(3, {(0, 2): 1.0})]))
+TWO_MATRICES = CommonRoutingProgram(
+    RING.tail, RING.head, RING.capacity, np.array([RING.demand, matrix(3, {(0, 2): 1.0})])
+)
 """The ring; 0 sends 3 to 2 and 1 sends 1 to 0, or 0 sends 1 to 2 and nothing else."""
 
 CAPPED = replace(TWO_MATRICES, cap=4.0)
@@ -182,13 +184,13 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
     "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),
     "path_split": (_split, lambda: path_split.build_pyomo(SPLIT)),
-    "robust_routing": (
-        lambda: with_names(robust_routing.build_arrays(TWO_MATRICES), *robust_routing.names_of(TWO_MATRICES)),
-        lambda: robust_routing.build_pyomo(TWO_MATRICES),
+    "common_routing": (
+        lambda: with_names(common_routing.build_arrays(TWO_MATRICES), *common_routing.names_of(TWO_MATRICES)),
+        lambda: common_routing.build_pyomo(TWO_MATRICES),
     ),
-    "robust_routing/cap": (
-        lambda: with_names(robust_routing.build_arrays(CAPPED), *robust_routing.names_of(CAPPED)),
-        lambda: robust_routing.build_pyomo(CAPPED),
+    "common_routing/cap": (
+        lambda: with_names(common_routing.build_arrays(CAPPED), *common_routing.names_of(CAPPED)),
+        lambda: common_routing.build_pyomo(CAPPED),
     ),
     "bandwidth_allocation": (
         lambda: bandwidth_allocation.build_arrays(RATES),

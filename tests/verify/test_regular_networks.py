@@ -63,8 +63,8 @@ def proof_of(n: int) -> tuple[EnumerationProof, float]:
     """What `enumerate` proves for uniform demand and degree 2."""
     problem = TopologyProblem("case", n, 2, LinkDirection.UNIDIRECTIONAL, np.ones((n, n)) - np.eye(n))
     found = METHODS["enumerate"].run(problem, ExactLimits())
-    assert found.enumeration is not None
-    return found.enumeration, found.theta
+    assert found.network.enumeration is not None
+    return found.network.enumeration, found.theta
 
 
 @pytest.mark.parametrize(("n", "theta"), [(6, 1 / 0.238095), (7, 5.5), (8, None), (9, None)])

@@ -1,4 +1,4 @@
-"""One routing for a set of demand matrices: the program of `formulations.network.robust_routing`, matrix by matrix.
+"""One routing for a set of demand matrices: the program of `formulations.network.common_routing`, matrix by matrix.
 
 Few matrices decide: the program is solved for those that were worst so far, and grows by those its routing serves
 worse, until there is none. Its optimum for the few is a bound for all.
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from formulations.network.robust_routing import RobustRouting, build_arrays, prices_of, split_of
+from formulations.network.common_routing import CommonRoutingProgram, build_arrays, prices_of, split_of
 from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import Options, SolverLimits
 from solvers.backends.table import solver_named
@@ -71,7 +71,7 @@ class _Common:
         arcs = topology.arcs.astype(np.int64)
         capacity = topology.multiplicity.astype(np.float64)
         self.scale = float(demands.max())
-        self.data = RobustRouting(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, demands / self.scale)
+        self.data = CommonRoutingProgram(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, demands / self.scale)
         self.pairs = self.data.pairs
         self.amounts = demands[:, self.pairs[:, 0], self.pairs[:, 1]]
         if len(self.pairs) * len(arcs) > MOST_COLUMNS:

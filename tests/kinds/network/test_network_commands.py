@@ -141,7 +141,7 @@ def test_a_spoilt_solution_is_rejected(tmp_path: Path) -> None:
     solved(tmp_path, kind="routing", topology={"family": "ring", "servers": 4}, demand={"family": "uniform"})
     file = tmp_path / "out" / "solution.json"
     document = json.loads(file.read_text())
-    document["flow"][0][1][0] *= 0.5
+    document["routing"]["flows"][0][0][1][0] *= 0.5
     file.write_text(json.dumps(document))
     code, text = run("check", tmp_path / "case.json", file, "--json")
     assert code == 6

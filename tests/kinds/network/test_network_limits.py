@@ -55,13 +55,13 @@ def test_a_hop_limit_from_file_to_checked_file(tmp_path: Path) -> None:
     assert document["theta"] == pytest.approx(3.0)
     assert document["status"] == "optimal"
     stored = json.loads((tmp_path / "out" / "solution.json").read_text())
-    assert len(stored["hop_flow"]) == 2
+    assert len(stored["routing"]["hop_flows"][0]) == 2
 
     def swap(solution: dict[str, Any]) -> None:
-        solution["hop_flow"].reverse()
+        solution["routing"]["hop_flows"][0].reverse()
 
     def drop(solution: dict[str, Any]) -> None:
-        solution["hop_flow"] = None
+        solution["routing"]["hop_flows"] = None
 
     assert "max-hops" in {each["code"] for each in damaged(tmp_path, swap)["violations"]}
     assert "max-hops" in {each["code"] for each in damaged(tmp_path, drop)["violations"]}

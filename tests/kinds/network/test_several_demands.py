@@ -126,6 +126,16 @@ def test_what_takes_one_demand_says_so(tmp_path: Path) -> None:
             assert (code, document["problems"][0]["message"]) == (2, "this takes the solution of one demand")
 
 
+def test_the_program_of_all_demands_is_written(tmp_path: Path) -> None:
+    """`dump-model` writes the common routing of the set; formulations of one demand refuse it."""
+    path = written(tmp_path, RING)
+    code, document = told("dump-model", path, "--formulation", "common_routing", "--out", tmp_path / "m.lp")
+    # conservation of 6 pairs at 2 servers each, and a load of 3 arcs under 2 demands
+    assert (code, document["rows"]) == (0, 6 * 2 + 2 * 3)
+    code, document = told("dump-model", path, "--formulation", "concurrent_flow", "--out", tmp_path / "n.lp")
+    assert (code, document["problems"][0]["message"]) == (2, "this formulation takes one demand")
+
+
 @pytest.mark.parametrize(
     ("rule", "where"),
     [

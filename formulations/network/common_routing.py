@@ -38,7 +38,7 @@ from topoopt.core.network import RoutingProblem
 
 
 @dataclass(frozen=True, eq=False)
-class RobustRouting:
+class CommonRoutingProgram:
     """Data of the problem.
 
     Attributes:
@@ -60,7 +60,7 @@ class RobustRouting:
         return np.argwhere(self.demands.max(axis=0) > 0)
 
 
-def build_arrays(data: RobustRouting) -> LpArrays:
+def build_arrays(data: CommonRoutingProgram) -> LpArrays:
     """The linear program; column p m + a is split[p, a], theta is last; rows are (1) by p then v, then (2) by k, a."""
     pairs = data.pairs
     count, m, n = len(pairs), len(data.tail), data.demands.shape[1]
@@ -106,7 +106,7 @@ def build_arrays(data: RobustRouting) -> LpArrays:
     )
 
 
-def names_of(data: RobustRouting) -> tuple[list[str], list[str]]:
+def names_of(data: CommonRoutingProgram) -> tuple[list[str], list[str]]:
     """Names: columns `split_s_t_i_j`, `theta` (with a cap `theta_k`); rows `conserve_s_t_v`, `fit_k_i_j`."""
     arcs = [f"{i}_{j}" for i, j in zip(data.tail.tolist(), data.head.tolist(), strict=True)]
     pairs = data.pairs.tolist()
@@ -129,11 +129,11 @@ def from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArr
         )
     arcs = problem.topology.arcs.astype(np.int64)
     capacity = problem.topology.multiplicity.astype(np.float64)
-    data = RobustRouting(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demand[None])
+    data = CommonRoutingProgram(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demands)
     return with_names(build_arrays(data), *names_of(data))
 
 
-def build_pyomo(data: RobustRouting) -> Any:
+def build_pyomo(data: CommonRoutingProgram) -> Any:
     """The same as a Pyomo model, to be read and to be compared with; small instances only."""
     import pyomo.environ as pyo
 
@@ -161,7 +161,7 @@ def build_pyomo(data: RobustRouting) -> Any:
         load = sum(demands[k][s][t] * block.split[s, t, i, j] for s, t in pairs if demands[k][s][t] > 0)
         return load - float(data.capacity[arcs.index((i, j))]) * theta(block, k) <= 0.0
 
-    model = pyo.ConcreteModel("robust routing")
+    model = pyo.ConcreteModel("common routing")
     model.split = pyo.Var([(s, t, i, j) for s, t in pairs for i, j in arcs], bounds=open_way)
     thetas = range(1 if data.cap is None else len(demands))
     model.theta = pyo.Var(bounds=(0.0, None)) if data.cap is None else pyo.Var(thetas, bounds=(0.0, data.cap))
@@ -171,13 +171,13 @@ def build_pyomo(data: RobustRouting) -> Any:
     return model
 
 
-def split_of(data: RobustRouting, x: Floats) -> Floats:
+def split_of(data: CommonRoutingProgram, x: Floats) -> Floats:
     """float64[P, m]: the parts of a solution vector, clipped to [0, 1] (they need a repair before they count)."""
     count = len(data.pairs) * len(data.tail)
     return np.clip(x[:count], 0.0, 1.0).reshape(-1, len(data.tail))
 
 
-def prices_of(data: RobustRouting, row_dual: Floats) -> Floats:
+def prices_of(data: CommonRoutingProgram, row_dual: Floats) -> Floats:
     """float64[k, m]: prices w from the dual values of a minimisation (rows (2) have duals <= 0), clipped at 0."""
     steps, m = len(data.demands), len(data.tail)
     return np.maximum(-row_dual[-steps * m :], 0.0).reshape(steps, m)
