@@ -126,3 +126,13 @@ def test_an_allocation_of_transfers() -> None:
     problem = allocation_problem(topology=RING, link_gbps=100, transfers=transfers)
     assert [(t.source, t.destination, len(t.routes[0].arcs)) for t in problem.transfers] == [(0, 1, 1), (2, 3, 1)]
     assert problem.capacity_gbps.tolist() == [100.0] * 8
+
+
+def test_several_demands_are_a_stack_or_a_list() -> None:
+    """A stack of matrices, or matrices beside sections: the same demands as one by one."""
+    shifts = np.array([np.roll(np.eye(5), step, axis=1) for step in (1, 2)])
+    stacked = problems.topology_problem(servers=5, degree=2, demands=shifts, routing="adapted", step_ms=2.0)
+    assert (stacked.demands == shifts).all()
+    assert (stacked.several, stacked.routing.value, stacked.step_ms) == (True, "adapted", 2.0)
+    listed = problems.topology_problem(servers=5, degree=2, demands=[shifts[0], {"family": "uniform"}])
+    assert (listed.demands[1] == 1.0 - np.eye(5)).all()
