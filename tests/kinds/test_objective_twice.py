@@ -141,7 +141,7 @@ CASES = {
         "shared-cluster",
         lambda: at_once_cases.read(at_once_cases.instance()),
         Side("topoopt.simulate.cluster.metrics:load_objective", scaled_field("value")),
-        Side("topoopt.verify.shared_cluster.at_once:_statistics", scaled_mean),
+        Side("topoopt.verify.shared_cluster.load_statistics:_statistics", scaled_mean),
     ),
 }
 
