@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_same_answer_as_in_this_process(name: str) -> None:
     """Optimum, point and bound equal those of a direct call; incumbents come through, each better than the last."""
     data = knapsack()
     seen: list[NDArray[np.float64]] = []
-    result = solve_guarded(name, data, SolverLimits(time_s=30.0), on_incumbent=seen.append)
+    result = solve_guarded(name, data, SolverLimits(time_s=300.0), on_incumbent=seen.append)
     direct = SOLVERS[name](data)
     assert (result.status, result.objective) == (Status.OPTIMAL, direct.objective)
     np.testing.assert_array_equal(result.x, direct.x)
@@ -64,21 +65,41 @@ def test_same_answer_as_in_this_process(name: str) -> None:
     assert costs[-1] == result.objective
 
 
-def test_hanging_child_is_killed_and_its_best_point_kept(tmp_path: Path) -> None:
-    """Of three points streamed, the one in the middle is best and the last breaks a row: the middle one is kept."""
-    data = knapsack()
+class Clock:
+    """A clock for the watcher that jumps far beyond any limit once `late` is called: no test waits for a limit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("solvers.backends.guarded.time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def late(self) -> None:
+        """The limit is over."""
+        self.now = 1e6
+
+
+def test_hanging_child_is_killed_and_its_best_point_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four points streamed, one breaks a row, one is worse than the one before, the last is best and kept."""
+    data, clock = knapsack(), Clock(monkeypatch)
     command = child(
         tmp_path,
         """
-        one, two, all_of = np.zeros(12), np.zeros(12), np.ones(12)
+        nothing, one, two, all_of = np.zeros(12), np.zeros(12), np.zeros(12), np.ones(12)
         one[0], two[:2] = 1, 1
-        for x in (one, two, one, all_of):
+        for x in (all_of, one, nothing, two):
             send(out, ("incumbent", x))
         time.sleep(600)
         """,
     )
-    result = solve_guarded("highs", data, SolverLimits(time_s=0.2), grace_s=2.0, command=command)
+    seen: list[NDArray[np.float64]] = []
+
+    def incumbent(x: NDArray[np.float64]) -> None:
+        seen.append(x)
+        if len(seen) == 2:
+            clock.late()
+
+    result = solve_guarded("highs", data, SolverLimits(time_s=0.2), on_incumbent=incumbent, command=command)
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, StopReason.TIME)
+    assert [x.sum() for x in seen] == [1, 2]
     assert result.objective == data.cost[:2].sum()
     assert "killed" in result.message
 
@@ -99,7 +120,7 @@ def test_start_survives_a_child_that_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("death", ["os._exit(7)", "os.kill(os.getpid(), 11)", "out.write(b'xx'); os._exit(7)"])
 def test_death_of_the_child_is_an_error_result(tmp_path: Path, death: str) -> None:
     """Exit, crash and half a message: unknown by error, with the exit code in words, and no exception."""
-    result = solve_guarded("highs", knapsack(), SolverLimits(time_s=20.0), command=child(tmp_path, death))
+    result = solve_guarded("highs", knapsack(), SolverLimits(time_s=300.0), command=child(tmp_path, death))
     assert (result.status, result.stopped_by) == (Status.UNKNOWN, StopReason.ERROR)
     assert "exit code" in result.message
 
@@ -109,15 +130,20 @@ def test_child_that_cannot_start_reading_is_no_exception(tmp_path: Path) -> None
     script = tmp_path / "dead.py"
     script.write_text("raise SystemExit(3)")
     data = knapsack(items=3000, rows=10)
-    result = solve_guarded("highs", data, SolverLimits(time_s=20.0), command=(sys.executable, str(script)))
+    result = solve_guarded("highs", data, SolverLimits(time_s=300.0), command=(sys.executable, str(script)))
     assert (result.status, result.stopped_by) == (Status.UNKNOWN, StopReason.ERROR)
 
 
-def test_overrun_of_a_real_solver_is_cut_short() -> None:
+def test_overrun_of_a_real_solver_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver told to take its time is killed from outside, and what it streamed is the result."""
-    data = knapsack(items=120, rows=30)
+    data, clock = knapsack(items=120, rows=30), Clock(monkeypatch)
     result = solve_guarded(
-        "highs", data, SolverLimits(time_s=2.0), {"time_limit": 500.0}, grace_s=0.5, start=np.zeros(120)
+        "highs",
+        data,
+        SolverLimits(time_s=2.0),
+        {"time_limit": 500.0},
+        start=np.zeros(120),
+        on_incumbent=lambda x: clock.late(),
     )
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, StopReason.TIME)
     assert "killed" in result.message
@@ -135,7 +161,7 @@ def test_refusals_come_before_the_child() -> None:
 def test_bad_option_value_in_the_child_is_an_input_error() -> None:
     """What only the library can refuse is refused there, and raised here."""
     with pytest.raises(InputError, match="refuses the value"):
-        solve_guarded("highs", knapsack(), SolverLimits(time_s=20.0), {"mip_rel_gap": -1.0})
+        solve_guarded("highs", knapsack(), SolverLimits(time_s=300.0), {"mip_rel_gap": -1.0})
 
 
 def test_an_interrupt_ends_the_child_and_keeps_what_it_found(tmp_path: Path) -> None:
