@@ -18,7 +18,7 @@ run: $(VENV)/.installed
 	$(BIN)/topoopt solve $(INSTANCE) --out out/$(NAME)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto -m 'not heavy' tests
+	$(BIN)/python -m pytest -n auto -m 'not heavy' --durations=25 tests
 
 test-heavy: $(VENV)/.installed
 	$(BIN)/python -m pytest -m heavy -s tests

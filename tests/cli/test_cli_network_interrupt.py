@@ -39,7 +39,7 @@ def test_interrupt_keeps_the_best(tmp_path: Path, document: dict[str, Any], meth
             time.sleep(0.02)
         time.sleep(1.5)
         child.send_signal(SIGINT)
-        stdout, stderr = child.communicate(timeout=120)
+        stdout, stderr = child.communicate(timeout=600)
     assert child.returncode == 130, stdout + stderr
     assert '"stopped_by": "interrupted"' in stdout
     assert "Traceback" not in stderr

@@ -19,7 +19,7 @@ def optimum(instance, upper):
     """Least makespan by HiGHS."""
     a = placement_arrays(instance)
     program = build_arrays(instance, upper, lambda t, d, e: float(alone_ms(a, float(a.tensor_size[t]), None)[d, e]))
-    result = SOLVERS["highs"](program, SolverLimits(time_s=30))
+    result = SOLVERS["highs"](program, SolverLimits(time_s=900))
     assert result.status is Status.OPTIMAL, result.message
     return result.objective
 

@@ -73,7 +73,7 @@ def check_all_send(machines: dict[str, Machine], offered: dict[tuple[str, str, i
             loads.append(stack.enter_context(process(words, {})))
         found: dict[str, float] = {}
         for one in loads:
-            found |= json.loads(one.communicate(timeout=30)[0])
+            found |= json.loads(one.communicate(timeout=180)[0])
     ends = {key: [f"10.{key[2] + 1}.0.{number(host)}" for host in key[:2]] for key in SHARES}
     received = {key: found.get(">".join(pair), 0.0) for key, pair in ends.items()}
     for key, mbit in SHARES.items():
@@ -206,7 +206,7 @@ def check_tcp(machines: dict[str, Machine]) -> None:
             ends = ["iperf3", "-c", f"10.1.0.{number(there)}", "-B", "10.1.0.1", "-p", str(port), "-P", sockets]
             words = ["ip", "netns", "exec", machines["A"].space, *ends, "-t", "4", "-O", "1", "-J"]
             clients[there] = stack.enter_context(process(words, {}))
-        told = {there: json.loads(client.communicate(timeout=40)[0])["end"] for there, client in clients.items()}
+        told = {there: json.loads(client.communicate(timeout=180)[0])["end"] for there, client in clients.items()}
     received = {there: end["sum_received"]["bits_per_second"] * 1514 / 1448 / 1e6 for there, end in told.items()}
     assert sum(received.values()) <= 1.2 * LINK_MBIT, f"not at the same time: {received}"
     for there, mbit in received.items():

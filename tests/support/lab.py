@@ -28,7 +28,7 @@ SETTINGS = (
 def run(*words: str, env: dict[str, str] | None = None, check: bool = True) -> str:
     """Output of a program."""
     done = subprocess.run(
-        words, capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})}, check=False
+        words, capture_output=True, text=True, timeout=180, env={**os.environ, **(env or {})}, check=False
     )
     if check and done.returncode:
         raise AssertionError(f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}")
@@ -115,7 +115,7 @@ def process(words: Sequence[str], env: dict[str, str], stdin: bool = False) -> I
         if started.poll() is None:
             started.terminate()
         try:
-            started.communicate(timeout=10)
+            started.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             started.kill()
             started.communicate()

@@ -43,10 +43,10 @@ class _Cache(FunctionCache):
         self._cache_file._source_stamp = (self._cache_file._source_stamp, *digests)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What was compiled before; None if it cannot be read."""
+        """What was compiled before; None if it cannot be read, or names a class that has another name by now."""
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except OSError:
+        except (OSError, AttributeError, ImportError):
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:

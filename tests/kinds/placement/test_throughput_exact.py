@@ -41,7 +41,7 @@ def in_process(problem: PlacementProblem, backend: str) -> float | None:
     data = data_of(graph, problem.objective)
     if backend == "cp-sat":
         data = rounded_down(data, 0.5)  # all times are whole milliseconds: nothing is lost
-    result = SOLVERS[backend](build_arrays(data), SolverLimits(time_s=60))
+    result = SOLVERS[backend](build_arrays(data), SolverLimits(time_s=900))
     if result.status is Status.INFEASIBLE:
         return None
     assert result.status is Status.OPTIMAL
@@ -121,7 +121,7 @@ def test_start_of_a_placement_is_a_point_of_the_program(seed: int, variant: str,
 def test_solution_is_optimal_and_checked(variant: str) -> None:
     """From problem to solution: the enumerated optimum, proven, and accepted by the checker."""
     problem = random_problem(11, operators=6, cpus=1, backward=True, settings=VARIANTS[variant])
-    solution = solve(problem, SolveOptions(time_limit_s=60))
+    solution = solve(problem, SolveOptions(time_limit_s=900))
     assert solution.check.ok, solution.check.violations
     assert solution.objective.value == pytest.approx(brute_force(problem))
     assert solution.status is Status.OPTIMAL

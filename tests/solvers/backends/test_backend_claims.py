@@ -282,7 +282,7 @@ def test_default_gap_of_highs_is_not_called_optimal() -> None:
         matrix.data,
         integer=np.ones(50, dtype=np.bool_),
     )
-    result = SOLVERS["highs"](data, SolverLimits(time_s=20.0), {"mip_rel_gap": 0.5})
+    result = SOLVERS["highs"](data, SolverLimits(time_s=300.0), {"mip_rel_gap": 0.5})
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, StopReason.GAP)
     assert result.bound is not None
     assert result.objective is not None

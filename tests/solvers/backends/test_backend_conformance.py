@@ -18,7 +18,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.verdict import Status, StopReason
 
 INF = float("inf")
-LIMITS = SolverLimits(time_s=20.0)
+LIMITS = SolverLimits(time_s=300.0)
 
 
 def program(

@@ -67,7 +67,7 @@ def test_two_rows_that_clash_are_named() -> None:
         columns="abc",
         names=("need", "room", "other", "more"),
     )
-    subset = infeasible_subset(data, SolverLimits(time_s=20.0))
+    subset = infeasible_subset(data, SolverLimits(time_s=300.0))
     assert subset.members == (Member("row", 0, "lower"), Member("row", 1, "upper"))
     assert subset.texts == ("need: a + b >= 2", "room: a + b <= 1")
     assert subset.infeasible
@@ -98,7 +98,7 @@ def test_crossed_bounds_are_a_subset_of_two(case: str) -> None:
 def test_whole_numbers_make_the_clash() -> None:
     """2 a + 2 b = 1 has fractional solutions only; both sides of the row are needed, no bound is."""
     data = program([0, 0], [5, 5], [1], [1], [[2, 2]], whole=True, columns="ab", names=("odd",))
-    subset = infeasible_subset(data, SolverLimits(time_s=30.0))
+    subset = infeasible_subset(data, SolverLimits(time_s=300.0))
     assert subset.texts == ("odd: 2 a + 2 b >= 1", "odd: 2 a + 2 b <= 1")
     assert (subset.infeasible, subset.irreducible, subset.found_by) == (True, True, "deletion filter")
 

@@ -26,7 +26,7 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import AdaptedRouting, TopologyProblem
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
-LIMITS = ExactLimits(time_s=120.0)
+LIMITS = ExactLimits(time_s=900.0)
 KNOWN = {  # lambda of uniform demand, directed links; published values
     (5, 2): 1 / 3,
     (6, 2): 0.238095,
@@ -148,7 +148,7 @@ def test_uniform_eight_and_nine_are_closed(n: int, most_theta: float) -> None:
 @pytest.mark.parametrize(("n", "d"), [(7, 2), (8, 2), (7, 3)])
 def test_program_confirms_enumeration(n: int, d: int) -> None:
     """HiGHS on the joint program proves what enumeration proves."""
-    milp = METHODS["milp"].run(problem(n, d), ExactLimits(time_s=300.0))
+    milp = METHODS["milp"].run(problem(n, d), ExactLimits(time_s=900.0))
     listed = METHODS["enumerate"].run(problem(n, d), LIMITS)
     assert milp.optimal
     assert listed.optimal
