@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba import njit, types
+from numba import config, njit, types
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
@@ -92,6 +92,9 @@ def _borrowed(typing_context: Any, value: Any) -> Any:
 
 Arrays = TypeVar("Arrays")
 
+_UNCOMPILED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
+"""Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
+
 
 @piece
 def borrowed(arrays: Arrays) -> Arrays:
@@ -99,5 +102,7 @@ def borrowed(arrays: Arrays) -> Arrays:
 
     Counting at every access to a field would cost a hot loop more than its work.
     """
+    if _UNCOMPILED:
+        return arrays
     same: Arrays = _borrowed(arrays)  # type: ignore[call-arg]
     return same
