@@ -1,72 +1,121 @@
-"""topoopt: co-optimise topology, routing and parallelization strategy of machine-learning training clusters.
+"""topoopt: network topology, routing, bandwidth and parallelization strategy of machine-learning training clusters.
 
     import topoopt
-    solution = topoopt.solve(topoopt.read_instance("instances/dlrm-16.yaml"))
 
-`read_instance`, `solve`, `check`, `replay`, `write_solution`, `read_solution` and `render_report` mirror the commands;
-`run`, `simulate` and `verify` are the pieces. Everything heavy loads on first
-use (PEP 562), so that `import topoopt` is quick.
+    problem = topoopt.read_instance("instances/tiny-6.yaml")  # or topoopt.topology_problem(servers=8, degree=2, ...)
+    solution = topoopt.solve(problem, seed=1)
+    solution.objective.value, solution.bound.value, solution.check.ok
+
+Problems come from files (`read_instance`), mappings (`instance_from_dict`) or arguments (`job_problem`,
+`routing_problem`, `topology_problem`, ...). `solve`, `check`, `evaluate`, `explain`, `report`, `compare`,
+`read_solution` and `write_solution` take every kind of problem, or say which they take. A solution is plain data:
+`solution.to_dict()`, `solution.tables()`. `Topology` is made of links, arrays and graphs of networkx, and
+`topoopt.topologies` has well-known ones. Everything that is wrong with an input is one `InputError`.
+
+Nothing heavy loads with this module: each name does on first use (PEP 562).
 """
 
 from __future__ import annotations
 
-import importlib
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from topoopt import simulate, verify
+if _TYPE_CHECKING:
     from topoopt.analyses.replay.run import replay
-    from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.job.report import render_html as render_report
-    from topoopt.kinds.job.solution_file import SOLUTION_FILE
-    from topoopt.kinds.job.solve import evaluate_plan
-    from topoopt.kinds.pipeline import solve_with as solve
+    from topoopt.core.cluster import Cluster
+    from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, TopooptError
+    from topoopt.core.strategy import Placement, Strategy
+    from topoopt.core.topology import Topology
+    from topoopt.kinds.instance_file import read_instance, write_instance
+    from topoopt.kinds.solution_file import read_solution, write_solution
     from topoopt.library import topologies
-    from topoopt.verify.job.check import check_solution as check
-
-    read_solution, write_solution = SOLUTION_FILE.read, SOLUTION_FILE.write
+    from topoopt.library.calls import check, evaluate, explain, methods, report, solve
+    from topoopt.library.compare import compare
+    from topoopt.library.instances import instance_from_dict
+    from topoopt.library.problems import (
+        allocation_problem,
+        hierarchy_problem,
+        job_problem,
+        placement_problem,
+        routing_problem,
+        shared_cluster_problem,
+        topology_problem,
+    )
 
 __version__ = "0.1.0"
 
-_LAZY = {
-    "check": ("topoopt.verify.job.check", "check_solution"),
-    "evaluate_plan": ("topoopt.kinds.job.solve", "evaluate_plan"),
-    "read_instance": ("topoopt.kinds.instance_file", "read_instance"),
-    "read_solution": ("topoopt.kinds.job.solution_file", "SOLUTION_FILE.read"),
-    "render_report": ("topoopt.kinds.job.report", "render_html"),
-    "replay": ("topoopt.analyses.replay.run", "replay"),
-    "solve": ("topoopt.kinds.pipeline", "solve_with"),
-    "write_solution": ("topoopt.kinds.job.solution_file", "SOLUTION_FILE.write"),
+_NAMES = {
+    "topoopt.analyses.replay.run": ("replay",),
+    "topoopt.core.cluster": ("Cluster",),
+    "topoopt.core.errors": ("CheckError", "InfeasibleError", "InputError", "LimitError", "TopooptError"),
+    "topoopt.core.strategy": ("Placement", "Strategy"),
+    "topoopt.core.topology": ("Topology",),
+    "topoopt.kinds.instance_file": ("read_instance", "write_instance"),
+    "topoopt.kinds.solution_file": ("read_solution", "write_solution"),
+    "topoopt.library.calls": ("check", "evaluate", "explain", "methods", "report", "solve"),
+    "topoopt.library.compare": ("compare",),
+    "topoopt.library.instances": ("instance_from_dict",),
+    "topoopt.library.problems": (
+        "allocation_problem",
+        "hierarchy_problem",
+        "job_problem",
+        "placement_problem",
+        "routing_problem",
+        "shared_cluster_problem",
+        "topology_problem",
+    ),
 }
-_MODULES = {"simulate": "topoopt.simulate", "topologies": "topoopt.library.topologies", "verify": "topoopt.verify"}
+"""Public names by the module they are in."""
+
+_MODULES = {"topologies": "topoopt.library.topologies"}
+"""Public modules."""
+
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "CheckError",
+    "Cluster",
+    "InfeasibleError",
+    "InputError",
+    "LimitError",
+    "Placement",
+    "Strategy",
+    "Topology",
+    "TopooptError",
     "__version__",
+    "allocation_problem",
     "check",
-    "evaluate_plan",
+    "compare",
+    "evaluate",
+    "explain",
+    "hierarchy_problem",
+    "instance_from_dict",
+    "job_problem",
+    "methods",
+    "placement_problem",
     "read_instance",
     "read_solution",
-    "render_report",
     "replay",
-    "simulate",
+    "report",
+    "routing_problem",
+    "shared_cluster_problem",
     "solve",
     "topologies",
-    "verify",
+    "topology_problem",
+    "write_instance",
     "write_solution",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
-    if name in _LAZY:
-        module, attribute = _LAZY[name]
-        value = attrgetter(attribute)(importlib.import_module(module))
+        return _import_module(_MODULES[name])
+    if name in _MODULE_OF:
+        value: object = getattr(_import_module(_MODULE_OF[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'topoopt' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.cli_cases import Run, chain, job, process, refusals, run, searching, write
-from topoopt.cli import compare_runs
-from topoopt.cli.compare import COLUMNS
+from topoopt.core.comparison import COLUMNS
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
 from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.verdict import Status, StopReason
@@ -55,8 +54,8 @@ def contest(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         lines = table(*(Method(name, "", lambda *_: None) for name in ("auto", *methods)))
         solver = Solver(lambda _: lines, lambda *_: pytest.fail("assembled"))
         record = replace(ROUTING, solver=lambda: solver, **fields)
-        monkeypatch.setattr(compare_runs, "kind_of", lambda _: record)
-        monkeypatch.setattr("topoopt.kinds.pipeline.solve", lambda _, options: methods[options.method](options))
+        monkeypatch.setattr("topoopt.library.compare.kind_of", lambda _: record)
+        monkeypatch.setattr("topoopt.library.compare.solve", lambda _, options: methods[options.method](options))
 
     return install
 

@@ -7,9 +7,7 @@ import io
 import subprocess
 import sys
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,6 +15,7 @@ from rich.console import Console
 import topoopt.kinds
 from tests.support import at_once_cases
 from tests.support.paths import INSTANCES, ROOT
+from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.core.errors import InputError
 from topoopt.core.verdict import Status
 from topoopt.kinds import KINDS, kind_named, kind_of
@@ -24,34 +23,6 @@ from topoopt.kinds.instance_file import located, read_instance
 from topoopt.kinds.kind import Question, SolveOptions
 from topoopt.kinds.pipeline import search_problems, solve
 from topoopt.kinds.solution_file import read_solution, write_solution
-
-SMALLEST = {
-    "co-optimisation": "tiny-4.yaml",
-    "hierarchical-bandwidth": "hierarchical/resnet50-3d.yaml",
-    "routing": "networks/k4-4.yaml",
-    "topology": "networks/uniform-5-2.yaml",
-    "topology of several demands": "networks/hot-experts-8.yaml",
-    "allocation": "networks/parking-lot-5.yaml",
-    "placement": "placement/towers-3.yaml",
-    "shared-cluster": "shared/trace-16.yaml",
-    "shared-cluster of jobs at once": None,
-}
-"""Files by kind; a kind whose instances differ much has one of each sort."""
-
-
-@cache
-def problem_of(case: str) -> Any:
-    """The smallest shipped instance of a kind, or one made by hand."""
-    file = SMALLEST[case]
-    return at_once_cases.read(at_once_cases.instance()) if file is None else read_instance(INSTANCES / file)
-
-
-@cache
-def solution_of(case: str) -> Any:
-    """Solved by the method that is chosen by default, with a small budget where there is one."""
-    problem = problem_of(case)
-    budget = 20 if kind_of(problem).takes_budget else None
-    return solve(problem, SolveOptions(budget=budget, seed=1, objective_only=True))
 
 
 def test_every_module_of_a_kind_has_a_line() -> None:

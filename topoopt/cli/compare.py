@@ -19,14 +19,8 @@ from topoopt.files.table_and_plot import require_targets
 from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
-    from topoopt.cli.compare_runs import PlannedRun
     from topoopt.core.comparison import ComparedRun, Comparison
-
-COLUMNS = (
-    "file", "instance", "kind", "method", "seed", "outcome", "stopped_by", "objective", "value", "unit", "theta",
-    "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked",
-    "iterations_per_s_per_million_usd", "wall_s",
-)  # fmt: skip
+    from topoopt.library.compare import PlannedRun
 
 
 def compare(
@@ -57,19 +51,20 @@ def compare(
 
     def command() -> int:
         from solvers.stop import stop_on_signals
-        from topoopt.cli.compare_runs import entrants_of, starts_of
         from topoopt.cli.compare_table import show_comparison
-        from topoopt.core.comparison import compared
+        from topoopt.core.comparison import compared, record
+        from topoopt.library.compare import entrants_of, starts_of
 
         require_targets(csv_file, plot)
         entrants = entrants_of(instances)
         kinds = list(dict.fromkeys(entrant.instance.kind for entrant in entrants))
         book = given_book(prices, [kind_named(name) for name in kinds])
-        starts = starts_of(entrants, methods, seeds, time_limit, budget, book)
+        names = None if methods is None else [name.strip() for name in methods.split(",")]
+        starts = starts_of(entrants, names, seeds, time_limit, budget, book, dashes="--")
         runs, interrupted = _made(starts, output)
         with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
             rows = compared(runs)
-            records = [_record(row) for row in rows]
+            records = [record(row) for row in rows]
             document = {
                 "runs": records,
                 "left_out": len(starts) - len(runs),
@@ -86,7 +81,7 @@ def compare(
 
 def _made(starts: Sequence[PlannedRun], output: Output) -> tuple[list[ComparedRun], bool]:
     """The runs, up to the first that Ctrl-C ended, and whether it did; a run that still found something is kept."""
-    from topoopt.cli.compare_runs import run_of
+    from topoopt.library.compare import run_of
 
     runs: list[ComparedRun] = []
     bar = counting_bar(output)
@@ -106,20 +101,10 @@ def _made(starts: Sequence[PlannedRun], output: Output) -> tuple[list[ComparedRu
     return runs, False
 
 
-def _record(row: Comparison) -> dict[str, Any]:
-    run = row.run
-    theta = run.value if run.objective == "theta" else None
-    values = (
-        run.file, run.instance, run.kind, run.method, run.seed, run.outcome, run.stopped_by, run.objective, run.value,
-        run.unit, theta, 1.0 / theta if theta else None, run.bound, run.proved_by, row.gap_to_best, row.gap_to_bound,
-        row.proven, run.checked, run.value_per_million_usd, round(run.wall_s, 3),
-    )  # fmt: skip
-    return dict(zip(COLUMNS, values, strict=True))
-
-
 def _written(
     records: list[dict[str, Any]], rows: list[Comparison], csv_file: Path | None, plot: Path | None
 ) -> dict[str, str | None]:
+    from topoopt.core.comparison import COLUMNS
     from topoopt.drawing.comparison import comparison_html, comparison_svg
     from topoopt.files.table_and_plot import csv_text, write_targets
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from topoopt.core.verdict import Tolerance, beats, meets
 
@@ -65,6 +66,25 @@ class Comparison:
     gap_to_best: float | None
     gap_to_bound: float | None
     proven: bool
+
+
+COLUMNS = (
+    "file", "instance", "kind", "method", "seed", "outcome", "stopped_by", "objective", "value", "unit", "theta",
+    "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked",
+    "iterations_per_s_per_million_usd", "wall_s",
+)  # fmt: skip
+
+
+def record(row: Comparison) -> dict[str, Any]:
+    """A row as `topoopt compare` writes it: `COLUMNS`, plain values."""
+    run = row.run
+    theta = run.value if run.objective == "theta" else None
+    values = (
+        run.file, run.instance, run.kind, run.method, run.seed, run.outcome, run.stopped_by, run.objective, run.value,
+        run.unit, theta, 1.0 / theta if theta else None, run.bound, run.proved_by, row.gap_to_best, row.gap_to_bound,
+        row.proven, run.checked, run.value_per_million_usd, round(run.wall_s, 3),
+    )  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))
 
 
 @dataclass(frozen=True)

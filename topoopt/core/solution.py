@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from topoopt.core.columns import Columns, figures_of, lists_of
+from topoopt.core.columns import Columns, figures_of, links_of, lists_of
 from topoopt.core.shown import Displayed, Shown, views
 from topoopt.core.verdict import Status, StopReason
 
@@ -122,7 +122,9 @@ class SolutionHead(Displayed):
 
     def columns(self) -> dict[str, Columns]:
         """Tables by name, each as its columns: `figures` (one row), `links` where there is a topology, every list."""
-        return {"figures": figures_of(self) | {"gap": [self.gap]}, **lists_of(self)}
+        topology = getattr(self, "topology", None)
+        links = {} if topology is None else {"links": links_of(topology)}
+        return {"figures": figures_of(self) | {"gap": [self.gap]}, **links, **lists_of(self)}
 
     def tables(self) -> dict[str, Any]:
         """The same as tables of Arrow (`pyarrow.Table`).

@@ -186,6 +186,9 @@ class Explanation:
     notes: tuple[str, ...] = ()
     late: bool = False
 
+    def __str__(self) -> str:
+        return "\n".join(self.words)
+
 
 def no_problems(problem: Any) -> list[Problem]:
     """For a kind whose reader finds everything."""
@@ -204,12 +207,14 @@ class Kind:
         read: document -> problem. Raises InputError.
         read_solution: file -> solution; whether it is right is for the checker to say. Raises InputError.
         write_solution: (solution, file): whole or not at all. Raises WriteError.
+        document: solution -> plain data, as they stand in its file.
         check: (problem, solution) -> violations, found without a solver.
         solver: loads how it is solved.
         pages: loads how a solution is shown.
         problems: what is wrong with an instance that its reader cannot know, as it stands in tables of the simulator.
         explain: (problem or None, solution, question) -> what limits it; None: this kind is not explained.
-        evaluate: (problem, parts given by hand as keywords) -> checked solution; None: this kind is not evaluated.
+        evaluate: (problem, effort, solution or None, parts given by hand as keywords) -> the problem that is answered,
+            and what is found for it, before it is assembled; None: this kind is not evaluated.
         maximise: whether a larger objective of a problem is better, and its bound an upper one.
         value_per_million_usd: solution -> iterations a second that a million dollars of its network buy; None without
             a price.
@@ -224,12 +229,13 @@ class Kind:
     read: Callable[[Document], Any]
     read_solution: Callable[[str | os.PathLike[str]], Any]
     write_solution: Callable[[Any, str | os.PathLike[str]], None]
+    document: Callable[[Any], Mapping[str, Any]]
     check: Callable[[Any, Any], Iterable[Violation]]
     solver: Callable[[], Solver]
     pages: Callable[[], Pages]
     problems: Callable[[Any], list[Problem]] = no_problems
     explain: Callable[[Any, Any, Question], Explanation] | None = None
-    evaluate: Callable[..., Any] | None = None
+    evaluate: Callable[..., tuple[Any, Any]] | None = None
     maximise: Callable[[Any], bool] = lambda _: False
     value_per_million_usd: Callable[[Any], float | None] = lambda _: None
     takes_budget: bool = False

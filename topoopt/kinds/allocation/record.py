@@ -45,6 +45,7 @@ RECORDS = (
         read=read_allocation,
         read_solution=SOLUTION_FILE.read,
         write_solution=SOLUTION_FILE.write,
+        document=SOLUTION_FILE.document,
         check=check_allocation,
         solver=_solver,
         pages=_pages,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.errors import Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation
@@ -9,7 +11,7 @@ from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.job.schema import CoOptimisationFile
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
-from topoopt.kinds.kind import Explanation, Kind, Pages, Question, Solver
+from topoopt.kinds.kind import Effort, Explanation, Kind, Pages, Question, Solver
 from topoopt.verify.job.check import check_solution
 
 
@@ -29,6 +31,14 @@ def _explain(instance: CoOptimisation | None, solution: JobSolution, question: Q
     from topoopt.kinds.job.explain import explain
 
     return explain(instance, solution, question)
+
+
+def _evaluate(
+    instance: CoOptimisation, effort: Effort, solution: JobSolution | None, **given: Any
+) -> tuple[CoOptimisation, Any]:
+    from topoopt.kinds.job.evaluate import given_plan
+
+    return instance, given_plan(instance, effort, solution, **given)
 
 
 def _problems(instance: CoOptimisation) -> list[Problem]:
@@ -54,11 +64,13 @@ RECORDS = (
         read=read_co_optimisation,
         read_solution=SOLUTION_FILE.read,
         write_solution=SOLUTION_FILE.write,
+        document=SOLUTION_FILE.document,
         check=check_solution,
         solver=_solver,
         pages=_pages,
         problems=_problems,
         explain=_explain,
+        evaluate=_evaluate,
         value_per_million_usd=_value_per_million_usd,
         takes_budget=True,
         takes_prices=True,

@@ -35,12 +35,14 @@ def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> FoundN
         InfeasibleError: no topology satisfies the constraints, or none of this kind exists.
     """
     space = open_space(problem)
-    bound = _larger(space.bound, quick_bound(problem))
     topology = SEEDS[name](
         problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.search.seed)
     )
-    _refuse_broken(space, topology, name)
-    return _routed(problem, topology, bound, name, effort.stop)
+    broken = space.broken(topology.adjacency())
+    if broken is not None:
+        text = f"the topology of this method breaks a constraint: {broken}"
+        raise InputError([Problem(text, path="search.method", value=name, allowed="auto, exact, milp")])
+    return routed_topology(space, topology, name, effort.stop)
 
 
 def _for_bounds(stop: Stop) -> Stop:
@@ -52,19 +54,12 @@ def _larger(one: Bound, other: Bound) -> Bound:
     return other if other.value > one.value else one
 
 
-def _refuse_broken(space: Space, topology: Topology, name: str) -> None:
-    broken = space.broken(topology.adjacency())
-    if broken is None:
-        return
-    text = f"the topology of this method breaks a constraint: {broken}"
-    raise InputError([Problem(text, path="search.method", value=name, allowed="auto, exact, milp")])
-
-
-def _routed(problem: TopologyProblem, topology: Topology, bound: Bound, method: str, stop: Stop) -> FoundNetwork:
-    found = route(topology, problem.demand, stop=stop)
+def routed_topology(space: Space, topology: Topology, method: str, stop: Stop) -> FoundNetwork:
+    """A topology that the space allows, its demand routed, bounded over all topologies."""
+    found = route(topology, space.problem.demand, stop=stop)
     early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED)
-    stopped_by = found.stopped_by if early else StopReason.CONVERGED
-    return FoundNetwork(found.network(topology), bound, stopped_by, method)
+    bound = _larger(space.bound, quick_bound(space.problem))
+    return FoundNetwork(found.network(topology), bound, found.stopped_by if early else StopReason.CONVERGED, method)
 
 
 def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:

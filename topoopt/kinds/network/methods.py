@@ -98,10 +98,15 @@ def worst_routing(problem: RoutingProblem, effort: Effort) -> FoundNetwork:
 
 
 def worst_topology(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
-    """Least largest theta over several demands; what bounds one of them bounds all."""
-    bounds = [quick_bound(single(problem, k)) for k in range(len(problem.demands))]
-    bound = max(bounds, key=lambda each: each.value)
+    """Least largest theta over several demands."""
+    bound = worst_bound(problem)
     return _found(worst_case(problem, bound.value, seed=effort.search.seed, stop=effort.stop), bound, effort)
+
+
+def worst_bound(problem: TopologyProblem) -> Bound:
+    """What bounds one of several demands bounds the worst."""
+    bounds = [quick_bound(single(problem, k)) for k in range(len(problem.demands))]
+    return max(bounds, key=lambda each: each.value)
 
 
 def _found(network: RoutedNetwork, bound: Bound, effort: Effort) -> FoundNetwork:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.kinds.kind import Explanation, Kind, Pages, Question, Solver
+from topoopt.kinds.kind import Effort, Explanation, Kind, Pages, Question, Solver
 from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.network.read import read_routing, read_topology
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
@@ -33,6 +34,22 @@ def _explain(
     return explain(problem, solution, question)
 
 
+def _evaluate_routing(
+    problem: RoutingProblem, effort: Effort, solution: NetworkSolution | None, **given: Any
+) -> tuple[RoutingProblem, Any]:
+    from topoopt.kinds.network.evaluate import given_routing
+
+    return given_routing(problem, effort, solution, **given)
+
+
+def _evaluate_links(
+    problem: TopologyProblem, effort: Effort, solution: NetworkSolution | None, **given: Any
+) -> tuple[TopologyProblem, Any]:
+    from topoopt.kinds.network.evaluate import given_links
+
+    return given_links(problem, effort, solution, **given)
+
+
 ROUTING = Kind(
     name="routing",
     summary="least largest utilisation of the links of a given topology",
@@ -42,10 +59,12 @@ ROUTING = Kind(
     read=read_routing,
     read_solution=SOLUTION_FILE.read,
     write_solution=SOLUTION_FILE.write,
+    document=SOLUTION_FILE.document,
     check=check_solution,
     solver=_solver,
     pages=_pages,
     explain=_explain,
+    evaluate=_evaluate_routing,
 )
 
 TOPOLOGY = replace(
@@ -55,6 +74,7 @@ TOPOLOGY = replace(
     problem=TopologyProblem,
     schema=TopologyFile,
     read=read_topology,
+    evaluate=_evaluate_links,
 )
 
 RECORDS = (ROUTING, TOPOLOGY)

@@ -42,6 +42,7 @@ RECORDS = (
         read=read_shared_cluster,
         read_solution=SOLUTION_FILE.read,
         write_solution=SOLUTION_FILE.write,
+        document=SOLUTION_FILE.document,
         check=check_shared_cluster,
         problems=_problems,
         solver=_solver,

@@ -1,18 +1,21 @@
-"""What `topoopt compare` runs: instances of any kind that has a contest, methods of its table, seeds."""
+"""Methods set side by side: instances of any kind, methods of its table, seeds."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from topoopt.core.comparison import ComparedRun
+from topoopt.core.comparison import ComparedRun, Comparison, compared, record
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
 from topoopt.core.price_book import PriceBook
 from topoopt.kinds import kind_of
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import Kind, SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.library.views import html_table
 
 DEFAULT_LIMIT_S = 30.0
 
@@ -23,6 +26,52 @@ FAILURES: tuple[tuple[type[TopooptError], str], ...] = (
     (TopooptError, "error"),
 )
 """Outcome of a run that raised; the first that fits."""
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonTable:
+    """Runs beside each other, as `topoopt compare` shows them.
+
+    Attributes:
+        rows: one for each run.
+    """
+
+    rows: tuple[Comparison, ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as `topoopt compare --json` has them."""
+        return [record(row) for row in self.rows]
+
+    def table(self) -> Any:
+        """The rows as a table of Arrow (`pyarrow.Table`)."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.records())
+
+    def to_pandas(self) -> Any:
+        """The rows as a DataFrame; needs pandas."""
+        return self.table().to_pandas()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return "\n".join(" | ".join(row) for row in self._cells())
+
+    def _repr_html_(self) -> str:
+        return str(html_table(self._cells()))
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Headings, and the figures of each run in a few words."""
+        heads = ("instance", "method", "seed", "value", "bound", "to best", "to bound", "s", "outcome")
+        return [heads, *(tuple(map(str, _shown(row))) for row in self.rows)]
+
+
+def _shown(row: Comparison) -> tuple[object, ...]:
+    run = row.run
+    value, bound = ("-" if number is None else f"{number:.6g}" for number in (run.value, run.bound))
+    gaps = ("-" if gap is None else f"{gap:.2%}" for gap in (row.gap_to_best, row.gap_to_bound))
+    return run.instance, run.method, run.seed, value, bound, *gaps, f"{run.wall_s:.2f}", run.outcome
 
 
 @dataclass(frozen=True)
@@ -52,36 +101,75 @@ class PlannedRun:
     options: SolveOptions | None
 
 
-def entrants_of(files: Sequence[Path]) -> list[Entrant]:
-    """Read all instances; a file given twice counts once.
+def compare(
+    instances: Any,
+    *,
+    methods: Sequence[str] | None = None,
+    seeds: int | Sequence[int] = 1,
+    time_limit_s: float | None = None,
+    budget: int | None = None,
+    book: PriceBook | None = None,
+) -> ComparisonTable:
+    """Solve every instance by every method with every seed; what a method cannot do is a row, not an error.
+
+        rows = topoopt.compare(["a.yaml", problem], methods=["portfolio", "exact"], seeds=3, time_limit_s=10)
+        rows.to_pandas().groupby("method")["gap_to_bound"].max()
+
+    Args:
+        instances: problems, or names of instance files, of any kinds; one or a list.
+        methods: names; None: all but `auto`.
+        seeds: seeds 0, 1, ..., or the seeds themselves.
+        time_limit_s: seconds of each run; None: 30, and no limit for runs with a budget.
+        budget: proposals of the search of each run, for kinds that count them.
+        book: prices, for kinds that take them; None: those shipped.
+
+    Returns:
+        What `topoopt compare` shows: a row for each run, with its gaps to the best value and the best bound found.
+
+    Raises:
+        InputError: everything wrong with an instance, or with a name.
+    """
+    single = isinstance(instances, str | os.PathLike) or not isinstance(instances, Iterable)
+    entrants = entrants_of([instances] if single else instances)
+    starts = starts_of(entrants, methods, seeds, time_limit_s, budget, book)
+    return ComparisonTable(tuple(compared([run_of(start) for start in starts])))
+
+
+def entrants_of(instances: Iterable[Any]) -> list[Entrant]:
+    """Problems as they are, files read; what is given twice counts once.
 
     Raises:
         InputError: everything wrong with any of them.
     """
-    from topoopt.kinds.instance_file import read_instance
-
-    entrants: list[Entrant] = []
+    entrants: dict[str, Entrant] = {}
     problems: list[Problem] = []
-    for file in dict.fromkeys(map(str, files)):
+    for given in instances:
+        named = isinstance(given, str | os.PathLike)
+        name = os.fspath(given) if named else given.name
+        if name in entrants:
+            if named or entrants[name].instance is given:
+                continue
+            name = f"{name} ({len(entrants) + 1})"
         try:
-            instance = read_instance(file)
+            instance = read_instance(given) if named else given
+            kind = kind_of(instance)
         except InputError as error:
             problems += error.problems
             continue
-        kind = kind_of(instance)
-        entrants.append(Entrant(file, instance, kind, tuple(kind.methods(instance))))
+        entrants[name] = Entrant(name, instance, kind, tuple(kind.methods(instance)))
     if problems:
         raise InputError(problems)
-    return entrants
+    return list(entrants.values())
 
 
 def starts_of(
     entrants: Sequence[Entrant],
-    methods: str | None,
-    seeds: int,
+    methods: Sequence[str] | None,
+    seeds: int | Sequence[int],
     time_limit_s: float | None,
     budget: int | None,
     book: PriceBook | None = None,
+    dashes: str = "",
 ) -> list[PlannedRun]:
     """All runs to be made, in order: instance, method, seed.
 
@@ -90,25 +178,26 @@ def starts_of(
 
     Args:
         entrants: the instances.
-        methods: names parted by commas; None for all but `auto`.
-        seeds: seeds 0, 1, ... of each method.
+        methods: names; None for all but `auto`.
+        seeds: seeds 0, 1, ... of each method, or the seeds themselves.
         time_limit_s, budget: of each run; None if not given.
         book: prices, for kinds that take them; None: those shipped.
+        dashes: what stands before the names of arguments in messages.
 
     Raises:
         InputError: all names that no kind among the instances knows, no name at all, a budget that no kind takes.
     """
     problems = []
-    names = None if methods is None else list(dict.fromkeys(name.strip() for name in methods.split(",")))
+    names = None if methods is None else list(dict.fromkeys(methods))
     known = list(dict.fromkeys(name for entrant in entrants for name in entrant.methods))
     kinds = ", ".join(dict.fromkeys(entrant.instance.kind for entrant in entrants))
     for name in names or ():
         if name not in known:
             text = f"no such method of kind {kinds}"
-            problems.append(Problem(text, path="--methods", value=repr(name), allowed=", ".join(known)))
+            problems.append(Problem(text, path=f"{dashes}methods", value=repr(name), allowed=", ".join(known)))
     if budget is not None and not any(entrant.kind.takes_budget for entrant in entrants):
         text = f"no such limit for kind {kinds}"
-        problems.append(Problem(text, path="--budget", value=str(budget), allowed="--time-limit"))
+        problems.append(Problem(text, path=f"{dashes}budget", value=str(budget), allowed="a time limit"))
     if problems:
         raise InputError(problems)
     starts = []
@@ -122,7 +211,7 @@ def starts_of(
         )
         own = [name for name in entrant.methods if name != "auto"] or ["auto"]
         for name in own if names is None else names:
-            for seed in range(seeds):
+            for seed in range(seeds) if isinstance(seeds, int) else seeds:
                 fits = replace(options, seed=seed, method=name) if name in entrant.methods else None
                 starts.append(PlannedRun(entrant, name, seed, fits))
     return starts
@@ -150,8 +239,6 @@ def run_of(start: PlannedRun) -> ComparedRun:
     )
     if start.options is None:
         return failed
-    from topoopt.kinds.pipeline import solve
-
     began = time.monotonic()
     try:
         found = solve(instance, start.options)

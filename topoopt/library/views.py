@@ -1,0 +1,111 @@
+"""What methods of problems and solutions give that takes more than numpy: documents, tables of Arrow, HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from topoopt.core.shown import Displayed, short
+from topoopt.core.solution import SolutionHead
+from topoopt.core.topology import Topology
+from topoopt.drawing.format import number, percent
+from topoopt.drawing.svg import element, joined
+from topoopt.drawing.topology_picture import find_links, topology_svg
+from topoopt.kinds import kind_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_ARCS = 6000
+"""Arcs of a topology that is drawn; a picture of more is a black disc of megabytes."""
+
+STYLE = """
+.topoopt { max-width: 480px; }
+.topoopt th, .topoopt td { text-align: left; padding: 1px 10px 1px 0; }
+.topoopt svg { width: 100%; }
+.topoopt .lk { fill: none; stroke-linecap: round; }
+.topoopt .u0 { stroke: #9fb0bd; } .topoopt .u1 { stroke: #7fb0d3; } .topoopt .u2 { stroke: #4b97cb; }
+.topoopt .u3 { stroke: #e6b23c; } .topoopt .u4 { stroke: #e07a1f; } .topoopt .u5 { stroke: #b3261e; }
+.topoopt .nodes circle { fill: #fff; stroke: #57606c; }
+.topoopt .labels text { text-anchor: middle; dominant-baseline: central; font-size: 12px; fill: #57606c; }
+"""
+
+
+def document_of(solution: SolutionHead) -> dict[str, Any]:
+    """Plain data of a solution, as its file holds them."""
+    return dict(kind_of(solution).document(solution))
+
+
+def tables_of(solution: SolutionHead) -> dict[str, pa.Table]:
+    """The columns of a solution as tables of Arrow."""
+    import pyarrow as pa
+
+    return {
+        name: pa.table({key: _arrow(values) for key, values in columns.items()})
+        for name, columns in solution.columns().items()
+    }
+
+
+def _arrow(values: Any) -> Any:
+    return np.ascontiguousarray(values) if isinstance(values, np.ndarray) else list(values)
+
+
+def html_of(shown: Displayed) -> str:
+    """A short block for a notebook, with all its style: figures, and the picture of the topology if there is one."""
+    if isinstance(shown, SolutionHead):
+        return str(_block(_headline(shown), *_picture(shown.columns().get("links"), _topology(shown))))
+    inside = ((field.name, getattr(shown, field.name)) for field in fields(shown))  # type: ignore[arg-type]
+    rows = [(name, short(value)) for name, value in inside if name != "sha256" and not _empty(value)]
+    return str(_block([(type(shown).__name__, ""), *rows], *_picture(None, _topology(shown))))
+
+
+def _headline(solution: SolutionHead) -> list[tuple[str, str]]:
+    objective, bound = solution.objective, solution.bound
+    verdict = "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"
+    return [
+        (solution.name, f"{solution.kind}, {solution.status}"),
+        (objective.name, f"{number(objective.value)} {objective.unit}"),
+        ("bound", f"{number(bound.value)} {objective.unit} ({bound.proved_by}), gap {percent(solution.gap)}"),
+        ("method", f"{solution.method}, seed {solution.seed}, stopped by {solution.stopped_by}"),
+        ("check", verdict),
+    ]
+
+
+def _empty(value: object) -> bool:
+    return value is None or (isinstance(value, str | tuple) and not value)
+
+
+def _topology(shown: Any) -> Topology | None:
+    """The topology that something is, has, or has in its plan."""
+    for found in (shown, getattr(shown, "topology", None), getattr(getattr(shown, "plan", None), "topology", None)):
+        if isinstance(found, Topology):
+            return found
+    return None
+
+
+def _picture(links: Any, topology: Topology | None) -> Iterable[Markup]:
+    if topology is None or len(topology.arcs) > MOST_ARCS:
+        return ()
+    busy: NDArray[np.float64] = np.zeros(len(topology.arcs))
+    if links is not None and "utilisation" in links:
+        busy = np.asarray(links["utilisation"], dtype=np.float64)
+    busy = busy / max(1.0, float(busy.max(initial=0.0)))
+    return (topology_svg(topology, find_links(topology), busy, lambda arc: percent(float(busy[arc]))),)
+
+
+def html_table(rows: Iterable[tuple[str, ...]]) -> Markup:
+    """A table for a notebook, its first row in bold."""
+    first, *others = ([element("td", cell) for cell in row] for row in rows)
+    body = (element("tr", *cells) for cells in others)
+    return element("table", element("tr", *(element("th", cell.striptags()) for cell in first)), joined(body))
+
+
+def _block(rows: Iterable[tuple[str, str]], *pictures: Markup) -> Markup:
+    table = (element("tr", element("th", name), element("td", value)) for name, value in rows)
+    style = element("style", Markup(STYLE))
+    return element("div", style, element("table", joined(table)), *pictures, class_="topoopt")
