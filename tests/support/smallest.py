@@ -17,7 +17,7 @@ SMALLEST = {
     "routing": "networks/k4-4.yaml",
     "topology": "networks/uniform-5-2.yaml",
     "allocation": "networks/parking-lot-5.yaml",
-    "placement": "placement/towers-3.yaml",
+    "placement": "placement/branches-3.yaml",
     "shared-cluster": "shared/trace-16.yaml",
     "robust-network": "robust/hot-experts-8.yaml",
 }

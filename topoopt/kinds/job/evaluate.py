@@ -17,7 +17,7 @@ from topoopt.core.job_solution import JobSolution
 from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
 from topoopt.kinds.job.fabric_comparison import fabric_search
-from topoopt.kinds.job.solve import Found
+from topoopt.kinds.job.solve import FoundPlan
 from topoopt.kinds.kind import Effort
 
 
@@ -28,7 +28,7 @@ def given_plan(
     *,
     topology: Topology | None = None,
     strategy: Strategy | None = None,
-) -> Found:
+) -> FoundPlan:
     """The plan of what is given; the rest is as in `solution`, or data parallel.
 
     Raises:
@@ -59,7 +59,7 @@ def given_plan(
         seed=search.seed,
         stop=effort.stop,
     )
-    return Found(result, (), (), fabric_search(instance, 0, search.seed, effort.options.book))
+    return FoundPlan(result, (), (), fabric_search(instance, 0, search.seed, effort.options.book))
 
 
 def _patched(instance: CoOptimisation, topology: Topology) -> Topology:
