@@ -1,6 +1,6 @@
-"""topoopt as a library: solve an instance, look at the plan, move it to another fabric, write it down.
+"""topoopt as a library, cell by cell as in a notebook: a training job, a topology by hand, rates on it.
 
-Run from the project's root: ``.venv/bin/python tests/examples/library.py instances/tiny-6.yaml out/example``
+Run from the project's root: ``.venv/bin/python tests/examples/library.py out/example``
 """
 
 from __future__ import annotations
@@ -8,33 +8,60 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import networkx as nx
+import numpy as np
+
 import topoopt
 
 
-def main(instance_path: str, out: str) -> float:
-    """Solve, check and report; returns the iteration time in ms."""
-    instance = topoopt.read_instance(instance_path)
-    solution = topoopt.solve(instance, budget=500, seed=1)
-    print(f"{solution.name}: {solution.objective.value:.3f} ms, at least {solution.bound.value:.3f} ms is needed")
-    print(f"topology {solution.plan.topology.origin}, diameter {solution.diameter} hops")
-    for choice in solution.operators:
-        print(f"  {choice.name:<12} {choice.split:<8} on servers {choice.servers}")
-
-    violations = topoopt.check(instance, solution)  # shares no code with the solver
-    assert not violations, violations
-
-    faster = topoopt.evaluate_plan(instance, solution.plan, "hop")  # another time model
-    print(f"the fast model says {faster.iteration_time_ms:.3f} ms")
-
-    rings = topoopt.topologies.totient(16, 4)  # TotientPerms on its own
-    print(f"16 servers of degree 4: ring distances {rings.offsets}, diameter {rings.diameter}")
-
+def main(out: str) -> dict[str, float]:
+    """All cells; returns the figures they find."""
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
+    found: dict[str, float] = {}
+
+    # %% A training job (or `topoopt.read_instance(file)`): strategy, topology and routes of least iteration time
+    cluster = {"servers": 8, "gpus_per_server": 4, "degree": 3, "link_gbps": 25}
+    job = topoopt.job_problem(cluster=cluster, workload="dlrm", name="dlrm-8")
+    solution = topoopt.solve(job, method="alternating", budget=200, seed=1, objective_only=True)
+    print(solution)
+    print(topoopt.explain(solution, job))
+    print(solution.tables()["links"].to_pandas().head())
+    assert not topoopt.check(job, solution)  # shares no code with the solver
+    found |= {"job, ms": solution.objective.value, "job, bound, ms": solution.bound.value}
+
+    # %% The same strategy on a topology changed by hand: routes and rings are made anew
+    wagner = topoopt.Topology.from_edges([(i, (i + 1) % 8) for i in range(8)] + [(i, i + 4) for i in range(4)])
+    changed = topoopt.evaluate(job, solution, topology=wagner)
+    print(f"{changed.objective.value:.3f} ms instead of {solution.objective.value:.3f} ms: {changed.plan.topology}")
+    found["by hand, ms"] = changed.objective.value
+
+    # %% A demand matrix: which links serve it best, and how much worse is a graph of networkx?
+    demand = np.random.default_rng(0).lognormal(size=(8, 8))
+    np.fill_diagonal(demand, 0.0)
+    problem = topoopt.topology_problem(servers=8, degree=3, demand=demand, name="skewed-8")
+    rows = topoopt.compare(problem, methods=["totient", "matching", "random"], seeds=2, time_limit_s=60)
+    print(rows.to_pandas()[["method", "seed", "value", "gap_to_bound"]])
+    cube = topoopt.Topology.from_networkx(nx.hypercube_graph(3))
+    by_hand = topoopt.evaluate(problem, topology=cube)
+    print(by_hand, by_hand.topology.adjacency(), sep="\n")
+    found["cube, theta"] = by_hand.objective.value
+    found["best of methods, theta"] = min(row["value"] for row in rows.records())
+
+    # %% Fair rates of transfers over the links of the cube
+    transfers = [{"source": 0, "destination": 7}, {"source": 1, "destination": 7, "min_gbps": 40}]
+    rates = topoopt.solve(
+        topoopt.allocation_problem(topology=cube, link_gbps=100, transfers=transfers, objective="min-guarantee")
+    )
+    print(rates.tables()["transfers"].to_pandas()[["name", "rate_gbps"]])
+    found["least above the guarantee, Gbit/s"] = rates.objective.value
+
+    # %% Files, and a page to look at
     topoopt.write_solution(solution, folder / "solution.json")
-    (folder / "report.html").write_text(topoopt.render_report(topoopt.read_solution(folder / "solution.json")))
-    return solution.objective.value
+    (folder / "report.html").write_text(topoopt.report(topoopt.read_solution(folder / "solution.json")))
+    (folder / "notebook.html").write_text("".join(shown._repr_html_() for shown in (job, solution, rows, by_hand)))
+    return found
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    print(main(sys.argv[1]))

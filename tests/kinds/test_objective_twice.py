@@ -18,7 +18,7 @@ from topoopt.core.shared_cluster_solution import LoadStatistics
 from topoopt.core.solution import Objective
 from topoopt.kinds import KINDS, kind_of
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.pipeline import solve_with
+from topoopt.library.calls import solve
 
 INSTANCES = Path(__file__).parents[2] / "instances"
 
@@ -151,7 +151,7 @@ def test_either_side_objects_when_the_other_is_altered(case: Case, monkeypatch: 
     """1 % more in the solution, or in what the checker makes of it, and the solution is rejected."""
     problem = case.problem()
     assert problem.kind == case.kind
-    solution = solve_with(problem, seed=1, **dict(case.options))
+    solution = solve(problem, seed=1, **dict(case.options))
     assert solution.check.ok, solution.check.violations
     with monkeypatch.context() as patch:
         original = altered_everywhere(patch, case.checker.name, case.checker.change)
@@ -160,7 +160,7 @@ def test_either_side_objects_when_the_other_is_altered(case: Case, monkeypatch: 
     with monkeypatch.context() as patch:
         original = altered_everywhere(patch, case.producer.name, case.producer.change)
         assert original.__module__.startswith(("topoopt.simulate.", "topoopt.kinds.", "solvers.", "formulations."))
-        wrong = solve_with(problem, seed=1, **dict(case.options))
+        wrong = solve(problem, seed=1, **dict(case.options))
         assert not wrong.check.ok
         assert wrong.objective.value != solution.objective.value
 

@@ -110,8 +110,3 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
     if stop.interrupted.is_set() and solution.check.ok:
         return replace(solution, stopped_by=StopReason.INTERRUPTED)
     return solution
-
-
-def solve_with(problem: Any, **settings: Any) -> Any:
-    """As `solve`, with the fields of `SolveOptions` as keywords."""
-    return solve(problem, SolveOptions(**settings))
