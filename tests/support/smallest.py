@@ -19,7 +19,6 @@ SMALLEST = {
     "allocation": "networks/parking-lot-5.yaml",
     "placement": "placement/branches-3.yaml",
     "shared-cluster": "shared/trace-16.yaml",
-    "robust-network": "robust/hot-experts-8.yaml",
 }
 
 
