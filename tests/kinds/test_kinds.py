@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 
 import topoopt.kinds
-from tests.support import at_once_cases
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.core.errors import InputError
