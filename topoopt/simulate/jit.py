@@ -50,7 +50,7 @@ class _Cache(FunctionCache):
             return None
         except (ImportError, AttributeError):  # of sources whose modules or classes have other names by now
             with suppress(OSError):
-                self._cache_file.flush()
+                self._cache_file.flush()  # type: ignore[no-untyped-call]
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
