@@ -48,10 +48,6 @@ class _Cache(FunctionCache):
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except (OSError, AttributeError, ImportError):
             return None
-        except (ImportError, AttributeError):  # of sources whose modules or classes have other names by now
-            with suppress(OSError):
-                self._cache_file.flush()  # type: ignore[no-untyped-call]
-            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep it for the next run, if the disk takes it."""
