@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ import topoopt.simulate.time_models as folder
 from tests.support import plain_cases as cases
 from topoopt.analyses.replay.run import replay
 from topoopt.core.errors import InputError
+from topoopt.core.plugins import PlugIns
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import TIME_MODELS, for_several_jobs
@@ -30,9 +32,12 @@ def chain() -> tuple[TaskGraph, Network]:
 
 
 def test_every_model_in_the_folder_is_in_the_table() -> None:
-    """A file that has a `MODEL` has its name in the table."""
-    files = {path.stem for path in Path(folder.__file__).parent.glob("*.py") if "\nMODEL = " in path.read_text()}
-    assert files == set(TIME_MODELS)
+    """Every constant of the folder that is a time model is listed, once."""
+    names = [path.stem for path in Path(folder.__file__).parent.glob("*.py") if path.stem != "__init__"]
+    modules = [importlib.import_module(f"{folder.__name__}.{name}") for name in names]
+    found = {id(value) for module in modules for value in vars(module).values() if isinstance(value, TimeModel)}
+    assert found == {id(model) for model in TIME_MODELS.values()}
+    assert len(found) == len(TIME_MODELS)
     assert all(model.summary for model in TIME_MODELS.values())
 
 
@@ -78,11 +83,12 @@ def test_a_new_model_is_one_file_and_its_name(monkeypatch: pytest.MonkeyPatch) -
         cause = np.arange(-1, graph.tasks - 1, dtype=np.int32)
         return Simulation(float(graph.tasks), start, start + 1.0, cause, nothing, nothing)
 
-    module = ModuleType(f"{folder.__name__}.one_each")
-    module.MODEL = TimeModel("a millisecond for every task, one after another", run)  # type: ignore[attr-defined]
+    module = ModuleType("one_each")
+    module.ONE_EACH = TimeModel("a millisecond for every task, one after another", run)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(folder, "_NAMES", ("rounds", "one_each"))
+    places = {"rounds": "topoopt.simulate.time_models.arrival:ROUNDS", "one-each": "one_each:ONE_EACH"}
+    monkeypatch.setattr("topoopt.analyses.replay.run.TIME_MODELS", PlugIns(places))
     graph, _ = chain()
-    assert replay(graph, fabric="ideal-switch", link_gbps=100.0, time_model="one_each").iteration_time_ms == 3.0
-    with pytest.raises(InputError, match="rounds, one_each"):
+    assert replay(graph, fabric="ideal-switch", link_gbps=100.0, time_model="one-each").iteration_time_ms == 3.0
+    with pytest.raises(InputError, match="rounds, one-each"):
         replay(graph, fabric="ideal-switch", link_gbps=100.0, time_model="fluid")

@@ -1,4 +1,4 @@
-"""Time models: how long an iteration takes on a network. A new one is one file, and one line here."""
+"""Time models: how long an iteration takes on a network, by one table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 TIME_MODELS: Mapping[str, TimeModel] = PlugIns(
     {
-        "rounds": "topoopt.simulate.time_models.rounds:MODEL",
-        "hop": "topoopt.simulate.time_models.hop:MODEL",
-        "flexnet": "topoopt.simulate.time_models.flexnet:MODEL",
-        "fluid": "topoopt.simulate.time_models.fluid:MODEL",
+        "rounds": "topoopt.simulate.time_models.arrival:ROUNDS",
+        "hop": "topoopt.simulate.time_models.arrival:HOP",
+        "flexnet": "topoopt.simulate.time_models.flexnet:FLEXNET",
+        "fluid": "topoopt.simulate.time_models.fluid:FLUID",
     }
 )
-"""They are compiled, and loaded when they are asked for."""
+"""Time models by name; a new one is one module and one line here."""
 
 
 def for_several_jobs() -> tuple[str, ...]:

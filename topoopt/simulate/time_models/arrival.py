@@ -1,4 +1,4 @@
-"""The engine of time models `rounds` (for figures) and `hop` (for proposals): links serve segments in order of arrival.
+"""Time models `rounds` (for figures) and `hop` (for proposals): links serve segments in order of arrival.
 
 Both process traffic hop by hop: a segment asks for a link when it gets there, and a link serves requests in order of
 arrival. This removes the error of the reference's segment model, which books all hops of a segment when it leaves.
@@ -18,6 +18,7 @@ time are taken in the order of their codes: task or flow number, step, hop, kind
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ from topoopt.simulate.engine.tasks import Tasks, all_jobs_done, announce_first, 
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import TRANSFER, GraphArrays, graph_arrays
 from topoopt.simulate.network import HOP_BITS, Network, NetworkArrays, network_arrays
-from topoopt.simulate.time_models.time_model import Simulation, require_paths, simulation_of, whole
+from topoopt.simulate.time_models.time_model import Simulation, TimeModel, require_paths, simulation_of, whole
 
 READY, SEGMENT, STEP = 0, 1, 2
 KIND_BITS = 2
@@ -311,17 +312,25 @@ def iteration_time(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: fl
     return simulate_events(g, w, rounds, threshold, False, whole, False).time
 
 
-def simulate_arrival(graph: TaskGraph, network: Network, *, rounds: bool) -> Simulation:
+def _simulate(graph: TaskGraph, network: Network, *, rounds: bool) -> Simulation:
     """One iteration; see `TimeModel.run`."""
     require_paths(graph, network)
     arrays, links = graph_arrays(graph, network), network_arrays(network)
     return simulation_of(simulate_events(arrays, links, rounds, np.inf, True, whole(graph), False), graph.tasks)
 
 
-def first_iterations(
+def _first_iterations(
     graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64], *, rounds: bool
 ) -> NDArray[np.float64]:
     """Jobs together; see `TimeModel.first_iterations`."""
     arrays, links = graph_arrays(graph, network), network_arrays(network)
     outcome: Outcome = simulate_events(arrays, links, rounds, np.inf, False, job_ptr, len(job_ptr) > 2)
     return outcome.first_end
+
+
+def _model(summary: str, *, rounds: bool) -> TimeModel:
+    return TimeModel(summary, partial(_simulate, rounds=rounds), partial(_first_iterations, rounds=rounds))
+
+
+ROUNDS = _model("links serve segments in order of arrival, an AllReduce goes round by round; for figures", rounds=True)
+HOP = _model("as rounds, but an AllReduce sends the bytes of all rounds at once; fast, for proposals", rounds=False)

@@ -253,4 +253,4 @@ def _simulate(
     return Outcome(latest, k.start, k.end, k.cause, k.first_end, x.carried, x.busy, tasks_left(k))
 
 
-MODEL = TimeModel("the segment model of the TopoOpt artifact's search, only for comparison with it", simulate)
+FLEXNET = TimeModel("the segment model of the TopoOpt artifact's search, only for comparison with it", simulate)

@@ -315,4 +315,4 @@ def first_iterations(graph: TaskGraph, network: Network, job_ptr: NDArray[np.int
     return outcome.first_end
 
 
-MODEL = TimeModel("flows share links max-min fairly; an independent check", simulate, first_iterations)
+FLUID = TimeModel("flows share links max-min fairly; an independent check", simulate, first_iterations)
