@@ -1,4 +1,4 @@
-"""Hop distances in a topology."""
+"""Hop distances: the one compiled breadth-first search, and what topologies need of it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.topology import Topology
+from topoopt.simulate.jit import kernel
+
+
+@kernel
+def hop_distances(first: NDArray[np.int64], head: NDArray[np.int32] | NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """int64[n, n]: hops between all pairs, -1 where there is no path."""
+    hops = np.full((n, n), -1, dtype=np.int64)
+    queue = np.empty(n, dtype=np.int64)
+    for source in range(n):
+        row = hops[source]
+        row[source] = 0
+        queue[0] = source
+        begin, end = 0, 1
+        while begin < end:
+            v = queue[begin]
+            begin += 1
+            for arc in range(first[v], first[v + 1]):
+                if row[head[arc]] < 0:
+                    row[head[arc]] = row[v] + 1
+                    queue[end] = head[arc]
+                    end += 1
+    return hops
 
 
 def hop_matrix(topology: Topology) -> NDArray[np.int32]:
     """int32[n, n]: hops from i to j over the arcs; -1 where there is no path."""
-    n = topology.servers
-    arcs = np.zeros((n, n), dtype=np.float32)
-    arcs[topology.arcs[:, 0], topology.arcs[:, 1]] = 1.0
-    hops = np.full((n, n), -1, dtype=np.int32)
-    reached = np.eye(n, dtype=bool)
-    hops[reached] = 0
-    frontier = reached.copy()
-    distance = 0
-    while frontier.any():
-        distance += 1
-        frontier = (frontier.astype(np.float32) @ arcs > 0) & ~reached
-        hops[frontier] = distance
-        reached |= frontier
-    return hops
+    n, arcs = topology.servers, topology.arcs
+    first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).astype(np.int64)
+    head = arcs[np.argsort(arcs[:, 0], kind="stable"), 1].astype(np.int32)
+    return np.asarray(hop_distances(first, head, n)).astype(np.int32)
 
 
 def diameter_and_mean_hops(topology: Topology) -> tuple[int, float]:

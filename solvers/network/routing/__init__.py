@@ -23,7 +23,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
-from topoopt.simulate.hop_kernel import hop_distances
+from topoopt.simulate.hops import hop_distances
 
 Method = Callable[[RoutingProof], int]
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
-from topoopt.simulate.hop_kernel import hop_distances
+from topoopt.simulate.hops import hop_distances
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.simulate.hop_kernel import hop_distances
+from topoopt.simulate.hops import hop_distances
 from topoopt.simulate.jit import kernel
 
 

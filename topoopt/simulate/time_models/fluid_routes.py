@@ -77,6 +77,7 @@ class Fluid(NamedTuple):
 
 @kernel
 def new_routes(w: NetworkArrays) -> Routes:
+    """All paths and rings of a network, without flows."""
     paths, rings = len(w.path_ptr) - 1, len(w.ring_ptr) - 1
     routes = paths + rings
     low, high = np.empty(routes, dtype=np.int64), np.empty(routes, dtype=np.int64)
@@ -105,6 +106,7 @@ def new_routes(w: NetworkArrays) -> Routes:
 
 @kernel
 def new_flows(g: GraphArrays, w: NetworkArrays, routes: Routes) -> Flows:
+    """All flows of a task graph, none of them begun."""
     first = first_flows(g, w)
     tasks, flows, paths = len(g.kind), first[-1], len(w.path_ptr) - 1
     task, route = np.empty(flows, dtype=np.int32), np.empty(flows, dtype=np.int64)
@@ -137,6 +139,7 @@ def carry(y: Routes, r: int, now: float) -> None:
 
 @piece
 def next_end(x: Fluid, r: int, now: float) -> float:
+    """When the first flow of a route ends."""
     return float(now + (x.flows.mark[x.routes.head[r]] - x.routes.clock[r]) / x.routes.rate[r])
 
 

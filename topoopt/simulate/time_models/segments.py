@@ -71,6 +71,7 @@ class Arrival(NamedTuple):
 
 @kernel
 def new_flows(first: NDArray[np.int64]) -> Flows:
+    """Room for so many flows."""
     flows = first[-1]
     return Flows(
         first,
@@ -89,11 +90,13 @@ def new_flows(first: NDArray[np.int64]) -> Flows:
 
 @piece
 def announce(q: Queue, at: float, t: int) -> None:
+    """A task is ready at that time."""
     add(q, at, (int(t) << DETAIL_BITS) | READY)
 
 
 @piece
 def task_done(x: Arrival, q: Queue, t: int, finish: float) -> bool:
+    """A task ends at that time, which may be later than now; True: everything is over."""
     x.latest[0] = max(x.latest[0], finish)
     if finish > x.threshold:
         x.latest[0] = np.inf
