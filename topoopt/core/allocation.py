@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shown import Displayed, Shown
 from topoopt.core.topology import Topology
@@ -46,8 +46,8 @@ class Route(Shown):
         fraction: float64[k], part of the unit on each of them, above 0; all 1 for a single path.
     """
 
-    arcs: NDArray[np.int64]
-    fraction: NDArray[np.float64]
+    arcs: Ints
+    fraction: Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,19 +92,19 @@ class AllocationProblem(Displayed):
 
     name: str
     topology: Topology
-    capacity_gbps: NDArray[np.float64]
+    capacity_gbps: Floats
     transfers: tuple[Transfer, ...]
     goal: AllocationGoal = AllocationGoal.MAX_MIN
     surplus: Surplus = Surplus.MAX_MIN
-    egress_gbps: NDArray[np.float64] | None = None
-    ingress_gbps: NDArray[np.float64] | None = None
+    egress_gbps: Floats | None = None
+    ingress_gbps: Floats | None = None
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
 
     kind = "allocation"
 
-    def shared_gbps(self) -> NDArray[np.float64]:
+    def shared_gbps(self) -> Floats:
         """float64[m+2n]: capacity of everything that is shared, in the numbering above; infinite for no limit."""
         endless = np.full(self.topology.servers, np.inf)
         egress = endless if self.egress_gbps is None else self.egress_gbps

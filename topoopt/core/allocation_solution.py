@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.columns import Columns, links_of
 from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
@@ -37,11 +37,11 @@ class PriceCertificate(Shown):
         valued, multiplier: int64 and float64, the transfers with y > 0 and their y.
     """
 
-    transfers: NDArray[np.int64]
-    shared: NDArray[np.int64]
-    price: NDArray[np.float64]
-    valued: NDArray[np.int64]
-    multiplier: NDArray[np.float64]
+    transfers: Ints
+    shared: Ints
+    price: Floats
+    valued: Ints
+    multiplier: Floats
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,9 +107,9 @@ class AllocationSolution(SolutionHead):
     goal: str
     surplus: str
     topology: Topology
-    capacity_gbps: NDArray[np.float64]
+    capacity_gbps: Floats
     transfers: tuple[TransferRate, ...]
-    link_gbps: NDArray[np.float64]
+    link_gbps: Floats
     servers: tuple[DestinationRate, ...]
     certificates: tuple[PriceCertificate, ...]
 
@@ -121,7 +121,7 @@ class AllocationSolution(SolutionHead):
         return {**super().columns(), "links": {**links_of(self.topology), **more}}
 
     @property
-    def rates_gbps(self) -> NDArray[np.float64]:
+    def rates_gbps(self) -> Floats:
         """float64[T], rate of every transfer."""
         return np.array([transfer.rate_gbps for transfer in self.transfers])
 
@@ -133,7 +133,7 @@ class AllocationSolution(SolutionHead):
         return max(known) if len(known) == len(times) else None
 
     @property
-    def utilisation(self) -> NDArray[np.float64]:
+    def utilisation(self) -> Floats:
         """float64[m], rate over capacity of every arc."""
         return self.link_gbps / self.capacity_gbps
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Floats
 from topoopt.core.shown import Shown
 
 
@@ -33,7 +31,7 @@ class Demand(Shown):
         allreduce: one entry per distinct group of two or more servers.
     """
 
-    model_parallel_bytes: NDArray[np.float64]
+    model_parallel_bytes: Floats
     allreduce: tuple[AllReduceDemand, ...]
 
     @property

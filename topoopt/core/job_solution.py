@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster
 from topoopt.core.columns import Columns, links_of, listed
@@ -78,8 +78,8 @@ class Evaluation(Shown):
     time_model: str
     iteration_time_ms: float
     breakdown: Breakdown
-    link_bytes: NDArray[np.float64]
-    link_utilisation: NDArray[np.float64]
+    link_bytes: Floats
+    link_utilisation: Floats
     bandwidth_tax: float
     timeline: tuple[Span, ...]
     critical_path: tuple[Span, ...]

@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shown import Displayed, Shown
@@ -30,10 +31,10 @@ class RoutingMode(StrEnum):
 class WithDemand(Displayed):
     """What problems of both kinds have: one demand matrix, or several."""
 
-    demand: NDArray[np.float64]
+    demand: Floats
 
     @property
-    def demands(self) -> NDArray[np.float64]:
+    def demands(self) -> Floats:
         """float64[k, n, n], a set of one where there is one matrix."""
         return self.demand[None] if self.demand.ndim == 2 else self.demand
 
@@ -61,7 +62,7 @@ class RoutingProblem(WithDemand):
 
     name: str
     topology: Topology
-    demand: NDArray[np.float64]
+    demand: Floats
     max_hops: int | None = None
     hop_price: float = 0.0
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -101,7 +102,7 @@ class TopologyProblem(WithDemand):
     servers: int
     degree: int
     links: LinkDirection
-    demand: NDArray[np.float64]
+    demand: Floats
     max_hops: int | None = None
     forbidden: tuple[tuple[int, int], ...] = ()
     kept: tuple[tuple[int, int], ...] = ()
@@ -148,10 +149,10 @@ class SourceFlow(Shown):
             over arc a as hop k + 1 at the latest. Shows that all paths have at most h hops; None where hops are free.
     """
 
-    flow: NDArray[np.float64]
-    by_hop: NDArray[np.float64] | None = None
+    flow: Floats
+    by_hop: Floats | None = None
 
-    def staying(self, topology: Topology) -> NDArray[np.float64]:
+    def staying(self, topology: Topology) -> Floats:
         """float64[n, n]: what of each source's flow (row) stays at each server, the demand served; diagonal 0."""
         tails, heads = topology.arcs[:, 0], topology.arcs[:, 1]
         stays = np.empty((len(self.flow), topology.servers))
@@ -172,7 +173,7 @@ class LengthCertificate(Shown):
         lengths: float64[m], not negative, one per arc of the topology.
     """
 
-    lengths: NDArray[np.float64]
+    lengths: Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,7 +185,7 @@ class TwoLayerMultipliers(Shown):
         first_link: float32[n, n, n], the part of weight[i, j] charged to the first link of i -> k -> j, at [i, k, j].
     """
 
-    weight: NDArray[np.float64]
+    weight: Floats
     first_link: NDArray[np.float32]
 
 
@@ -211,10 +212,10 @@ class CommonRouting(Shown):
         prices: float64[k, m], not negative.
     """
 
-    pairs: NDArray[np.int64]
-    amounts: NDArray[np.float64]
-    split: NDArray[np.float64]
-    prices: NDArray[np.float64]
+    pairs: Ints
+    amounts: Floats
+    split: Floats
+    prices: Floats
 
     def flow(self, matrix: int, servers: int) -> SourceFlow:
         """The flow of one of the demands."""
@@ -232,5 +233,5 @@ class EnumerationProof(Shown):
         lengths: float64[k, n, d], not negative, of these links.
     """
 
-    heads: NDArray[np.int64]
-    lengths: NDArray[np.float64]
+    heads: Ints
+    lengths: Floats

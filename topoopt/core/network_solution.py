@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.columns import Columns, links_of
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import (
@@ -68,7 +68,7 @@ class RoutedNetwork(Shown):
     robustness: Robustness | None = None
 
     @property
-    def utilisation(self) -> NDArray[np.float64]:
+    def utilisation(self) -> Floats:
         """float64[k, m]: load over capacity of each arc under each demand."""
         routing = self.routing
         if isinstance(routing, CommonRouting):
@@ -76,7 +76,7 @@ class RoutedNetwork(Shown):
         return np.array([each.flow.sum(axis=0) for each in routing.flows]) / self.topology.multiplicity
 
     @property
-    def lengths(self) -> NDArray[np.float64]:
+    def lengths(self) -> Floats:
         """float64[m]: of the arcs, in the proof of `routing_bound`: of the worst demand, or prices summed over all."""
         routing = self.routing
         if isinstance(routing, CommonRouting):

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from topoopt.core.arrays import Int32s
 from topoopt.core.shown import Shown
 
 
@@ -27,7 +28,7 @@ class OpticalLayer(Shown):
             fibre of a port are switched apart, and a switch realises any partial permutation of its ports.
     """
 
-    switch_of: NDArray[np.int32]
+    switch_of: Int32s
     switch_ports: int
     switching_time_s: float
     paired: bool = False
@@ -51,7 +52,7 @@ class ShardShape(Shown):
         arcs: int32[d, k], rank that interface j of rank r sends to; -1: the interface is not used.
     """
 
-    arcs: NDArray[np.int32]
+    arcs: Int32s
 
     @property
     def servers(self) -> int:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.columns import Columns
 from topoopt.core.placement import Device, Latency, Server, Throughput
 from topoopt.core.shown import Shown
@@ -108,13 +106,13 @@ class PlacementSolution(SolutionHead):
     devices: tuple[Device, ...]
     classes: tuple[str, ...]
     operators: tuple[str, ...]
-    device: NDArray[np.int32]
+    device: Int32s
     loads: tuple[DeviceLoad, ...]
-    stage: NDArray[np.int32] | None = None
-    start_ms: NDArray[np.float64] | None = None
-    end_ms: NDArray[np.float64] | None = None
+    stage: Int32s | None = None
+    start_ms: Floats | None = None
+    end_ms: Floats | None = None
     transfers: tuple[TensorTransfer, ...] = ()
-    rates_gbps: NDArray[np.float64] | None = None
+    rates_gbps: Floats | None = None
     link_shares: tuple[LinkShare, ...] = ()
     compact: CompactResult | None = None
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from topoopt.core.arrays import Ints
 
 
-def torus_steps(dims: tuple[int, ...], *, twisted: bool = False) -> NDArray[np.int64]:
+def torus_steps(dims: tuple[int, ...], *, twisted: bool = False) -> Ints:
     """int64[axes, n]: the server one step on along each axis of a torus; the last axis is numbered fastest.
 
     Twisted (Camara et al., IEEE TPDS 2010, for n x 2n, n x n x 2n and n x 2n x 2n): wrapping round a shortest axis also
@@ -29,7 +30,7 @@ def torus_steps(dims: tuple[int, ...], *, twisted: bool = False) -> NDArray[np.i
     return steps
 
 
-def kautz_arcs(servers: int, degree: int) -> NDArray[np.int64]:
+def kautz_arcs(servers: int, degree: int) -> Ints:
     """int64[n d, 2]: arcs i -> -(d i + a) modulo n, a = 1..d (Imase and Itoh 1981), none of a server to itself; d < n.
 
     Where n is no multiple of d + 1 the rule gives some servers an arc to themselves; those arcs are led round a ring

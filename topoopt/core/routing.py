@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.shown import Shown
 
 
@@ -24,12 +22,12 @@ class PathTable(Shown):
     """
 
     nodes_total: int
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    pair_ptr: NDArray[np.int64]
-    share: NDArray[np.float64]
-    path_ptr: NDArray[np.int64]
-    node: NDArray[np.int32]
+    source: Int32s
+    target: Int32s
+    pair_ptr: Ints
+    share: Floats
+    path_ptr: Ints
+    node: Int32s
 
     def path(self, index: int) -> tuple[int, ...]:
         """Nodes of path `index`."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.optical_layer import OpticalLayer
 from topoopt.core.search_settings import SearchSettings
@@ -184,7 +184,7 @@ def too_short(job_class: JobClass, direct_gbps: float, fabrics: Sequence[Fabric]
     return [(key, time, least) for key, time, least in wire if time < least * (1 - ROUNDING)]
 
 
-def server_groups(layer: OpticalLayer) -> NDArray[np.int64]:
+def server_groups(layer: OpticalLayer) -> Ints:
     """int64[n], number of the group of each server; servers of a group share a switch in every plane.
 
     Any shard within a group is realisable, whatever its topology.

@@ -15,9 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.job import CoOptimisation
 from topoopt.core.shown import Shown
 
@@ -72,10 +70,10 @@ class JobTable:
     """
 
     names: tuple[str, ...]
-    arrival_s: NDArray[np.float64]
-    class_index: NDArray[np.int32]
-    iterations: NDArray[np.int64]
-    iteration_ms: NDArray[np.float64]
+    arrival_s: Floats
+    class_index: Int32s
+    iterations: Ints
+    iteration_ms: Floats
 
     def __len__(self) -> int:
         return len(self.names)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.shared_cluster import Fabric
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.solution import SolutionHead
@@ -28,18 +28,18 @@ class Stays:
         servers: int64, ascending within a stay.
     """
 
-    job: NDArray[np.int64]
-    held_from_s: NDArray[np.float64]
-    work_from_s: NDArray[np.float64]
-    work_to_s: NDArray[np.float64]
-    held_to_s: NDArray[np.float64]
-    low: NDArray[np.int64]
-    servers: NDArray[np.int64]
+    job: Ints
+    held_from_s: Floats
+    work_from_s: Floats
+    work_to_s: Floats
+    held_to_s: Floats
+    low: Ints
+    servers: Ints
 
     def __len__(self) -> int:
         return len(self.job)
 
-    def servers_of(self, stay: int) -> NDArray[np.int64]:
+    def servers_of(self, stay: int) -> Ints:
         """Servers of a stay."""
         return self.servers[self.low[stay] : self.low[stay + 1]]
 
@@ -124,7 +124,7 @@ class FabricRun:
     defragment: bool
     simulated_s: float
     whole: bool
-    finished: NDArray[np.bool_]
+    finished: Bools
     stays: Stays
     metrics: Metrics | None
     decisions: Decisions | None = None
@@ -238,7 +238,7 @@ class SharedClusterSolution(SolutionHead):
     switching_time_s: float = 0.0
     checkpoint_s: float = 0.0
     jobs: JobTable = NO_JOBS
-    groups: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    groups: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     runs: tuple[FabricRun, ...] = ()
     time_model: str = ""
     placement: str = ""

@@ -8,6 +8,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
+
 
 class TaskKind(IntEnum):
     """What a task occupies."""
@@ -40,14 +42,14 @@ class TaskGraph:
 
     servers: int
     kind: NDArray[np.int8]
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    group: NDArray[np.int32]
-    duration_ms: NDArray[np.float64]
-    bytes: NDArray[np.int64]
-    operator: NDArray[np.int32]
-    successor_ptr: NDArray[np.int64]
-    successor: NDArray[np.int32]
+    source: Int32s
+    target: Int32s
+    group: Int32s
+    duration_ms: Floats
+    bytes: Ints
+    operator: Int32s
+    successor_ptr: Ints
+    successor: Int32s
     groups: tuple[tuple[int, ...], ...]
     operator_names: tuple[str, ...] = ()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.shown import Displayed
@@ -40,9 +41,9 @@ class Topology(Displayed):
     servers: int
     degree: int
     links: LinkDirection
-    arcs: NDArray[np.int32]
-    multiplicity: NDArray[np.int32]
-    switches: NDArray[np.int32]
+    arcs: Int32s
+    multiplicity: Int32s
+    switches: Int32s
     offsets: tuple[int, ...] = ()
     origin: str = ""
 
@@ -175,13 +176,13 @@ class Topology(Displayed):
         graph.add_edges_from(map(tuple, np.repeat(self.arcs, self.multiplicity, axis=0).tolist()))
         return graph
 
-    def adjacency(self) -> NDArray[np.int64]:
+    def adjacency(self) -> Ints:
         """int64[n, n]: links from each server (row) to each other."""
         counts = np.zeros((self.servers, self.servers), dtype=np.int64)
         counts[self.arcs[:, 0], self.arcs[:, 1]] = self.multiplicity
         return counts
 
-    def arc_ids(self) -> NDArray[np.int32]:
+    def arc_ids(self) -> Int32s:
         """int32[n, n]: index into `arcs` of tail -> head, -1 where there is none."""
         table = np.full((self.servers, self.servers), -1, dtype=np.int32)
         table[self.arcs[:, 0], self.arcs[:, 1]] = np.arange(len(self.arcs), dtype=np.int32)
@@ -201,7 +202,7 @@ class Topology(Displayed):
         ]
 
 
-def _pairs(edges: Iterable[Sequence[int]] | ArrayLike) -> NDArray[np.int64]:
+def _pairs(edges: Iterable[Sequence[int]] | ArrayLike) -> Ints:
     """int64[k, 2] of what was given as edges.
 
     Raises:
@@ -219,7 +220,7 @@ def _pairs(edges: Iterable[Sequence[int]] | ArrayLike) -> NDArray[np.int64]:
     return table.astype(np.int64)
 
 
-def _offsets(n: int, shift: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[int, ...]:
+def _offsets(n: int, shift: Ints, counts: Ints) -> tuple[int, ...]:
     """Ring distances, if every server has the same ones with the same number of links; else none."""
     present = np.unique(shift)
     for distance in present:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from topoopt.core.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +30,10 @@ class TrafficFigures:
     degree: int
     allreduce_bytes: float
     model_parallel_bytes: float
-    allreduce_link_bytes: NDArray[np.float64]
-    model_parallel_link_bytes: NDArray[np.float64]
-    byte_hops: NDArray[np.float64]
-    pair_hops: NDArray[np.float64]
+    allreduce_link_bytes: Floats
+    model_parallel_link_bytes: Floats
+    byte_hops: Floats
+    pair_hops: Floats
 
     @property
     def demanded_bytes(self) -> float:
@@ -40,7 +41,7 @@ class TrafficFigures:
         return self.allreduce_bytes + self.model_parallel_bytes
 
     @property
-    def link_bytes(self) -> NDArray[np.float64]:
+    def link_bytes(self) -> Floats:
         """float64[L], carried by each link."""
         return self.allreduce_link_bytes + self.model_parallel_link_bytes
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.bill import Bill, BillLine
 from topoopt.core.price_book import RATED_PARTS, PriceBook
 from topoopt.costs import DIRECT_CONNECT, EQUAL, FABRIC_COSTS, SERVER
@@ -17,7 +17,7 @@ def cost_usd(count: Count, book: PriceBook, gbps: float) -> float:
     return links * sum(part.count * book.quote(part.part, rate).usd for part in count.parts)
 
 
-def _listed_costs(count: Count, book: PriceBook) -> NDArray[np.float64]:
+def _listed_costs(count: Count, book: PriceBook) -> Floats:
     """float64[r]: price at each listed rate; linear between them, proportional to the rate beyond the fastest."""
     return np.array([cost_usd(count, book, rate) for rate in book.rates_gbps])
 

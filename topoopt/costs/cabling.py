@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s
 from topoopt.core.optical_layer import block_layer
 from topoopt.core.price_book import PricedDevice
 from topoopt.costs.rule import devices_needed
@@ -49,7 +49,7 @@ class Cabling:
     reason: str
 
 
-def cabling_of(device: PricedDevice, servers: int, planes: int, switches: NDArray[np.int32] | None) -> Cabling:
+def cabling_of(device: PricedDevice, servers: int, planes: int, switches: Int32s | None) -> Cabling:
     """Servers are patched to the devices of every plane in the same order.
 
     Args:
@@ -90,7 +90,7 @@ def cabling_of(device: PricedDevice, servers: int, planes: int, switches: NDArra
     )
 
 
-def _hanging(row: NDArray[np.int32]) -> list[int]:
+def _hanging(row: Int32s) -> list[int]:
     """Servers of each ring or chain of a partial permutation, largest first."""
     n = len(row)
     target = row.tolist()

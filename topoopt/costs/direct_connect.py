@@ -10,16 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from topoopt.core.price_book import OCS_PORT, ONE_BY_TWO_SWITCH, PATCH_PANEL_PORT, PriceBook
-from topoopt.costs.rule import (
-    Count,
-    Counting,
-    NetworkSize,
-    PartCount,
-    devices_needed,
-    fibres,
-    interfaces,
-    together,
-)
+from topoopt.costs.rule import Count, Counting, NetworkSize, PartCount, devices_needed, fibres, interfaces, together
 
 
 def _count(size: NetworkSize, book: PriceBook, counting: Counting, *, port_part: str, look_ahead: bool) -> Count:

@@ -28,12 +28,7 @@ def comparison_svg(rows: Sequence[Comparison]) -> str:
         parts.append(element("g", each.drawing, transform=f"translate({coordinate(EDGE)} {coordinate(top)})"))
         top += each.height + GUTTER
     width, height = WIDTH + 2 * EDGE, max(top, 2 * EDGE)
-    return standalone(
-        *parts,
-        label="Comparison of methods",
-        width=width,
-        height=height,
-    )
+    return standalone(*parts, label="Comparison of methods", width=width, height=height)
 
 
 def comparison_html(rows: Sequence[Comparison]) -> str:

@@ -135,10 +135,7 @@ def _row(rows: Sequence[Comparison], place: int, y: float, axes: _Axes) -> list[
     """Name, runs, their range and median, and what to say beside them."""
     method = rows[0].run.method
     gaps = [row.gap_to_bound for row in rows if row.gap_to_bound is not None]
-    shapes = [
-        _dot(place, 8.0, y, method, False),
-        element("text", shortened(method, 24), x=20, y=y + 4),
-    ]
+    shapes = [_dot(place, 8.0, y, method, False), element("text", shortened(method, 24), x=20, y=y + 4)]
     if len(gaps) > 1:
         colour = f"k{place % COLOURS}"
         low, middle, high = axes.across(min(gaps)), axes.across(median(gaps)), axes.across(max(gaps))

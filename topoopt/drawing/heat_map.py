@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.drawing.format import byte_size
 from topoopt.drawing.png import Colour, data_uri, palette_png, ramp
 from topoopt.drawing.svg import element, joined, picture
@@ -31,7 +32,7 @@ LEFT = 46.0
 TOP = 34.0
 
 
-def in_blocks(matrix: NDArray[np.float64], most: int = MAX_CELLS) -> tuple[NDArray[np.float64], int]:
+def in_blocks(matrix: Floats, most: int = MAX_CELLS) -> tuple[Floats, int]:
     """The matrix summed over square blocks so that at most `most` rows remain, and the servers a block."""
     n = len(matrix)
     block = -(-n // most)
@@ -41,7 +42,7 @@ def in_blocks(matrix: NDArray[np.float64], most: int = MAX_CELLS) -> tuple[NDArr
     return np.add.reduceat(np.add.reduceat(matrix, starts, axis=0), starts, axis=1), block
 
 
-def scale_range(matrix: NDArray[np.float64], logarithmic: bool) -> tuple[float, float]:
+def scale_range(matrix: Floats, logarithmic: bool) -> tuple[float, float]:
     """Values at the two ends of the colour scale, for a matrix with at least one positive cell."""
     high = float(matrix.max())
     if not logarithmic:
@@ -49,7 +50,7 @@ def scale_range(matrix: NDArray[np.float64], logarithmic: bool) -> tuple[float, 
     return max(float(matrix[matrix > 0].min()), high / 10.0**DECADES), high
 
 
-def colour_index(matrix: NDArray[np.float64], logarithmic: bool) -> NDArray[np.uint8]:
+def colour_index(matrix: Floats, logarithmic: bool) -> NDArray[np.uint8]:
     """Palette index of every cell: 0 for no traffic, 1..255 along the scale."""
     low, high = scale_range(matrix, logarithmic)
     index = np.zeros(matrix.shape, dtype=np.uint8)
@@ -77,7 +78,7 @@ def _axis(n: int) -> Markup:
     return joined([*labels, element("text", "receiver", x=LEFT + SIDE / 2, y=11, text_anchor="middle"), turned])
 
 
-def _legend(matrix: NDArray[np.float64], logarithmic: bool, text_of: Callable[[float], str]) -> Markup:
+def _legend(matrix: Floats, logarithmic: bool, text_of: Callable[[float], str]) -> Markup:
     low, high = scale_range(matrix, logarithmic)
     middle = (low * high) ** 0.5 if logarithmic else high / 2
     top = TOP + SIDE + 14
@@ -91,9 +92,7 @@ def _legend(matrix: NDArray[np.float64], logarithmic: bool, text_of: Callable[[f
     return joined([image, *texts])
 
 
-def heat_map(
-    matrix: NDArray[np.float64], title: str, unit: str = "bytes", text_of: Callable[[float], str] = byte_size
-) -> Markup:
+def heat_map(matrix: Floats, title: str, unit: str = "bytes", text_of: Callable[[float], str] = byte_size) -> Markup:
     """Picture of a matrix with at least one positive cell, on both scales; CSS shows one of them.
 
     Args:

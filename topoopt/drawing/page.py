@@ -72,7 +72,5 @@ def render_page(template: str, check: CheckResult | None = None, **values: objec
     )
     violations = () if check is None else check.violations
     return environment.get_template(template).render(
-        violations=violations[:SHOWN_VIOLATIONS],
-        hidden_violations=max(0, len(violations) - SHOWN_VIOLATIONS),
-        **values,
+        violations=violations[:SHOWN_VIOLATIONS], hidden_violations=max(0, len(violations) - SHOWN_VIOLATIONS), **values
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.drawing.format import number
 from topoopt.drawing.svg import coordinate, element, joined, picture, tick_text, ticks
 
@@ -14,7 +14,7 @@ BASE = 164.0
 TOP = 12.0
 
 
-def sorted_chart(values: NDArray[np.float64], unit: str, scale: float, label: str, css: str) -> Markup:
+def sorted_chart(values: Floats, unit: str, scale: float, label: str, css: str) -> Markup:
     """Values in descending order as bars side by side, with their mean as a line; `scale` values make one unit."""
     ordered = np.sort(values / scale)[::-1]
     high = float(ordered[0])

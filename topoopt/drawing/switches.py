@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s
 from topoopt.core.topology import Topology
 from topoopt.drawing.format import counted
 from topoopt.drawing.svg import element, picture
@@ -29,7 +29,7 @@ class SwitchRow:
     json: str
 
 
-def describe_permutation(row: NDArray[np.int32]) -> str:
+def describe_permutation(row: Int32s) -> str:
     """In words: a shift, a matching, or its cycles; with the dark ports."""
     n = len(row)
     lit = np.flatnonzero(row >= 0)
@@ -47,7 +47,7 @@ def describe_permutation(row: NDArray[np.int32]) -> str:
     return f"permutation, {counted(_cycles(row), 'cycle')}{tail}"
 
 
-def _cycles(row: NDArray[np.int32]) -> int:
+def _cycles(row: Int32s) -> int:
     seen = np.zeros(len(row), dtype=bool)
     count = 0
     for start in range(len(row)):
@@ -61,7 +61,7 @@ def _cycles(row: NDArray[np.int32]) -> int:
     return count
 
 
-def _switch_picture(row: NDArray[np.int32], index: int) -> Markup:
+def _switch_picture(row: Int32s, index: int) -> Markup:
     n = len(row)
     angle = 2 * math.pi * np.arange(n) / n - math.pi / 2
     x, y = PICTURE / 2 + 58 * np.cos(angle), PICTURE / 2 + 58 * np.sin(angle)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
@@ -137,7 +137,7 @@ def _tip(topology: Topology, link: DrawnLink, arc_text: Callable[[int], str]) ->
 
 
 def topology_svg(
-    topology: Topology, links: tuple[DrawnLink, ...], busy: NDArray[np.float64], arc_text: Callable[[int], str]
+    topology: Topology, links: tuple[DrawnLink, ...], busy: Floats, arc_text: Callable[[int], str]
 ) -> Markup:
     """The drawing; CSS decides whether family or utilisation colours the links.
 

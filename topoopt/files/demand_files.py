@@ -9,15 +9,13 @@ from pathlib import Path as FilePath
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.documents import read_text
 from topoopt.files.faults import value_text
 from topoopt.files.fields import MAX_SERVERS
-
-Matrix = NDArray[np.float64]
 
 MAX_TEXT = 256 * MIB
 
@@ -35,7 +33,7 @@ def _fit_size(rows: int, columns: int, file: str) -> None:
         raise _bad("wrong size of a demand matrix", file, value=f"{rows} x {columns}", allowed=allowed)
 
 
-def read_csv_matrix(path: str | os.PathLike[str]) -> Matrix:
+def read_csv_matrix(path: str | os.PathLike[str]) -> Floats:
     """n lines of n numbers, parted by commas (or semicolons, or blanks); # comments; NaN and infinity are refused.
 
     Raises:
@@ -68,7 +66,7 @@ def _number(cell: str, file: str, line: int) -> float:
     return value
 
 
-def read_npy_matrix(path: str | os.PathLike[str]) -> Matrix:
+def read_npy_matrix(path: str | os.PathLike[str]) -> Floats:
     """A NumPy array file; arrays of objects, which would have to be unpickled, are refused.
 
     Raises:
@@ -105,7 +103,7 @@ def _npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any], bool]
     return shape, dtype, column_order
 
 
-def read_parquet_matrix(path: str | os.PathLike[str]) -> Matrix:
+def read_parquet_matrix(path: str | os.PathLike[str]) -> Floats:
     """A Parquet table of n rows and n columns of numbers; needs pyarrow.
 
     Raises:
@@ -129,7 +127,7 @@ def read_parquet_matrix(path: str | os.PathLike[str]) -> Matrix:
         raise _bad("not a Parquet file", file, value=str(error)) from None
 
 
-DEMAND_READERS: Mapping[str, Callable[[Any], Matrix]] = {
+DEMAND_READERS: Mapping[str, Callable[[Any], Floats]] = {
     ".csv": read_csv_matrix,
     ".txt": read_csv_matrix,
     ".npy": read_npy_matrix,
@@ -137,7 +135,7 @@ DEMAND_READERS: Mapping[str, Callable[[Any], Matrix]] = {
 }
 
 
-def read_demand(path: str | os.PathLike[str]) -> Matrix:
+def read_demand(path: str | os.PathLike[str]) -> Floats:
     """A square matrix of finite or missing (NaN) numbers, by the ending of the file's name.
 
     Raises:

@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path as FilePath
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 
@@ -23,7 +23,7 @@ def _bad(message: str, file: str, value: object = None, allowed: str | None = No
     return InputError([Problem(message, file=file, value=None if value is None else str(value), allowed=allowed)])
 
 
-def read_trace(path: str | os.PathLike[str]) -> NDArray[np.float64]:
+def read_trace(path: str | os.PathLike[str]) -> Floats:
     """float64[k, n, n]: the matrices of an .npy or .npz file, arrays of the latter in the order of their names.
 
     Raises:
@@ -49,7 +49,7 @@ def read_trace(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     return np.concatenate([part for _, part in parts])
 
 
-def _members(path: str | os.PathLike[str], file: str) -> list[tuple[str, NDArray[np.float64]]]:
+def _members(path: str | os.PathLike[str], file: str) -> list[tuple[str, Floats]]:
     with zipfile.ZipFile(path) as archive:
         found = sorted((info for info in archive.infolist() if info.filename.endswith(".npy")), key=_order)
         if not found:
@@ -70,7 +70,7 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
         return stream.read(info.file_size)
 
 
-def _array(content: bytes, file: str, name: str) -> NDArray[np.float64]:
+def _array(content: bytes, file: str, name: str) -> Floats:
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

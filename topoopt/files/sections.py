@@ -8,8 +8,8 @@ from pathlib import Path as FilePath
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.files.demand_files import read_demand
@@ -123,12 +123,7 @@ def _from_file(section: FileTopology, folder: FilePath) -> TopologyContent:
 
 
 def _listed(
-    n: int,
-    pairs: Arcs,
-    counts: NDArray[np.int64],
-    section: LinksTopology | FileTopology,
-    directed: bool,
-    key: str,
+    n: int, pairs: Arcs, counts: Ints, section: LinksTopology | FileTopology, directed: bool, key: str
 ) -> Topology:
     """Links as listed, with all that may be wrong with them."""
     if int(counts.sum()) * (1 if directed else 2) > MAX_ARCS:
@@ -166,7 +161,7 @@ def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str) -> Topolo
     return topology
 
 
-def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps: float | None) -> NDArray[np.float64]:
+def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps: float | None) -> Floats:
     """float64[n, n], demand in units of the capacity of one link.
 
     Raises:
@@ -185,9 +180,7 @@ def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps:
     return in_links(demand, servers, section.unit, key, link_gbps)
 
 
-def in_links(
-    demand: NDArray[np.float64], servers: int, unit: str, key: str | None, link_gbps: float | None
-) -> NDArray[np.float64]:
+def in_links(demand: Floats, servers: int, unit: str, key: str | None, link_gbps: float | None) -> Floats:
     """A matrix in units of the capacity of one link, with all that may be wrong with it.
 
     Args:
@@ -207,7 +200,7 @@ def in_links(
     return np.ascontiguousarray(demand)
 
 
-def matrix_rows(matrix: list[list[float]], servers: int) -> NDArray[np.float64]:
+def matrix_rows(matrix: list[list[float]], servers: int) -> Floats:
     """float64[n, n] of the rows in a file.
 
     Raises:
@@ -220,7 +213,7 @@ def matrix_rows(matrix: list[list[float]], servers: int) -> NDArray[np.float64]:
     return np.array(matrix, dtype=np.float64)
 
 
-def check_demand(demand: NDArray[np.float64], servers: int, key: str | None) -> None:
+def check_demand(demand: Floats, servers: int, key: str | None) -> None:
     """Raise InputError with everything that may be wrong with a matrix; `key`: where it stands in the section."""
     if demand.shape != (servers, servers):
         size = " x ".join(str(extent) for extent in demand.shape)

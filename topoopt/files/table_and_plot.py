@@ -41,12 +41,7 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def write_targets(
-    table: Path | None,
-    plot: Path | None,
-    *,
-    text: Callable[[], str],
-    svg: Callable[[], str],
-    html: Callable[[], str],
+    table: Path | None, plot: Path | None, *, text: Callable[[], str], svg: Callable[[], str], html: Callable[[], str]
 ) -> dict[str, str | None]:
     """Write what was asked for; `text` is the CSV, the plot is by the extension of its file.
 

@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regular_graphs import kautz_arcs, torus_steps
 
-Arcs = NDArray[np.int64]
+Arcs = Ints
 """int64[m, 2], rows (tail, head), one for each unit link and direction; repeated rows are parallel links."""
 
 ATTEMPTS = 100

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from topoopt.core.arrays import Int32s
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
 from topoopt.files.faults import Fault, Path
@@ -18,7 +18,7 @@ from topoopt.files.topology_families import MAX_ARCS
 
 Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
 ArcRow = Annotated[tuple[Server, Server, Annotated[int, Field(ge=1, le=MAX_ARCS)]], Strict(False)]  # tail, head, links
-Arcs = Annotated[NDArray[np.int32], ArrayOf(ArcRow, np.int32, (-1, 3), MAX_ARCS)]
+Arcs = Annotated[Int32s, ArrayOf(ArcRow, np.int32, (-1, 3), MAX_ARCS)]
 Switches = Annotated[list[list[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)]]], Field(max_length=64)]
 
 

@@ -68,11 +68,7 @@ class Worker:
         Raises:
             ServerDiedError: the server could not be started twice in a row.
         """
-        request = {
-            "argv": argv,
-            "folder": str(folder),
-            "address_space_bytes": limits.memory_mib * MIB + SPARE_BYTES,
-        }
+        request = {"argv": argv, "folder": str(folder), "address_space_bytes": limits.memory_mib * MIB + SPARE_BYTES}
         for attempt in (1, 2):
             try:
                 server = self._ready()

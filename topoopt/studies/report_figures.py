@@ -12,15 +12,7 @@ from topoopt.core.study import ComparedBy, Figure
 from topoopt.drawing.axes import Axis, name_axis, number_axis
 from topoopt.drawing.chart import Point, Series, bar_chart, box_chart, legend, xy_chart
 from topoopt.drawing.format import counted, number
-from topoopt.studies.report_data import (
-    Row,
-    chosen,
-    compared,
-    in_order,
-    number_of,
-    performance_profile,
-    text_of,
-)
+from topoopt.studies.report_data import Row, chosen, compared, in_order, number_of, performance_profile, text_of
 
 MOST_POINTS = 20_000
 MOST_SERIES = 24

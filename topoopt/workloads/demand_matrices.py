@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
-
-Matrix = NDArray[np.float64]
 
 LOGNORMAL_SIGMA = 1.5
 """Standard deviation of the logarithm of a skewed demand."""
@@ -31,17 +29,17 @@ HOT_SHARE = 0.1
 SINKHORN_SWEEPS = 2000
 
 
-def uniform(n: int, rng: np.random.Generator) -> Matrix:
+def uniform(n: int, rng: np.random.Generator) -> Floats:
     """Every pair alike (all-to-all)."""
     return _scaled(np.ones((n, n)))
 
 
-def skew(n: int, rng: np.random.Generator) -> Matrix:
+def skew(n: int, rng: np.random.Generator) -> Floats:
     """Independent lognormal demands."""
     return _scaled(rng.lognormal(0.0, LOGNORMAL_SIGMA, (n, n)))
 
 
-def balanced_skew(n: int, rng: np.random.Generator) -> Matrix:
+def balanced_skew(n: int, rng: np.random.Generator) -> Floats:
     """`skew`, scaled until all rows and columns have the same sum."""
     matrix = rng.lognormal(0.0, LOGNORMAL_SIGMA, (n, n))
     np.fill_diagonal(matrix, 0.0)
@@ -54,7 +52,7 @@ def balanced_skew(n: int, rng: np.random.Generator) -> Matrix:
     return _scaled(matrix)
 
 
-def sparse(n: int, rng: np.random.Generator) -> Matrix:
+def sparse(n: int, rng: np.random.Generator) -> Floats:
     """5 % of each server's traffic goes to all others alike, the rest to three random servers alike."""
     matrix = np.full((n, n), UNIFORM_SHARE / (n - 1))
     heavy = min(HEAVY_TARGETS, n - 1)
@@ -64,7 +62,7 @@ def sparse(n: int, rng: np.random.Generator) -> Matrix:
     return _scaled(matrix)
 
 
-def hotspot(n: int, rng: np.random.Generator) -> Matrix:
+def hotspot(n: int, rng: np.random.Generator) -> Floats:
     """5 % of the traffic over all pairs alike, the rest to and from a tenth of the servers, half and half."""
     matrix = np.full((n, n), UNIFORM_SHARE / (n * (n - 1)))
     hot = rng.choice(n, size=max(1, round(HOT_SHARE * n)), replace=False)
@@ -74,7 +72,7 @@ def hotspot(n: int, rng: np.random.Generator) -> Matrix:
     return _scaled(matrix)
 
 
-DEMAND_FAMILIES: Mapping[str, Callable[[int, np.random.Generator], Matrix]] = {
+DEMAND_FAMILIES: Mapping[str, Callable[[int, np.random.Generator], Floats]] = {
     "uniform": uniform,
     "skew": skew,
     "balanced-skew": balanced_skew,
@@ -83,7 +81,7 @@ DEMAND_FAMILIES: Mapping[str, Callable[[int, np.random.Generator], Matrix]] = {
 }
 
 
-def demand_matrix(family: str, servers: int, *, seed: int = 0) -> Matrix:
+def demand_matrix(family: str, servers: int, *, seed: int = 0) -> Floats:
     """Matrix of a family of `DEMAND_FAMILIES`.
 
     Raises:
@@ -103,7 +101,7 @@ def demand_matrix(family: str, servers: int, *, seed: int = 0) -> Matrix:
     return DEMAND_FAMILIES[family](servers, np.random.default_rng(seed))
 
 
-def _scaled(matrix: Matrix) -> Matrix:
+def _scaled(matrix: Floats) -> Floats:
     n = len(matrix)
     np.fill_diagonal(matrix, 0.0)
     return np.asarray(matrix * (n * (n - 1) / matrix.sum()), dtype=np.float64)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 
 LAWS = ("zipf", "dirichlet")
@@ -37,7 +37,7 @@ class HotExperts:
     affinity: float = 0.0
 
 
-def hot_experts(servers: int, settings: HotExperts, *, seed: int = 0) -> NDArray[np.float64]:
+def hot_experts(servers: int, settings: HotExperts, *, seed: int = 0) -> Floats:
     """float64[steps, n, n]: zero diagonals, mean 1 over steps and ordered pairs; same seed, same matrices.
 
     Raises:
@@ -69,7 +69,7 @@ def hot_experts(servers: int, settings: HotExperts, *, seed: int = 0) -> NDArray
     return np.asarray(matrices * (servers * (servers - 1) * settings.steps / matrices.sum()))
 
 
-def _popularity(servers: int, settings: HotExperts, rng: np.random.Generator) -> NDArray[np.float64]:
+def _popularity(servers: int, settings: HotExperts, rng: np.random.Generator) -> Floats:
     """float64[n]: part of the tokens that ask for the experts of each server."""
     experts = servers * settings.experts_per_server
     if settings.law == "zipf":

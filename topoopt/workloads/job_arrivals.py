@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobTable, TracedJob
 
 MS = 1e-3
@@ -56,9 +56,7 @@ def _mean_seconds(one: JobClass) -> float:
     return (one.iterations or 0) * float(np.mean(one.iteration_ms)) * MS
 
 
-def _iteration_ms(
-    index: NDArray[np.int32], classes: Sequence[JobClass], rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _iteration_ms(index: Int32s, classes: Sequence[JobClass], rng: np.random.Generator) -> Floats:
     """One of the times of its class for each job; classes with one time leave the generator alone."""
     times = np.empty(len(index))
     for c, one in enumerate(classes):
@@ -68,9 +66,7 @@ def _iteration_ms(
     return times
 
 
-def _usual_iterations(
-    index: NDArray[np.int32], times: NDArray[np.float64], classes: Sequence[JobClass]
-) -> NDArray[np.float64]:
+def _usual_iterations(index: Int32s, times: Floats, classes: Sequence[JobClass]) -> Floats:
     """What the class says; 0 where it says nothing."""
     given = np.array([float(one.iterations or 0) for one in classes])[index]
     seconds = np.array([one.duration_s or 0.0 for one in classes])[index]

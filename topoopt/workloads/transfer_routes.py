@@ -8,9 +8,9 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
 from topoopt.core.allocation import Route
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 
@@ -61,9 +61,9 @@ class ShortestRoutes:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._tail, self._head = topology.arcs[:, 0].astype(np.int64), topology.arcs[:, 1].astype(np.int64)
-        self._hops: dict[int, NDArray[np.int64]] = {}
+        self._hops: dict[int, Ints] = {}
 
-    def _hops_to(self, destination: int) -> NDArray[np.int64]:
+    def _hops_to(self, destination: int) -> Ints:
         if destination not in self._hops:
             hops = np.full(self._topology.servers, -1, dtype=np.int64)
             hops[destination] = 0
@@ -99,7 +99,7 @@ class ShortestRoutes:
         return Route(nearer[used], fraction[used])
 
 
-def routes_of_flow(topology: Topology, source: int, flow: NDArray[np.float64]) -> dict[int, tuple[float, Route]]:
+def routes_of_flow(topology: Topology, source: int, flow: Floats) -> dict[int, tuple[float, Route]]:
     """What one source sends, taken apart by destination.
 
     Args:
@@ -137,7 +137,7 @@ def routes_of_flow(topology: Topology, source: int, flow: NDArray[np.float64]) -
     return found
 
 
-def _without_circles(arcs: NDArray[np.int64], flow: NDArray[np.float64]) -> NDArray[np.float64]:
+def _without_circles(arcs: Ints, flow: Floats) -> Floats:
     flow = np.where(flow > DUST * flow.max(initial=0.0), flow, 0.0)
     used = np.flatnonzero(flow)
     graph: Any = nx.DiGraph()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.allocation import network_of, shares_of
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import DUST, DestinationRate, TransferRate
+from topoopt.core.arrays import Floats
 from topoopt.core.solution import Objective
 from topoopt.kinds.allocation.methods import wants_total
 
@@ -17,7 +17,7 @@ FULL = 1e-6
 """Part of a capacity that may be free on what is called full."""
 
 
-def link_loads(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> NDArray[np.float64]:
+def link_loads(problem: AllocationProblem, route_gbps: Floats) -> Floats:
     """float64[m+2n], rate on everything that is shared (numbering of the problem)."""
     load = np.zeros(len(problem.shared_gbps()))
     at = 0
@@ -30,7 +30,7 @@ def link_loads(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> N
     return load
 
 
-def limits_of(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> tuple[tuple[str, ...], ...]:
+def limits_of(problem: AllocationProblem, route_gbps: Floats) -> tuple[tuple[str, ...], ...]:
     """For every transfer what is full on all its ways: full links of its routes, full servers, or its own limit.
 
     With several routes, a full thing on any of them is named; each of them has one, or the transfer is at its limit.
@@ -49,7 +49,7 @@ def limits_of(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> tu
     return tuple(tuple(names) for names in found)
 
 
-def destination_rates(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> tuple[DestinationRate, ...]:
+def destination_rates(problem: AllocationProblem, route_gbps: Floats) -> tuple[DestinationRate, ...]:
     """What every server sends towards each destination, its own and forwarded traffic, by next hop."""
     arcs = problem.topology.arcs
     out: dict[tuple[int, int], dict[int, float]] = {}

@@ -7,10 +7,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus, Transfer
 from topoopt.core.allocation_rules import transfer_faults
+from topoopt.core.arrays import Floats
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
@@ -97,7 +97,7 @@ def _same_links(one: Topology, other: Topology) -> bool:
     return same and np.array_equal(one.multiplicity, other.multiplicity)
 
 
-def _capacities(file: AllocationFile, topology: Topology, findings: Findings) -> NDArray[np.float64]:
+def _capacities(file: AllocationFile, topology: Topology, findings: Findings) -> Floats:
     """float64[m]."""
     capacity = topology.multiplicity.astype(np.float64) * file.link_gbps
     ids = topology.arc_ids()
@@ -113,7 +113,7 @@ def _capacities(file: AllocationFile, topology: Topology, findings: Findings) ->
     return capacity
 
 
-def _server_rates(given: list[float] | None, key: str, servers: int, findings: Findings) -> NDArray[np.float64] | None:
+def _server_rates(given: list[float] | None, key: str, servers: int, findings: Findings) -> Floats | None:
     if given is None:
         return None
     if len(given) not in (1, servers):

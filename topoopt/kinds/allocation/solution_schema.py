@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from topoopt.core.allocation_solution import AllocationSolution, DestinationRate, PriceCertificate, TransferRate
+from topoopt.core.arrays import Floats, Ints
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, RowOf, column, table
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, TitleFile, Versions
@@ -24,7 +24,7 @@ ServerRow = Annotated[
 ]  # server, destination, own Gbit/s, forwarded Gbit/s, next hops
 PriceRow = Annotated[tuple[Index, Amount], Strict(False)]  # link, egress or ingress (numbered in this order), price
 ValueRow = Annotated[tuple[TransferIndex, Amount], Strict(False)]  # transfer, multiplier
-ArcRates = Annotated[NDArray[np.float64], ArrayOf(Amount, np.float64, most=MAX_ARCS)]
+ArcRates = Annotated[Floats, ArrayOf(Amount, np.float64, most=MAX_ARCS)]
 
 
 class TransferRatePart(FilePart):
@@ -46,7 +46,7 @@ class PriceCertificatePart(FilePart):
 
     core = PriceCertificate
 
-    transfers: Annotated[NDArray[np.int64], ArrayOf(TransferIndex, np.int64, most=MAX_TRANSFERS)]
+    transfers: Annotated[Ints, ArrayOf(TransferIndex, np.int64, most=MAX_TRANSFERS)]
     prices: Annotated[Listed[PriceRow], Field(max_length=MAX_ARCS + 2 * MAX_SERVERS)]
     multipliers: Annotated[Listed[ValueRow], Field(max_length=MAX_TRANSFERS)]
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from solvers.allocation import AllocationResult
 from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, TransferRate
+from topoopt.core.arrays import Floats
 from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
@@ -56,7 +54,7 @@ def assemble(problem: AllocationProblem, result: AllocationResult, effort: Effor
     )
 
 
-def _transfer_rates(problem: AllocationProblem, route_gbps: NDArray[np.float64]) -> tuple[TransferRate, ...]:
+def _transfer_rates(problem: AllocationProblem, route_gbps: Floats) -> tuple[TransferRate, ...]:
     limits = limits_of(problem, route_gbps)
     rows = []
     at = 0

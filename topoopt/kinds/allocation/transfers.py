@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoopt.core.allocation import AllocationGoal, Route, Transfer
 from topoopt.core.allocation_rules import transfer_faults
+from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.files.faults import Fault
@@ -147,7 +147,7 @@ def generated_transfers(
             raise InputError([Problem(text, path="transfers_from.demand.unit", value="gbps", allowed="no unit")])
         demand = within("transfers_from.demand", lambda: demand_of(section, topology.servers, folder, link_gbps))
         shortest = ShortestRoutes(topology)
-        pairs: NDArray[np.int64] = np.argwhere(demand > 0)
+        pairs: Ints = np.argwhere(demand > 0)
         if len(pairs) <= MAX_TRANSFERS:
             every = [(int(i), int(j), float(demand[i, j]), shortest.route(int(i), int(j))) for i, j in pairs]
         count = len(pairs)

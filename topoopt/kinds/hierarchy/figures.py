@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_certificate import Multipliers
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
+from topoopt.core.arrays import Floats
 from topoopt.core.hierarchy import Design
 from topoopt.core.hierarchy_solution import CollectiveTime, JobTime
 from topoopt.core.verdict import Tolerance
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Figures:
     gain_ns: tuple[float, ...]
 
 
-def marginal_ns(program: BandwidthProgram, found: Multipliers, bandwidth: Array) -> tuple[float, ...]:
+def marginal_ns(program: BandwidthProgram, found: Multipliers, bandwidth: Floats) -> tuple[float, ...]:
     """Per dimension W / B^2: ns per GB/s, W the bytes that the multipliers hold against it for one unit of time."""
     bytes_held = np.zeros(len(bandwidth))
     at, units = 0, []
@@ -45,13 +43,13 @@ def marginal_ns(program: BandwidthProgram, found: Multipliers, bandwidth: Array)
     return tuple(held.tolist())
 
 
-def equal_split(design: Design, bandwidth: Array) -> Array:
+def equal_split(design: Design, bandwidth: Floats) -> Floats:
     """float64[D]: the total of the network, or else the sum of the bandwidths found, in equal parts."""
     total = design.network.total_gbytes_per_s
     return np.full(len(bandwidth), (float(bandwidth.sum()) if total is None else total) / len(bandwidth))
 
 
-def figures_of(design: Design, plain: BandwidthProgram, bandwidth: Array) -> Figures:
+def figures_of(design: Design, plain: BandwidthProgram, bandwidth: Floats) -> Figures:
     """Everything that follows from float64[D] bandwidths; `plain`: the design's program without tau."""
     equal = equal_split(design, bandwidth)
     time = plain.time_of(bandwidth)
@@ -73,7 +71,7 @@ def figures_of(design: Design, plain: BandwidthProgram, bandwidth: Array) -> Fig
     )
 
 
-def _collectives(design: Design, plain: BandwidthProgram, bandwidth: Array) -> list[CollectiveTime]:
+def _collectives(design: Design, plain: BandwidthProgram, bandwidth: Floats) -> list[CollectiveTime]:
     names = [dimension.name for dimension in design.network.dimensions]
     found = []
     for workload, timeline in zip(design.workloads, plain.timelines, strict=True):

@@ -7,13 +7,7 @@ from collections.abc import Sequence
 
 from topoopt.core.hierarchy import Block, Dimension, HierarchicalNetwork, LinearConstraint
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
-from topoopt.kinds.hierarchy.schema import (
-    ConstraintFile,
-    DimensionFile,
-    HierarchicalNetworkFile,
-    ShapeFile,
-    TierFile,
-)
+from topoopt.kinds.hierarchy.schema import ConstraintFile, DimensionFile, HierarchicalNetworkFile, ShapeFile, TierFile
 
 TOTAL = "total"
 """Name of the constraint on the sum of all dimensions."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.hierarchy.hierarchical_certificate import Multipliers
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from solvers.hierarchy import DesignMultipliers
+from topoopt.core.arrays import Floats
 from topoopt.core.hierarchy_solution import BandwidthCertificate, DesignProof, GroupShare, PathWeight
 
 
@@ -18,7 +18,7 @@ def certificate_of(program: BandwidthProgram, found: Multipliers) -> BandwidthCe
     for job, (timeline, weights, own) in enumerate(
         zip(program.timelines, found.path_weights, found.paths, strict=True)
     ):
-        due: NDArray[np.float64] = np.zeros(len(timeline.groups))
+        due: Floats = np.zeros(len(timeline.groups))
         for weight, path in zip(weights.tolist(), own, strict=True):
             if weight > 0:
                 paths.append(PathWeight(job, weight, path.steps))

@@ -143,13 +143,7 @@ def _made(
     file: TransformerWorkload, model: Transformer, npu: Npu, mapping: Mapping, choices: DegreeChoices
 ) -> HierarchicalWorkload:
     return transformer_workload(
-        model,
-        npu,
-        mapping,
-        name=file.name,
-        loop=Loop(file.loop),
-        weight=file.weight,
-        microbatches=choices.microbatches,
+        model, npu, mapping, name=file.name, loop=Loop(file.loop), weight=file.weight, microbatches=choices.microbatches
     )
 
 

@@ -16,13 +16,7 @@ from topoopt.core.hierarchy_workload import (
     Task,
 )
 from topoopt.files.faults import Fault, Path, nearest_text
-from topoopt.kinds.hierarchy.schema import (
-    CommunicationFile,
-    LayersWorkload,
-    PhaseFile,
-    ShapeFile,
-    TasksWorkload,
-)
+from topoopt.kinds.hierarchy.schema import CommunicationFile, LayersWorkload, PhaseFile, ShapeFile, TasksWorkload
 
 WHOLE = "whole network"
 """Name of the communicator of collectives that name none."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, counted
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map, in_blocks
 
 
-def allreduce_bytes(solution: JobSolution) -> NDArray[np.float64]:
+def allreduce_bytes(solution: JobSolution) -> Floats:
     """float64[n, n]: bytes each ring member sends to the next one, whatever servers forward them on the way.
 
     A member of a group of k sends 2 (k-1)/k of the payload in all, split over the rings by their shares.
@@ -37,7 +37,7 @@ class HeatMap:
     text: str
 
 
-def _panel(title: str, matrix: NDArray[np.float64], nothing: str) -> HeatMap:
+def _panel(title: str, matrix: Floats, nothing: str) -> HeatMap:
     if not (matrix > 0).any():
         return HeatMap(title, Markup(""), nothing)
     n = len(matrix)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, percent, quotient, ratio
 from topoopt.drawing.sorted_chart import sorted_chart
@@ -34,7 +34,7 @@ class LinkStatistics:
     unused: int
 
 
-def link_loads(solution: JobSolution) -> NDArray[np.float64]:
+def link_loads(solution: JobSolution) -> Floats:
     """float64[m], bytes a link of each arc."""
     return solution.evaluation.link_bytes / np.maximum(solution.plan.topology.multiplicity, 1)
 

@@ -6,9 +6,9 @@ from itertools import accumulate
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable, Ring
@@ -45,7 +45,7 @@ class PatchedTopologyPart(LinksPart):
     """Arcs and the permutation of every switch."""
 
     degree: int = Field(ge=1, le=MAX_DEGREE)
-    arcs: Annotated[NDArray[np.int32], ArrayOf(ArcRow, np.int32, (-1, 3), MAX_DEGREE * MAX_SERVERS)]
+    arcs: Annotated[Int32s, ArrayOf(ArcRow, np.int32, (-1, 3), MAX_DEGREE * MAX_SERVERS)]
     switches: Switches
     offsets: Servers
     origin: Text
@@ -83,7 +83,7 @@ class RoutesPart(FilePart):
         }
 
 
-def _starts(lengths: list[int]) -> NDArray[np.int64]:
+def _starts(lengths: list[int]) -> Ints:
     return np.array([0, *accumulate(lengths)], dtype=np.int64)
 
 

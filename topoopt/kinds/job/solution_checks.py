@@ -97,10 +97,7 @@ def _rings(groups: tuple[GroupRingsPart, ...], n: int) -> list[Fault]:
 
 def _evaluation(evaluation: EvaluationPart, arcs: int, n: int) -> list[Fault]:
     faults = []
-    for name, values in (
-        ("link_bytes", evaluation.link_bytes),
-        ("link_utilisation", evaluation.link_utilisation),
-    ):
+    for name, values in (("link_bytes", evaluation.link_bytes), ("link_utilisation", evaluation.link_utilisation)):
         if len(values) != arcs:
             where = ("evaluation", name)
             faults.append(Fault(where, "wrong number of values", str(len(values)), f"{arcs}, one for each arc"))

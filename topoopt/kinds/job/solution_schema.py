@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from topoopt.core.arrays import Floats
 from topoopt.core.bill import FabricPrices
 from topoopt.core.job_solution import (
     Baseline,
@@ -35,7 +35,7 @@ ConvergenceRow = Annotated[
     ConvergencePoint, RowOf(ConvergencePoint, tuple[Annotated[int, Field(ge=0)], Text, Number])
 ]  # proposals, phase, best ms
 Split = Annotated[int, Field(ge=0, le=10_000)]
-LinkFigures = Annotated[NDArray[np.float64], ArrayOf(Number, np.float64, most=64 * MAX_SERVERS)]
+LinkFigures = Annotated[Floats, ArrayOf(Number, np.float64, most=64 * MAX_SERVERS)]
 
 
 class ClusterPart(ClusterFields):

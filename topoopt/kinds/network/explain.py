@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.network import NetworkProblem, RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
@@ -27,8 +27,6 @@ from topoopt.kinds.network.explain_gains import (
 )
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
-
-Array = NDArray[np.float64]
 
 DIGITS = 9
 """Significant digits of the demand that a flow still tells (it is conserved to 1e-9 of a source's demand)."""
@@ -75,7 +73,7 @@ class NetworkExplanation:
 
     solution: NetworkSolution
     theta: float
-    demand: Array
+    demand: Floats
     bottleneck: Bottleneck
     payments: tuple[Payment, ...]
     links: LinkGains
@@ -86,7 +84,7 @@ class NetworkExplanation:
     notes: tuple[str, ...]
 
 
-def demand_from_flow(solution: NetworkSolution) -> Array:
+def demand_from_flow(solution: NetworkSolution) -> Floats:
     """float64[n, n]: what each source's flow leaves at each server, which is the demand that was routed.
 
     Raises:
@@ -168,7 +166,7 @@ def explain_network(
 
 
 def _whole_bottleneck(
-    problem: RoutingProblem, lengths: Array, theta: float, added: Fraction, effort: ExplainEffort
+    problem: RoutingProblem, lengths: Floats, theta: float, added: Fraction, effort: ExplainEffort
 ) -> tuple[Bottleneck, Gain]:
     """The bottleneck, and what more capacity on all of it gains.
 
@@ -190,7 +188,7 @@ def _parts(amount: float) -> Fraction:
     return max(Fraction(amount).limit_denominator(1000), Fraction(1, 1000))
 
 
-def _demand(solution: NetworkSolution, instance: NetworkProblem | None) -> Array:
+def _demand(solution: NetworkSolution, instance: NetworkProblem | None) -> Floats:
     if instance is not None:
         if instance.kind != solution.kind:
             text = f"the solution is one of kind {solution.kind}"
@@ -212,7 +210,7 @@ def _demand(solution: NetworkSolution, instance: NetworkProblem | None) -> Array
     return demand
 
 
-def _allowed(n: int, instance: NetworkProblem | None, solution: NetworkSolution) -> NDArray[np.bool_]:
+def _allowed(n: int, instance: NetworkProblem | None, solution: NetworkSolution) -> Bools:
     """bool[n, n]: pairs that may get one more link."""
     allowed = ~np.eye(n, dtype=np.bool_)
     if isinstance(instance, TopologyProblem):
@@ -223,13 +221,13 @@ def _allowed(n: int, instance: NetworkProblem | None, solution: NetworkSolution)
     return allowed
 
 
-def _bare_problem(solution: NetworkSolution, demand: Array) -> TopologyProblem:
+def _bare_problem(solution: NetworkSolution, demand: Floats) -> TopologyProblem:
     topology = solution.topology
     problem = TopologyProblem(solution.name, topology.servers, topology.degree, topology.links, demand)
     return replace(problem, search=replace(problem.search, seed=solution.seed))
 
 
-def _payments(demand: Array, bottleneck: Bottleneck) -> tuple[Payment, ...]:
+def _payments(demand: Floats, bottleneck: Bottleneck) -> tuple[Payment, ...]:
     asked = (demand > 0) & (bottleneck.distance > 0)
     paid = np.where(asked, demand, 0.0) * np.where(asked, bottleneck.distance, 0.0)
     order = np.argsort(-paid, axis=None, kind="stable")[: int(asked.sum())]

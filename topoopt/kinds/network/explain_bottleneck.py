@@ -10,14 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from solvers.network.exact.routed import distances
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.topology import Topology
-
-Array = NDArray[np.float64]
 
 RELATIVE = 1e-6
 """Part of the bound that a simpler explanation may lose."""
@@ -60,14 +58,14 @@ class Bottleneck:
     """
 
     bound: float
-    lengths: Array
+    lengths: Floats
     arcs: tuple[int, ...]
-    distance: Array
+    distance: Floats
     cuts: tuple[ServerCut, ...]
     hop_total: float | None
 
 
-def find_bottleneck(topology: Topology, demand: Array, lengths: Array) -> Bottleneck:
+def find_bottleneck(topology: Topology, demand: Floats, lengths: Floats) -> Bottleneck:
     """Read lengths that prove something (not all 0); `demand` is float64[n, n] in units of a link's capacity."""
     bound, clean, distance = _cleaned(topology, demand, lengths)
     order = np.argsort(-clean, kind="stable")
@@ -84,7 +82,7 @@ def find_bottleneck(topology: Topology, demand: Array, lengths: Array) -> Bottle
     )
 
 
-def length_bound(topology: Topology, demand: Array, lengths: Array) -> tuple[float, Array]:
+def length_bound(topology: Topology, demand: Floats, lengths: Floats) -> tuple[float, Floats]:
     """What lengths (not all 0) prove of theta, and the distances float64[n, n] they give."""
     table = np.full((topology.servers, topology.servers), np.inf)
     table[topology.arcs[:, 0], topology.arcs[:, 1]] = lengths
@@ -93,7 +91,7 @@ def length_bound(topology: Topology, demand: Array, lengths: Array) -> tuple[flo
     return float((demand[asked] * distance[asked]).sum() / (topology.multiplicity @ lengths)), distance
 
 
-def _cleaned(topology: Topology, demand: Array, lengths: Array) -> tuple[float, Array, Array]:
+def _cleaned(topology: Topology, demand: Floats, lengths: Floats) -> tuple[float, Floats, Floats]:
     """The lengths without those that matter least, as long as the bound stays, scaled to a total price of 1."""
     full, _ = length_bound(topology, demand, lengths)
     for keep in KEEP:
@@ -106,14 +104,14 @@ def _cleaned(topology: Topology, demand: Array, lengths: Array) -> tuple[float, 
     return bound, scaled, distance
 
 
-def _cuts(topology: Topology, demand: Array, arcs: NDArray[np.int64], bound: float) -> tuple[ServerCut, ...]:
+def _cuts(topology: Topology, demand: Floats, arcs: Ints, bound: float) -> tuple[ServerCut, ...]:
     candidates = [cut for senders in _likely_sets(topology, arcs) if (cut := _cut_of(topology, demand, senders))]
     proving = [cut for cut in candidates if cut.theta >= bound * (1 - RELATIVE)]
     priced = set(arcs.tolist())
     return tuple(sorted(proving, key=lambda cut: (len(set(cut.arcs) ^ priced), len(cut.senders), cut.senders)))
 
 
-def averaged(topology: Topology, one: Array, other: Array) -> Array:
+def averaged(topology: Topology, one: Floats, other: Floats) -> Floats:
     """Lengths half-way between two, each scaled to a total price of 1; distances are concave in the lengths.
 
     So if both prove a bound, their average does, with the arcs of both.
@@ -121,7 +119,7 @@ def averaged(topology: Topology, one: Array, other: Array) -> Array:
     return (one / float(topology.multiplicity @ one) + other / float(topology.multiplicity @ other)) / 2
 
 
-def _cut_of(topology: Topology, demand: Array, senders: NDArray[np.bool_]) -> ServerCut | None:
+def _cut_of(topology: Topology, demand: Floats, senders: Bools) -> ServerCut | None:
     leaving = np.flatnonzero(senders[topology.arcs[:, 0]] & ~senders[topology.arcs[:, 1]])
     if not len(leaving):
         return None
@@ -133,7 +131,7 @@ def _cut_of(topology: Topology, demand: Array, senders: NDArray[np.bool_]) -> Se
     )
 
 
-def _likely_sets(topology: Topology, arcs: NDArray[np.int64]) -> list[NDArray[np.bool_]]:
+def _likely_sets(topology: Topology, arcs: Ints) -> list[Bools]:
     """bool[n] sets: what the tails of the priced arcs reach over free ones, what free links join, single servers."""
     n = topology.servers
     free = np.ones(len(topology.arcs), dtype=np.bool_)

@@ -23,11 +23,7 @@ def explain(
         InputError: the solution is not one of this instance.
     """
     found = explain_network(
-        solution,
-        problem,
-        added=question.added_links,
-        checks=question.checks,
-        time_limit_s=question.time_limit_s,
+        solution, problem, added=question.added_links, checks=question.checks, time_limit_s=question.time_limit_s
     )
     return Explanation(tuple(explanation_lines(found)), _document(found), tuple(found.notes), found.late)
 

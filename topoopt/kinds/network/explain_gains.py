@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
 from topoopt.core.network import RoutingProblem
@@ -24,8 +24,6 @@ from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.explain_bottleneck import Bottleneck, length_bound
 from topoopt.kinds.pipeline import solve
-
-Array = NDArray[np.float64]
 
 SAME = 1e-6
 """Relative difference of theta that counts as none."""
@@ -71,7 +69,7 @@ class Gain:
     predicted: float
     theta: float | None = None
     bound: float | None = None
-    lengths: Array | None = field(default=None, repr=False, compare=False)
+    lengths: Floats | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def routed_again(problem: RoutingProblem, effort: ExplainEffort) -> NetworkSolut
 
 
 def best_links(
-    problem: RoutingProblem, bottleneck: Bottleneck, effort: ExplainEffort, allowed: NDArray[np.bool_], shown: int = 5
+    problem: RoutingProblem, bottleneck: Bottleneck, effort: ExplainEffort, allowed: Bools, shown: int = 5
 ) -> LinkGains:
     """Where one more link gains most; a link between a pair adds both arcs where links are fibre pairs.
 
@@ -146,20 +144,14 @@ def best_links(
     return LinkGains(tuple(gains), len(tails), proven)
 
 
-def _pairs(tails: NDArray[np.int64], heads: NDArray[np.int64], place: int, both: bool) -> tuple[tuple[int, int], ...]:
+def _pairs(tails: Ints, heads: Ints, place: int, both: bool) -> tuple[tuple[int, int], ...]:
     tail, head = int(tails[place]), int(heads[place])
     return ((tail, head), (head, tail)) if both else ((tail, head),)
 
 
 def _predicted(
-    base: Topology,
-    priced: Topology,
-    demand: Array,
-    distance: Array,
-    tails: NDArray[np.int64],
-    heads: NDArray[np.int64],
-    both: bool,
-) -> Array:
+    base: Topology, priced: Topology, demand: Floats, distance: Floats, tails: Ints, heads: Ints, both: bool
+) -> Floats:
     """Floor under theta of `base` with one more link at each place, by the distances of lengths on `priced`."""
     asked = demand > 0
     # No demand is farther than this, so an arc of this length shortens no distance of a demand.

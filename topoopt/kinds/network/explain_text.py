@@ -157,7 +157,7 @@ def _degree(explanation: NetworkExplanation, found: DegreeGain) -> list[str]:
     lines = [
         f"Every topology of degree {found.degree}: theta >= {proved.value:.6g} by {proved.proved_by} ({verdict}). "
         f"By formulas: {formulas}; the node cut is server {server}, which {verb} {_amount(explanation, asked)} over "
-        f"{found.degree} links.",
+        f"{found.degree} links."
     ]
     more = found.more_bounds[0]
     text = f"One more interface per server: theta at best {more.value:.6g} ({more.proved_by})"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import SourceFlow
 from topoopt.core.network_solution import NetworkSolution
@@ -33,36 +33,36 @@ class NetworkFigures:
     solution: NetworkSolution
 
     @cached_property
-    def utilisation(self) -> NDArray[np.float64]:
+    def utilisation(self) -> Floats:
         """float64[m]: load over capacity of each arc, under the worst demand for it; the largest is theta."""
         return np.asarray(self.solution.network.utilisation.max(axis=0))
 
     @cached_property
-    def relative(self) -> NDArray[np.float64]:
+    def relative(self) -> Floats:
         """float64[m]: utilisation over the largest one, 0 to 1."""
         largest = float(self.utilisation.max(initial=0.0))
         return self.utilisation / largest if largest > 0 else np.zeros_like(self.utilisation)
 
     @cached_property
-    def full(self) -> NDArray[np.bool_]:
+    def full(self) -> Bools:
         """bool[m]: arcs that carry as much as the fullest, within `FULL`."""
         return self.relative >= 1.0 - FULL
 
     @cached_property
-    def prices(self) -> NDArray[np.float64]:
+    def prices(self) -> Floats:
         """float64[m]: share of each arc in sum_a capacity_a length_a, the weight it has in the proof."""
         weight = self.solution.network.lengths * self.solution.topology.multiplicity
         total = float(weight.sum())
         return weight / total if total > 0 else np.zeros_like(weight)
 
     @cached_property
-    def demand(self) -> NDArray[np.float64]:
+    def demand(self) -> Floats:
         """float64[n, n], in link capacities: what of a source's flow stays at a server, which is the demand it serves.
 
         The mean of several demands. Remainders below `ROUNDING` of the source's total are rounding, and 0 here.
         """
         each = [flow.staying(self.solution.topology) for flow in self.flows]
-        stays: NDArray[np.float64] = np.mean(each, axis=0)
+        stays: Floats = np.mean(each, axis=0)
         stays[stays < ROUNDING * np.maximum(stays, 0.0).sum(axis=1, keepdims=True)] = 0.0
         return stays
 
@@ -72,7 +72,7 @@ class NetworkFigures:
         return self.solution.network.flows
 
     @cached_property
-    def hops(self) -> NDArray[np.int64]:
+    def hops(self) -> Ints:
         """int64[n, n]: fewest hops, -1 where there is no path."""
         topology = self.solution.topology
         links = csr_array(

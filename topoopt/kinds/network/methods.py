@@ -13,14 +13,7 @@ from solvers.network.routing import ROUTING_METHODS as ROUTERS
 from solvers.network.routing import route
 from solvers.network.worst_case import worst_case
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.network import (
-    EnumerationProof,
-    NetworkProblem,
-    RoutingMode,
-    RoutingProblem,
-    TopologyProblem,
-    single,
-)
+from topoopt.core.network import EnumerationProof, NetworkProblem, RoutingMode, RoutingProblem, TopologyProblem, single
 from topoopt.core.network_solution import FoundNetwork, RoutedNetwork
 from topoopt.core.solution import Argument, Bound, Proof
 from topoopt.core.verdict import StopReason

@@ -8,9 +8,9 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import EitherProblem, RoutingMode, RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
@@ -26,10 +26,10 @@ from topoopt.kinds.network.schema import RoutingFile, TopologyFile
 
 _TOPOLOGY: TypeAdapter[Any] = TypeAdapter(TopologySection)
 
-Demand = NDArray[np.float64]
+Demand = Floats
 
 
-def _content_hash(array: NDArray[np.float64]) -> str:
+def _content_hash(array: Floats) -> str:
     return hashlib.sha256(np.ascontiguousarray(array, dtype="<f8").tobytes()).hexdigest()
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path as FilePath
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.demand_traces import TRACE_ENDINGS, read_trace
 from topoopt.files.faults import Fault
@@ -23,7 +23,7 @@ from topoopt.workloads.demand_traces import HotExperts, hot_experts
 _ONE: TypeAdapter[DemandSection] = TypeAdapter(DemandSection)
 _SEVERAL: TypeAdapter[list[DemandsEntry]] = TypeAdapter(list[DemandsEntry])
 
-Demand = NDArray[np.float64]
+Demand = Floats
 
 
 def read_demand_keys(

@@ -54,9 +54,7 @@ def network_cards(figures: NetworkFigures) -> tuple[Card, ...]:
         Card("diameter", "–" if far is None else f"{far} hops", apart if far is None else least),
         Card("mean hops of all pairs", "–" if middle is None else number(middle), apart if middle is None else mean),
         Card(
-            "mean hops of the demand",
-            number(figures.travelled_hops),
-            f"on shortest paths {number(figures.least_hops)}",
+            "mean hops of the demand", number(figures.travelled_hops), f"on shortest paths {number(figures.least_hops)}"
         ),
         Card("mean utilisation over theta", percent(balance), "100 % when all links are full alike"),
     )

@@ -6,9 +6,9 @@ from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Strict, Tag
 
+from topoopt.core.arrays import Floats
 from topoopt.core.network import AdaptedRouting, CommonRouting, EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.network_solution import NetworkSolution, Robustness, RoutedNetwork
 from topoopt.files.fields import MAX_SERVERS, FileModel, Rate
@@ -36,13 +36,13 @@ ArcValues = Annotated[list[Amount], Field(max_length=MAX_ARCS)]
 PerDemand = Annotated[list[Value], Field(min_length=1, max_length=MAX_STEPS)]
 
 
-def flow_rows(flow: NDArray[np.float64]) -> list[tuple[list[int], list[float]]]:
+def flow_rows(flow: Floats) -> list[tuple[list[int], list[float]]]:
     """Of each row of a table over arcs: the arcs that are not 0, and their values."""
     used = [np.flatnonzero(row) for row in flow]
     return [(arcs.tolist(), row[arcs].tolist()) for arcs, row in zip(used, flow, strict=True)]
 
 
-def flow_table(rows: list[tuple[list[int], list[float]]], arcs: int) -> NDArray[np.float64]:
+def flow_table(rows: list[tuple[list[int], list[float]]], arcs: int) -> Floats:
     """float64[rows, arcs] of valid rows."""
     flow = np.zeros((len(rows), arcs))
     for place, (used, amounts) in enumerate(rows):
@@ -121,8 +121,7 @@ def routing_shape(value: object) -> str:
 
 
 RoutingPart = Annotated[
-    Annotated[AdaptedPart, Tag("AdaptedPart")] | Annotated[CommonPart, Tag("CommonPart")],
-    Discriminator(routing_shape),
+    Annotated[AdaptedPart, Tag("AdaptedPart")] | Annotated[CommonPart, Tag("CommonPart")], Discriminator(routing_shape)
 ]
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
 from formulations.placement.stage_graph import order_pairs, stage_graph
 from solvers.placement.throughput import WORK, work_bound
 from solvers.stop import Stop
+from topoopt.core.arrays import Int32s
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
 from topoopt.core.placement_solution import PlacementSolution
@@ -21,7 +21,7 @@ from topoopt.kinds.pipeline import judged
 from topoopt.kinds.placement.outcome import PlacementOutcome
 
 
-def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> NDArray[np.int32]:
+def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> Int32s:
     """Device of every operator from names of operators and devices; the rest follow their co-located operators.
 
     Raises:
@@ -49,7 +49,7 @@ def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> N
     return device
 
 
-def stages_of(problem: PlacementProblem, device: NDArray[np.int32]) -> NDArray[np.int32] | None:
+def stages_of(problem: PlacementProblem, device: Int32s) -> Int32s | None:
     """int32[operators]: places in an order of the devices in which nothing runs backwards; None if there is none."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(sorted(set(device.tolist())))

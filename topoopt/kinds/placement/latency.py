@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.placement import latency as work
 from solvers.placement.compaction import RULES, compacted
 from solvers.placement.latency_joint import possible_orders, solve_joint
 from solvers.placement.latency_search import LatencySearch, open_search, require_room
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
 from topoopt.core.placement_solution import CompactResult
@@ -185,7 +185,7 @@ def warm_up() -> None:
     ordered(placement_arrays(replace(tiny, objective=Latency(Sharing.NONE))), *last(search))
 
 
-def last(search: LatencySearch) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+def last(search: LatencySearch) -> tuple[Ints, Floats, Floats]:
     """Placement, rates and starts of the best schedule."""
     assert search.best is not None
     return search.best.device, search.best.rates, search.best.start_ms

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.placement.compaction import Compaction
 from solvers.placement.latency_rates import in_given_orders
 from solvers.placement.latency_search import LatencySearch, reason_of
 from solvers.placement.link_shares import pack_links
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 from topoopt.core.placement_solution import CompactResult, LinkShare
 from topoopt.core.solution import Bound
@@ -44,7 +44,7 @@ def outcome_of(
     best, a = search.best, search.a
     if best is None:
         raise LimitError("no placement was found in time")
-    rates_gbps: NDArray[np.float64] | None = None
+    rates_gbps: Floats | None = None
     links: list[LinkShare] = []
     notes: tuple[str, ...] = ()
     if a.sharing == STATIC:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.placement_solution import CompactResult, LinkShare, TensorTransfer
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import StopReason
@@ -27,15 +25,15 @@ class PlacementOutcome:
         notes: for people.
     """
 
-    device: NDArray[np.int32]
+    device: Int32s
     bound: Bound
     stopped_by: StopReason
     method: str
-    stage: NDArray[np.int32] | None = None
-    start_ms: NDArray[np.float64] | None = None
-    end_ms: NDArray[np.float64] | None = None
+    stage: Int32s | None = None
+    start_ms: Floats | None = None
+    end_ms: Floats | None = None
     transfers: tuple[TensorTransfer, ...] = ()
-    rates_gbps: NDArray[np.float64] | None = None
+    rates_gbps: Floats | None = None
     link_shares: tuple[LinkShare, ...] = ()
     compact: CompactResult | None = None
     notes: tuple[str, ...] = ()

@@ -7,13 +7,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
-from topoopt.core.placement import (
-    Device,
-    GraphOperator,
-    PlacementProblem,
-    Server,
-    Tensor,
-)
+from topoopt.core.placement import Device, GraphOperator, PlacementProblem, Server, Tensor
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault

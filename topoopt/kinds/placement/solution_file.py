@@ -39,7 +39,5 @@ def _faults(file: PlacementSolutionFile) -> list[Fault]:
 
 
 SOLUTION_FILE: SolutionFormat[PlacementSolution] = SolutionFormat(
-    PlacementSolutionFile,
-    _faults,
-    rows=("servers", "devices", "rates_gbps", "link_shares", "operators", "transfers"),
+    PlacementSolutionFile, _faults, rows=("servers", "devices", "rates_gbps", "link_shares", "operators", "transfers")
 )

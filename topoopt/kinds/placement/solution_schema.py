@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.placement import Device, Latency, Server, Throughput
 from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, TensorTransfer
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Bytes, FileModel, KindName, Label, Rate
@@ -36,7 +36,7 @@ ShareRow = Annotated[
     LinkShare, RowOf(LinkShare, tuple[ServerIndex, ServerIndex, LinkIndex, Amount])
 ]  # source server, target server, link of the source, Gbit/s
 RateRow = Annotated[list[Amount], Field(max_length=MAX_SERVERS)]
-Times = Annotated[NDArray[np.float64], ArrayOf(Number, np.float64, most=MAX_OPERATORS)]
+Times = Annotated[Floats, ArrayOf(Number, np.float64, most=MAX_OPERATORS)]
 
 
 class ServerPart(FilePart):
@@ -96,12 +96,12 @@ class PlacementSolutionFile(SolutionHeadFile):
     classes: Annotated[Listed[KindName], Field(max_length=64)]
     servers: Annotated[Listed[ServerPart], Field(min_length=1, max_length=MAX_SERVERS)]
     devices: Annotated[list[DevicePart], Field(min_length=1, max_length=MAX_SERVERS)]
-    rates_gbps: Annotated[NDArray[np.float64], ArrayOf(RateRow, np.float64, most=MAX_SERVERS)] | None = Field(
+    rates_gbps: Annotated[Floats, ArrayOf(RateRow, np.float64, most=MAX_SERVERS)] | None = Field(
         description="row i, column j: what server i may send to server j"
     )
     link_shares: Annotated[Listed[ShareRow], Field(max_length=MAX_SERVERS * MAX_LINKS)]
     operators: Annotated[Listed[OperatorRow], Field(min_length=1, max_length=MAX_OPERATORS)]
-    stage: Annotated[NDArray[np.int32], ArrayOf(StageIndex, np.int32, most=MAX_OPERATORS)] | None
+    stage: Annotated[Int32s, ArrayOf(StageIndex, np.int32, most=MAX_OPERATORS)] | None
     start_ms: Times | None
     end_ms: Times | None
     transfers: Annotated[Listed[TransferRow], Field(max_length=MAX_TENSORS * 64)]

@@ -5,15 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from solvers.placement.stage_rounding import PROOF, round_stages
-from solvers.placement.throughput import (
-    WORK,
-    Search,
-    polish,
-    program_columns,
-    settings_of,
-    slice_orders,
-    work_bound,
-)
+from solvers.placement.throughput import WORK, Search, polish, program_columns, settings_of, slice_orders, work_bound
 from solvers.placement.throughput_proof import prove
 from solvers.stop import Stop, at_most
 from topoopt.core.errors import Problem

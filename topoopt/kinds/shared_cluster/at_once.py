@@ -151,11 +151,7 @@ def _described(problem: SharedCluster, contender: Contender, fabric: Fabric) -> 
 
 
 def _assemble(
-    problem: SharedCluster,
-    jobs: JobsAtOnce,
-    contender: Contender,
-    draws: Sequence[DrawnRun],
-    reason: StopReason | None,
+    problem: SharedCluster, jobs: JobsAtOnce, contender: Contender, draws: Sequence[DrawnRun], reason: StopReason | None
 ) -> SharedClusterSolution:
     """The solution, unchecked."""
     names = [fabric.name for fabric in problem.fabrics]

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.shards.exact_shards import AssignmentResult, ShardLimits, assign_shards
 from solvers.stop import Stop
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import OpticalLayer, ShardShape
 from topoopt.core.shared_cluster_jobs import JobClass
@@ -35,7 +35,7 @@ TOLERANCE = 1e-9
 
 def place(
     layer: OpticalLayer,
-    free: NDArray[np.bool_],
+    free: Bools,
     shapes: Sequence[ShardShape],
     worth: Sequence[float] | None = None,
     limits: ShardLimits | None = None,
@@ -91,9 +91,7 @@ class ExactPlacer:
         planes = self.layer.planes
         self._shapes = [any_shape(one.servers, one.interfaces or planes) for one in self.classes]
 
-    def together(
-        self, free: NDArray[np.bool_], classes: Sequence[int], worth: Sequence[int]
-    ) -> tuple[NDArray[np.int64] | None, ...]:
+    def together(self, free: Bools, classes: Sequence[int], worth: Sequence[int]) -> tuple[Ints | None, ...]:
         """See JointPlacer."""
         limits = ShardLimits(time_s=None, seed=self.seed, stop=self.stop, most_nodes=self.most_nodes)
         found = place(self.layer, free, [self._shapes[c] for c in classes], worth, limits)
@@ -105,12 +103,12 @@ class ExactPlacer:
             None if shard is None else np.sort(np.array(shard.servers, dtype=np.int64)) for shard in found.shards
         )
 
-    def place(self, free: NDArray[np.bool_], servers: int, job_class: int) -> NDArray[np.int64] | None:
+    def place(self, free: Bools, servers: int, job_class: int) -> Ints | None:
         """One job alone."""
         if int(np.count_nonzero(free)) < servers:
             return None
         return self.together(free, [job_class], [servers])[0]
 
-    def fits(self, free: NDArray[np.bool_], servers: int, job_class: int) -> bool:
+    def fits(self, free: Bools, servers: int, job_class: int) -> bool:
         """Whether `place` finds servers."""
         return self.place(free, servers, job_class) is not None

@@ -8,14 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.stop import Stop
-from topoopt.core.shared_cluster import (
-    ACROSS_GROUPS,
-    PARTITIONED,
-    Fabric,
-    Scheduling,
-    SharedCluster,
-    server_groups,
-)
+from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, Scheduling, SharedCluster, server_groups
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.shared_cluster_solution import Decisions, FabricRun
 from topoopt.core.verdict import StopReason

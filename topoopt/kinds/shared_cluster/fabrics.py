@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from topoopt.core.shared_cluster import (
-    ACROSS_GROUPS,
-    FAT_TREE,
-    MOST_EXACT_SERVERS,
-    PARTITIONED,
-    WITH_FORMULA,
-    Fabric,
-)
+from topoopt.core.shared_cluster import ACROSS_GROUPS, FAT_TREE, MOST_EXACT_SERVERS, PARTITIONED, WITH_FORMULA, Fabric
 from topoopt.files.faults import Fault, Path
 from topoopt.files.findings import Findings
 from topoopt.kinds.shared_cluster.schema import FabricFile, SharedClusterFile

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from topoopt.core.arrays import Ints
 
 
-def ranges_text(servers: NDArray[np.int64]) -> str:
+def ranges_text(servers: Ints) -> str:
     """Ascending servers as `0-15,32`."""
     breaks = np.flatnonzero(np.diff(servers) != 1) + 1
     parts = np.split(servers, breaks)

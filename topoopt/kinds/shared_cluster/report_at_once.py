@@ -31,11 +31,7 @@ def headline(solution: SharedClusterSolution) -> tuple[tuple[Card, ...], tuple[C
             f"{first.fabric}; 99th percentile {milliseconds(first.iteration_ms.p99)}",
             "main",
         ),
-        Card(
-            "draws",
-            str(len(solution.draws)),
-            f"{counted(sum(run.load for run in solution.draws), 'job')} in all",
-        ),
+        Card("draws", str(len(solution.draws)), f"{counted(sum(run.load for run in solution.draws), 'job')} in all"),
         check_card(solution.check),
     )
     others = tuple(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
+from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster import Fabric
 from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.shared_cluster_solution import (
@@ -25,12 +25,7 @@ from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, is_none
 from topoopt.files.solution_head import Amount, Text
 from topoopt.kinds.job.plan_parts import PlacementRow
-from topoopt.kinds.shared_cluster.schema import (
-    MAX_CLASSES,
-    MAX_FABRICS,
-    MAX_ITERATIONS,
-    MAX_JOBS,
-)
+from topoopt.kinds.shared_cluster.schema import MAX_CLASSES, MAX_FABRICS, MAX_ITERATIONS, MAX_JOBS
 
 JobIndex = Annotated[int, Field(ge=0, lt=MAX_JOBS)]
 ClassIndex = Annotated[int, Field(ge=0, lt=MAX_CLASSES)]
@@ -132,7 +127,7 @@ class RunPart(FilePart):
     defragment: bool
     simulated_s: Amount
     whole: bool
-    unfinished: Annotated[NDArray[np.int64], ArrayOf(JobIndex, np.int64, most=MAX_JOBS)]
+    unfinished: Annotated[Ints, ArrayOf(JobIndex, np.int64, most=MAX_JOBS)]
     metrics: MetricsPart | None
     decisions: DecisionsPart | None = Field(
         default=None, exclude_if=is_none, description="only of runs whose placement is exact"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import NO_JOBS, SharedClusterSolution, Stays
 from topoopt.files.fields import MAX_SERVERS
@@ -52,7 +52,7 @@ class SharedClusterSolutionFile(SolutionHeadFile):
     look_ahead: bool = False
     switching_time_s: Amount = 0.0
     checkpoint_s: Amount = 0.0
-    groups: Annotated[NDArray[np.int64], ArrayOf(Server, np.int64, most=MAX_SERVERS)] = Field(
+    groups: Annotated[Ints, ArrayOf(Server, np.int64, most=MAX_SERVERS)] = Field(
         default_factory=lambda: np.zeros(0, dtype=np.int64),
         description="group of each server; a shard within a group can always be cut",
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.shards import find_shard
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.optical_layer import OpticalLayer, ShardShape
 from topoopt.core.shared_cluster_jobs import JobClass
 
@@ -28,11 +28,11 @@ class SpreadPlacer:
         planes = layer.planes
         self.shapes = [any_shape(one.servers, one.interfaces or planes) for one in classes]
 
-    def fits(self, free: NDArray[np.bool_], servers: int, job_class: int) -> bool:
+    def fits(self, free: Bools, servers: int, job_class: int) -> bool:
         """Whether a shard is found."""
         return self.place(free, servers, job_class) is not None
 
-    def place(self, free: NDArray[np.bool_], servers: int, job_class: int) -> NDArray[np.int64] | None:
+    def place(self, free: Bools, servers: int, job_class: int) -> Ints | None:
         """int64[servers], ascending; None when no shard is found."""
         if int(np.count_nonzero(free)) < servers:
             return None

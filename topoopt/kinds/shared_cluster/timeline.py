@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.drawing.axes import Axis, number_axis
@@ -26,9 +26,7 @@ HEIGHT = 420.0
 FOOT = 40.0
 
 
-def mean_over_bins(
-    times: NDArray[np.float64], change: NDArray[np.float64], edges: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def mean_over_bins(times: Floats, change: Floats, edges: Floats) -> Floats:
     """Mean of a step function in each bin; it changes by `change` at `times`, from 0."""
     order = np.argsort(times, kind="stable")
     moments, level = times[order], np.cumsum(change[order])
@@ -38,7 +36,7 @@ def mean_over_bins(
     at = np.searchsorted(moments, edges, side="right") - 1
     inside = np.maximum(at, 0)
     until = np.where(at >= 0, area[inside] + level[inside] * (edges - moments[inside]), 0.0)
-    means: NDArray[np.float64] = np.diff(until) / np.diff(edges)
+    means: Floats = np.diff(until) / np.diff(edges)
     return means
 
 
@@ -50,14 +48,14 @@ def time_scale(last_s: float) -> tuple[float, str]:
     return 1.0, "s"
 
 
-def held_share(run: FabricRun, servers: int, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+def held_share(run: FabricRun, servers: int, edges: Floats) -> Floats:
     """Held servers over all, in each bin."""
     size = np.diff(run.stays.low).astype(np.float64)
     times = np.concatenate((run.stays.held_from_s, run.stays.held_to_s))
     return mean_over_bins(times, np.concatenate((size, -size)), edges) / servers
 
 
-def waiting_jobs(run: FabricRun, jobs: JobTable, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+def waiting_jobs(run: FabricRun, jobs: JobTable, edges: Floats) -> Floats:
     """Waiting jobs in each bin."""
     start = np.full(len(jobs), run.simulated_s)
     np.minimum.at(start, run.stays.job, run.stays.held_from_s)

@@ -12,26 +12,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem, Route, Surplus, Transfer
 from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.solution import Bound
 
 BY_LINK = "one link, limit or server shared by all that use it"
 BY_PRICES = "prices of links (linear-programming duality)"
 
 
-def parts_of(
-    problem: AllocationProblem, transfer: Transfer, route: Route
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def parts_of(problem: AllocationProblem, transfer: Transfer, route: Route) -> tuple[Ints, Floats]:
     """What a route uses (numbering of the problem), and which part of its traffic does."""
     m, n = len(problem.topology.arcs), problem.topology.servers
     ends = np.array([m + transfer.source, m + n + transfer.destination], dtype=np.int64)
     return np.concatenate((route.arcs, ends)), np.concatenate((route.fraction, np.ones(2)))
 
 
-def base_and_gain(problem: AllocationProblem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def base_and_gain(problem: AllocationProblem) -> tuple[Floats, Floats]:
     """float64[T] each: rates compared are (rate - base) / gain."""
     gain = [transfer.weight for transfer in problem.transfers]
     if problem.goal is AllocationGoal.COMPLETION_TIME:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
 from topoopt.core.allocation_solution import AllocationSolution
+from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, Tolerance
 from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain, parts_of
 from topoopt.verify.allocation.fairness import check_bottlenecks, check_certificates
@@ -90,7 +90,7 @@ def _check_rates(findings: ViolationLog, problem: AllocationProblem, solution: A
             findings.add("completion-time", f"{transfer.name}: states {time!r} s, its rate gives {due!r}")
 
 
-def _loads(problem: AllocationProblem, solution: AllocationSolution) -> NDArray[np.float64]:
+def _loads(problem: AllocationProblem, solution: AllocationSolution) -> Floats:
     load = np.zeros(len(problem.shared_gbps()))
     for transfer, got in zip(problem.transfers, solution.transfers, strict=True):
         for route, rate in zip(transfer.routes, got.route_gbps, strict=True):
@@ -161,7 +161,7 @@ def _check_servers(findings: ViolationLog, problem: AllocationProblem, solution:
             findings.add("servers", f"server {pair[0]} to {pair[1]}: {text}")
 
 
-def objective_of(problem: AllocationProblem, rates: NDArray[np.float64]) -> tuple[str, float, str]:
+def objective_of(problem: AllocationProblem, rates: Floats) -> tuple[str, float, str]:
     """Name, value and unit of the objective of rates float64[T]."""
     if problem.goal is AllocationGoal.COMPLETION_TIME:
         sizes = np.array([transfer.size_bytes or 0.0 for transfer in problem.transfers])

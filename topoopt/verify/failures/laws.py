@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, InputError
@@ -29,7 +29,7 @@ RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in figures."""
 
 
-def surviving_links(topology: Topology, failure: Failure) -> NDArray[np.int64]:
+def surviving_links(topology: Topology, failure: Failure) -> Ints:
     """int64[n, n]: links i -> j that neither a failed link nor a failed switch takes; servers are not looked at.
 
     Raises:
@@ -130,7 +130,7 @@ def _check_relays(findings: ViolationLog, failure: Failure, routes: PathTable, r
 
 def check_rerouted(
     topology: Topology,
-    demand: NDArray[np.float64],
+    demand: Floats,
     outcome: FailureOutcome,
     arcs: Topology,
     flow: SourceFlow,

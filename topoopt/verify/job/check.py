@@ -6,8 +6,8 @@ from dataclasses import fields
 from math import isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Evaluation, JobSolution
 from topoopt.core.solution import Bound
@@ -171,7 +171,7 @@ def _check_links(findings: ViolationLog, instance: CoOptimisation, solution: Job
     )
     total = as_float(evaluation.iteration_time_ms)
     rate = multiplicity * instance.cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
-    least: NDArray[np.float64] = stated / rate / total if total > 0 else np.zeros(len(arcs))
+    least: Floats = stated / rate / total if total > 0 else np.zeros(len(arcs))
     findings.add_each(
         "link-utilisation",
         np.flatnonzero(~((busy >= 0) & (busy <= 1 + SIMULATED_RELATIVE) & (busy >= least * (1 - SIMULATED_RELATIVE)))),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.verify.job.parts import split_problems
@@ -28,11 +28,11 @@ class Choices:
     """
 
     splits: tuple[Split, ...]
-    forward_ms: NDArray[np.float64]
-    backward_ms: NDArray[np.float64]
-    work_ms: NDArray[np.float64]
-    reduction_ms: NDArray[np.float64]
-    wire_bytes: NDArray[np.float64]
+    forward_ms: Floats
+    backward_ms: Floats
+    work_ms: Floats
+    reduction_ms: Floats
+    wire_bytes: Floats
     least_local_ms: float
 
     @property

@@ -8,8 +8,8 @@ from __future__ import annotations
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.solution import Bound
 from topoopt.core.workload import Workload
@@ -162,6 +162,6 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
 
 def _levels(times: list[float]) -> list[float]:
     """At most `WINDOWS` of the times, ascending and spread evenly, the first and the last among them."""
-    distinct: NDArray[np.float64] = np.unique(np.array(times, dtype=np.float64))
+    distinct: Floats = np.unique(np.array(times, dtype=np.float64))
     chosen = np.unique(np.linspace(0, len(distinct) - 1, WINDOWS).round().astype(np.int64))
     return [float(distinct[index]) for index in chosen]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.verify.job.wire import Between
 
 
@@ -73,9 +73,9 @@ class Costs:
     the second cost, per edge.
     """
 
-    first: tuple[NDArray[np.float64], ...]
-    second: tuple[NDArray[np.float64], ...]
-    edges: tuple[NDArray[np.float64], ...]
+    first: tuple[Floats, ...]
+    second: tuple[Floats, ...]
+    edges: tuple[Floats, ...]
 
 
 def least_labelling(forest: Forest, between: tuple[Between, ...], costs: Costs, weight: float) -> tuple[float, float]:

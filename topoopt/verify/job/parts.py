@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
@@ -28,7 +28,7 @@ class Parts:
 
     operator: int
     split: Split
-    server: NDArray[np.int64]
+    server: Ints
 
     @property
     def blocks(self) -> int:
@@ -88,8 +88,7 @@ def check_strategy(
         stride = cluster.servers // (split.sample_ways * split.channel_ways * split.reduce_ways)
         if offset is None or not 0 <= offset < stride:
             findings.add(
-                "strategy-offset",
-                f"operator {operator.name!r}: offset {placement.offset!r} is outside 0..{stride - 1}",
+                "strategy-offset", f"operator {operator.name!r}: offset {placement.offset!r} is outside 0..{stride - 1}"
             )
             continue
         if operator.pinned_offset is not None and offset != operator.pinned_offset:

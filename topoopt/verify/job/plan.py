@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.plan import Plan
 from topoopt.core.workload import Workload
@@ -33,10 +33,10 @@ class PlanFigures:
         diameter_bound: d n^(1/d), which TotientPerms promises up to a constant (NSDI'23, theorem 1); recorded only.
     """
 
-    model_parallel_bytes: NDArray[np.float64]
+    model_parallel_bytes: Floats
     allreduce_bytes: dict[tuple[int, ...], int]
-    link_bytes: NDArray[np.float64]
-    link_messages: NDArray[np.int64]
+    link_bytes: Floats
+    link_messages: Ints
     bandwidth_tax: float
     diameter: int
     mean_hops: float
@@ -49,7 +49,7 @@ class Inspection:
 
     parts: tuple[Parts, ...] | None = None
     traffic: Traffic | None = None
-    links: NDArray[np.int64] | None = None
+    links: Ints | None = None
     hops: Hops | None = None
     ring_hops: tuple[RingHops, ...] = ()
 

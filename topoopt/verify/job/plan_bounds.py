@@ -8,8 +8,8 @@ receives 2 (k-1)/k of the payload; a link carries at most multiplicity * B in ea
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.solution import Bound
 from topoopt.core.strategy import Strategy
@@ -24,7 +24,7 @@ from topoopt.verify.laws.hops import hop_counts
 from topoopt.verify.laws.topology import check_topology
 from topoopt.verify.laws.windows import window_bound, windows_by
 
-Columns = list[NDArray[np.float64]]
+Columns = list[Floats]
 
 
 def plan_bounds(
@@ -59,11 +59,7 @@ def plan_bounds(
 
 
 def bounds_of(
-    cluster: Cluster,
-    workload: Workload,
-    parts: tuple[Parts, ...],
-    traffic: Traffic,
-    links: NDArray[np.int64] | None,
+    cluster: Cluster, workload: Workload, parts: tuple[Parts, ...], traffic: Traffic, links: Ints | None
 ) -> tuple[Bound, ...]:
     """As `plan_bounds`, from checked parts, their traffic and int64[n, n] parallel links (None: any topology)."""
     n = cluster.servers
@@ -104,12 +100,7 @@ def _compute_bound(cluster: Cluster, parts: tuple[Parts, ...], schedule: Earlies
 
 
 def _network_bounds(
-    cluster: Cluster,
-    traffic: Traffic,
-    schedule: EarliestStarts,
-    rates: Rates,
-    links: NDArray[np.int64] | None,
-    link_rate: float,
+    cluster: Cluster, traffic: Traffic, schedule: EarliestStarts, rates: Rates, links: Ints | None, link_rate: float
 ) -> list[Bound]:
     """Windows on the traffic of each server and of all; one row per transfer or per member of an AllReduce."""
     n = cluster.servers
@@ -117,7 +108,7 @@ def _network_bounds(
     sender, receiver = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     columns: tuple[Columns, Columns, Columns, Columns] = ([np.zeros(0)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)])
 
-    def add(start: NDArray[np.int64], end: NDArray[np.int64], *values: NDArray[np.float64]) -> None:
+    def add(start: Ints, end: Ints, *values: Floats) -> None:
         """Rows of start -> end: release, tail, bytes, least hops."""
         sender.append(start)
         receiver.append(end)

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Ints
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, as_float, as_int
@@ -28,10 +26,7 @@ class RingHops:
 
 
 def check_rings(
-    findings: ViolationLog,
-    rings: tuple[GroupRings, ...],
-    links: NDArray[np.int64],
-    payload_bytes: dict[tuple[int, ...], int] | None,
+    findings: ViolationLog, rings: tuple[GroupRings, ...], links: Ints, payload_bytes: dict[tuple[int, ...], int] | None
 ) -> tuple[RingHops, ...]:
     """Report what is wrong; the hops of all rings that could be followed.
 
@@ -60,11 +55,7 @@ def _servers(values: Iterable[object], n: int) -> tuple[int, ...] | None:
 
 
 def _check_group(
-    findings: ViolationLog,
-    group: GroupRings,
-    links: NDArray[np.int64],
-    seen: set[tuple[int, ...]],
-    hops: list[RingHops],
+    findings: ViolationLog, group: GroupRings, links: Ints, seen: set[tuple[int, ...]], hops: list[RingHops]
 ) -> None:
     """Report what is wrong with a group; its members go to `seen`, the hops of its readable rings to `hops`."""
     n = len(links)
@@ -95,7 +86,7 @@ def _check_group(
 
 
 def _check_paths(
-    findings: ViolationLog, where: str, ring: Ring, order: tuple[int, ...], links: NDArray[np.int64]
+    findings: ViolationLog, where: str, ring: Ring, order: tuple[int, ...], links: Ints
 ) -> list[tuple[int, int]]:
     """Report bad paths; the hops of the good ones."""
     if len(ring.paths) != len(order):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.routing import PathTable
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, as_int, float_array, int_array
@@ -18,23 +18,23 @@ SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 class Hops:
     """All hops of all paths: hop h of pair `pair[h]` (i * n + j) carries `share[h]` of the pair over tail -> head."""
 
-    pair: NDArray[np.int64]
-    share: NDArray[np.float64]
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
+    pair: Ints
+    share: Floats
+    tail: Ints
+    head: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
-    pair_ptr: NDArray[np.int64]
-    share: NDArray[np.float64]
-    path_ptr: NDArray[np.int64]
-    node: NDArray[np.int64]
+    source: Ints
+    target: Ints
+    pair_ptr: Ints
+    share: Floats
+    path_ptr: Ints
+    node: Ints
 
 
-def _is_pointer(pointer: NDArray[np.int64], items: int, total: int) -> bool:
+def _is_pointer(pointer: Ints, items: int, total: int) -> bool:
     """Whether `pointer` cuts 0..total into `items` runs."""
     return bool(
         len(pointer) == items + 1 and pointer[0] == 0 and pointer[-1] == total and (pointer[1:] >= pointer[:-1]).all()
@@ -54,9 +54,7 @@ def _read(routes: PathTable) -> _Table | None:
     return _Table(source, target, pair_ptr, share, path_ptr, node)
 
 
-def check_routes(
-    findings: ViolationLog, routes: PathTable, links: NDArray[np.int64], demand: NDArray[np.float64] | None
-) -> Hops | None:
+def check_routes(findings: ViolationLog, routes: PathTable, links: Ints, demand: Floats | None) -> Hops | None:
     """Report what is wrong; the hops that exist, or None if the table cannot be read.
 
     Args:
@@ -83,7 +81,7 @@ def check_routes(
     return _check_paths(findings, table, key, links)
 
 
-def _check_pairs(findings: ViolationLog, table: _Table, n: int) -> NDArray[np.int64]:
+def _check_pairs(findings: ViolationLog, table: _Table, n: int) -> Ints:
     """Report bad pairs and shares; int64[m], i * n + j of every pair, -1 for one out of range."""
     source, target, share = table.source, table.target, table.share
 
@@ -117,7 +115,7 @@ def _check_pairs(findings: ViolationLog, table: _Table, n: int) -> NDArray[np.in
     return key
 
 
-def _check_paths(findings: ViolationLog, table: _Table, key: NDArray[np.int64], links: NDArray[np.int64]) -> Hops:
+def _check_paths(findings: ViolationLog, table: _Table, key: Ints, links: Ints) -> Hops:
     n = len(links)
     node, start, stop = table.node, table.path_ptr[:-1], table.path_ptr[1:]
     pair_of_path = np.repeat(np.arange(len(table.source)), np.diff(table.pair_ptr))
@@ -130,9 +128,7 @@ def _check_paths(findings: ViolationLog, table: _Table, key: NDArray[np.int64], 
     path_of_node = np.repeat(np.arange(len(start)), stop - start)
     inside = (node >= 0) & (node < n)
     findings.add_each(
-        "route-range",
-        np.unique(path_of_node[~inside]),
-        lambda p: f"{path(p)} visits a node outside 0..{n - 1}",
+        "route-range", np.unique(path_of_node[~inside]), lambda p: f"{path(p)} visits a node outside 0..{n - 1}"
     )
     filled = np.flatnonzero(stop - start >= 1)
     wrong = np.ones(len(start), dtype=bool)
@@ -146,9 +142,7 @@ def _check_paths(findings: ViolationLog, table: _Table, key: NDArray[np.int64], 
     by_path = np.lexsort((node, path_of_node))
     twice = (np.diff(node[by_path]) == 0) & (np.diff(path_of_node[by_path]) == 0)
     findings.add_each(
-        "route-loop",
-        np.unique(path_of_node[by_path[1:][twice]]),
-        lambda p: f"{path(p)} visits a server twice",
+        "route-loop", np.unique(path_of_node[by_path[1:][twice]]), lambda p: f"{path(p)} visits a server twice"
     )
 
     hop = np.flatnonzero((np.diff(path_of_node) == 0) & inside[:-1] & inside[1:])

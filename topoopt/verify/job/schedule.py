@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts
 from topoopt.verify.job.traffic import Reduction, Traffic, Transfers
 from topoopt.verify.laws.windows import latest_by
 
-Times = list[NDArray[np.float64]]
+Times = list[Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class Rates:
     """Bytes per ms that a server can send and receive at most, float64[n] each; infinite: transfers take no time."""
 
-    send: NDArray[np.float64]
-    receive: NDArray[np.float64]
+    send: Floats
+    receive: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +48,13 @@ class EarliestStarts:
         return max((float((start + tail).max()) for start, tail in chains), default=0.0)
 
 
-def _wire_ms(edge: Transfers, rates: Rates, back: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _wire_ms(edge: Transfers, rates: Rates, back: bool) -> tuple[Floats, Floats]:
     """Time of every transfer of an edge at its sender and at its receiver, forward or back."""
     sender, receiver = (edge.target, edge.source) if back else (edge.source, edge.target)
     return edge.bytes / rates.send[sender], edge.bytes / rates.receive[receiver]
 
 
-def _merge(
-    count: int, found: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]
-) -> NDArray[np.float64]:
+def _merge(count: int, found: list[tuple[Ints, Floats, Floats, Floats]]) -> Floats:
     """Latest over everything an owner waits for; items are (owner, level, work on the owner's wire, least time)."""
     if not found:
         return np.zeros(count, dtype=np.float64)

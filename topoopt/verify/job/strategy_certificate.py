@@ -22,8 +22,8 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools
 from topoopt.core.cluster import Cluster
 from topoopt.core.solution import Bound
 from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
@@ -36,7 +36,7 @@ MARGIN = 1e-10
 """Relative rounding of the sums taken off the bound: each has fewer than 10^5 terms of either sign, of the order of the
 bound, so their errors stay below 10^5 * 2^-53 of it."""
 
-Allowed = tuple[NDArray[np.bool_], ...]
+Allowed = tuple[Bools, ...]
 
 
 def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCertificate) -> Bound:

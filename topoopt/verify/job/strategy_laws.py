@@ -51,8 +51,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Workload
 from topoopt.verify.job.chains import binds
@@ -61,7 +61,7 @@ from topoopt.verify.job.event_graph import EventGraph, bits
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
 from topoopt.verify.job.wire import between_all
 
-Tables = Mapping[str, tuple[NDArray[np.float64], ...]]
+Tables = Mapping[str, tuple[Floats, ...]]
 Terms = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -98,7 +98,7 @@ class StrategyLaws:
     operators: Tables
     pairs: tuple[tuple[int, int], ...]
     between: Tables
-    room: tuple[NDArray[np.float64], ...] | None
+    room: tuple[Floats, ...] | None
 
 
 def strategy_laws(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> StrategyLaws:

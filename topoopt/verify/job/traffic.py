@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LocalAllReduce
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts
@@ -29,11 +29,11 @@ class Transfers:
 
     producer: int
     consumer: int
-    source_part: NDArray[np.int64]
-    target_part: NDArray[np.int64]
-    bytes: NDArray[np.int64]
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
+    source_part: Ints
+    target_part: Ints
+    bytes: Ints
+    source: Ints
+    target: Ints
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Traffic:
 
     edges: tuple[Transfers, ...]
     reductions: tuple[Reduction, ...]
-    matrix: NDArray[np.float64]
-    transfers: NDArray[np.int64]
-    inexact: NDArray[np.int64]
+    matrix: Floats
+    transfers: Ints
+    inexact: Ints
     payload_bytes: dict[tuple[int, ...], int]
 
     @property
@@ -82,22 +82,20 @@ class Traffic:
         return float(self.matrix.sum()) + self.wire_bytes
 
 
-def slices(total: int, ways: int) -> NDArray[np.int64]:
+def slices(total: int, ways: int) -> Ints:
     """int64[ways + 1]: boundaries of `total` cut in `ways`, floor(i total / ways)."""
     return np.array([i * total // ways for i in range(ways + 1)], dtype=np.int64)
 
 
-def overlap(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+def overlap(first: Ints, second: Ints) -> Ints:
     """int64[a, b]: length common to interval i of the first cut and interval j of the second."""
     low = np.maximum(first[:-1, None], second[None, :-1])
     high = np.minimum(first[1:, None], second[None, 1:])
-    common: NDArray[np.int64] = np.maximum(high - low, 0)
+    common: Ints = np.maximum(high - low, 0)
     return common
 
 
-def channels_read(
-    channels: int, mixes: bool, consumer: tuple[int, int], producer: tuple[int, int]
-) -> NDArray[np.int64]:
+def channels_read(channels: int, mixes: bool, consumer: tuple[int, int], producer: tuple[int, int]) -> Ints:
     """int64[c r of the consumer, c r of the producer]: channels a consumer block reads of a producer block.
 
     `consumer` and `producer` are (channel ways, reduce ways). Every partial sum of a producer is sent, and a consumer
@@ -112,9 +110,9 @@ def channels_read(
     return np.repeat(wanted, partial, axis=1)
 
 
-def transfer_bytes(elements: NDArray[np.int64], element_bytes: int, fraction: float) -> NDArray[np.int64]:
+def transfer_bytes(elements: Ints, element_bytes: int, fraction: float) -> Ints:
     """Whole bytes of transfers of so many elements, of which a fraction is read."""
-    whole: NDArray[np.int64] = elements * element_bytes
+    whole: Ints = elements * element_bytes
     return whole if fraction == 1.0 else np.floor(whole * fraction).astype(np.int64)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.verify.job.choices import Choices
 from topoopt.verify.job.traffic import channels_read, overlap, slices
 
 
-def nearest_hops(cluster: Cluster) -> NDArray[np.int64]:
+def nearest_hops(cluster: Cluster) -> Ints:
     """int64[n - 1], ascending: least hops to the nearest, second nearest, ... other server on any topology.
 
     Proof: at most d servers are one hop away; those at h + 1 hops are next to those at h hops, each of which has at
@@ -30,7 +30,7 @@ def nearest_hops(cluster: Cluster) -> NDArray[np.int64]:
     return np.array(hops, dtype=np.int64)
 
 
-def least_byte_hops(matrix: NDArray[np.float64], cluster: Cluster) -> float:
+def least_byte_hops(matrix: Floats, cluster: Cluster) -> float:
     """Least sum of bytes times hops of a demand matrix: the larger of the sums over senders and over receivers."""
     hops = nearest_hops(cluster)
     sums = []
@@ -54,9 +54,9 @@ class Between:
 
     producer: int
     consumer: int
-    byte_hops: NDArray[np.float64]
-    received: NDArray[np.float64]
-    sent: NDArray[np.float64]
+    byte_hops: Floats
+    received: Floats
+    sent: Floats
 
 
 def between_all(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> tuple[Between, ...]:
@@ -66,8 +66,8 @@ def between_all(cluster: Cluster, workload: Workload, choices: tuple[Choices, ..
     more than what the parts exchange.
     """
     hops = np.concatenate(([0], nearest_hops(cluster))).astype(np.float64)
-    known: dict[tuple[object, ...], NDArray[np.float64]] = {}
-    found: dict[tuple[int, int], NDArray[np.float64]] = {}
+    known: dict[tuple[object, ...], Floats] = {}
+    found: dict[tuple[int, int], Floats] = {}
     for v, consumer in enumerate(workload.operators):
         for edge in consumer.inputs:
             u, producer = edge.producer, workload.operators[edge.producer]
@@ -100,7 +100,7 @@ def _least(
     consumer: Operator,
     splits: tuple[Split, Split],
     fraction: float,
-    hops: NDArray[np.float64],
+    hops: Floats,
 ) -> tuple[float, float, float]:
     """Least forward bytes times hops; least bytes received by a consumer part; least sent by a producer part.
 

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import LengthCertificate
 from topoopt.core.solution import Bound
@@ -28,7 +28,7 @@ _EXACT_SERVERS = 128
 _KIND = "arc-lengths"
 
 
-def integer_lengths(servers: int, lengths: NDArray[np.float64], added: float = 0.0) -> NDArray[np.int64]:
+def integer_lengths(servers: int, lengths: Floats, added: float = 0.0) -> Ints:
     """Lengths scaled and rounded down so that no simple path exceeds 2^52, hence exact in integers and in float64.
 
     Args:
@@ -45,12 +45,7 @@ def integer_lengths(servers: int, lengths: NDArray[np.float64], added: float = 0
 
 
 def exact_theta_bound(
-    topology: Topology,
-    demand: NDArray[np.float64],
-    lengths: NDArray[np.float64],
-    *,
-    max_hops: int | None = None,
-    hop_price: float = 0.0,
+    topology: Topology, demand: Floats, lengths: Floats, *, max_hops: int | None = None, hop_price: float = 0.0
 ) -> Fraction:
     """The bound as a rational number, nothing rounded but the lengths; meant for about 128 servers or fewer.
 
@@ -66,12 +61,7 @@ def exact_theta_bound(
 
 
 def certified_theta_bound(
-    topology: Topology,
-    demand: NDArray[np.float64],
-    lengths: NDArray[np.float64],
-    *,
-    max_hops: int | None = None,
-    hop_price: float = 0.0,
+    topology: Topology, demand: Floats, lengths: Floats, *, max_hops: int | None = None, hop_price: float = 0.0
 ) -> Bound:
     """Largest float64 known not to exceed the bound that `lengths` (float64[m]) prove.
 
@@ -96,12 +86,7 @@ def certified_theta_bound(
     return Bound(value, "link lengths, exact integer distances, float64 sums with a rounding margin")
 
 
-def certified_circulant_bound(
-    offsets: NDArray[np.int64],
-    capacity: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    lengths: NDArray[np.float64],
-) -> Bound:
+def certified_circulant_bound(offsets: Ints, capacity: Floats, weight: Floats, lengths: Floats) -> Bound:
     """The same for a circulant of any size: every server sends weight[j] to the server j further on.
 
     Args:
@@ -155,9 +140,7 @@ def certificate_from_document(document: Mapping[str, Any]) -> LengthCertificate:
     return LengthCertificate(np.array(lengths, dtype=np.float64))
 
 
-def integer_distances(
-    topology: Topology, demand: NDArray[np.float64], lengths: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def integer_distances(topology: Topology, demand: Floats, lengths: Floats) -> tuple[Ints, Ints]:
     """Integer lengths, and all-pairs distances by Floyd and Warshall, exact; demand must be joined by paths."""
     scaled = _scaled(topology, demand, lengths, 0.0)
     distance = _all_pairs(topology, scaled)
@@ -166,12 +149,8 @@ def integer_distances(
 
 
 def _priced_distances(
-    topology: Topology,
-    demand: NDArray[np.float64],
-    lengths: NDArray[np.float64],
-    max_hops: int | None,
-    hop_price: float,
-) -> tuple[int, NDArray[np.int64]]:
+    topology: Topology, demand: Floats, lengths: Floats, max_hops: int | None, hop_price: float
+) -> tuple[int, Ints]:
     """Capacity times integer lengths, summed, and exact all-pairs distances of these lengths plus the price of hops."""
     if not (0 <= hop_price < math.inf):
         raise InputError(f"certificate: the price of a hop is {hop_price!r}, a number not negative expected")
@@ -190,9 +169,7 @@ def _priced_distances(
     return price, distance
 
 
-def _scaled(
-    topology: Topology, demand: NDArray[np.float64], lengths: NDArray[np.float64], added: float
-) -> NDArray[np.int64]:
+def _scaled(topology: Topology, demand: Floats, lengths: Floats, added: float) -> Ints:
     n, arcs = topology.servers, topology.arcs
     if lengths.shape != (len(arcs),):
         raise InputError(f"certificate: {len(arcs)} arcs, but lengths of shape {lengths.shape}")
@@ -201,14 +178,14 @@ def _scaled(
     return integer_lengths(n, lengths, added)
 
 
-def _refuse_cut(distance: NDArray[np.int64], demand: NDArray[np.float64], limit: str) -> None:
+def _refuse_cut(distance: Ints, demand: Floats, limit: str) -> None:
     cut = (distance >= 2**60) & (demand > 0)
     if cut.any():
         i, j = np.argwhere(cut)[0]
         raise InfeasibleError(f"no path{limit} from server {i} to server {j}, which have demand")
 
 
-def _all_pairs(topology: Topology, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def _all_pairs(topology: Topology, lengths: Ints) -> Ints:
     """int64[n, n]: distances by Floyd and Warshall; 2^60 or more where there is no path."""
     n, arcs = topology.servers, topology.arcs
     distance = np.full((n, n), _FAR)
@@ -222,7 +199,7 @@ def _all_pairs(topology: Topology, lengths: NDArray[np.int64]) -> NDArray[np.int
     return distance
 
 
-def within_hops(topology: Topology, lengths: NDArray[np.int64], max_hops: int) -> NDArray[np.int64]:
+def within_hops(topology: Topology, lengths: Ints, max_hops: int) -> Ints:
     """int64[n, n]: distances over paths of at most `max_hops` arcs, by as many rounds of Bellman and Ford, exact.
 
     Args:

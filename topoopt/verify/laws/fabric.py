@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import Violation, ViolationLog, int_array
 
@@ -23,29 +23,29 @@ class FlatNetwork(Protocol):
     @property
     def servers(self) -> int: ...
     @property
-    def link_ends(self) -> NDArray[np.int32]: ...
+    def link_ends(self) -> Int32s: ...
     @property
-    def link_rate(self) -> NDArray[np.float64]: ...
+    def link_rate(self) -> Floats: ...
     @property
-    def pair_ptr(self) -> NDArray[np.int64]: ...
+    def pair_ptr(self) -> Ints: ...
     @property
-    def path_share(self) -> NDArray[np.float64]: ...
+    def path_share(self) -> Floats: ...
     @property
-    def path_ptr(self) -> NDArray[np.int64]: ...
+    def path_ptr(self) -> Ints: ...
     @property
-    def path_link(self) -> NDArray[np.int32]: ...
+    def path_link(self) -> Int32s: ...
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]: ...
     @property
-    def group_ptr(self) -> NDArray[np.int64]: ...
+    def group_ptr(self) -> Ints: ...
     @property
-    def ring_share(self) -> NDArray[np.float64]: ...
+    def ring_share(self) -> Floats: ...
     @property
-    def ring_ptr(self) -> NDArray[np.int64]: ...
+    def ring_ptr(self) -> Ints: ...
     @property
-    def member_ptr(self) -> NDArray[np.int64]: ...
+    def member_ptr(self) -> Ints: ...
     @property
-    def member_link(self) -> NDArray[np.int32]: ...
+    def member_link(self) -> Int32s: ...
 
 
 def check_network(
@@ -86,7 +86,7 @@ def check_network(
     return findings.violations()
 
 
-def _check_links(findings: ViolationLog, ends: NDArray[np.int64], rate: NDArray[np.float64], both_ways: bool) -> None:
+def _check_links(findings: ViolationLog, ends: Ints, rate: Floats, both_ways: bool) -> None:
     tail, head = ends[:, 0], ends[:, 1]
     findings.add_each(
         "network-loop", np.flatnonzero(tail == head), lambda k: f"link {k} joins node {tail[k]} to itself"
@@ -104,12 +104,7 @@ def _check_links(findings: ViolationLog, ends: NDArray[np.int64], rate: NDArray[
 
 
 def _check_interfaces(
-    findings: ViolationLog,
-    ends: NDArray[np.int64],
-    rate: NDArray[np.float64],
-    servers: int,
-    whole: float,
-    unit: float | None,
+    findings: ViolationLog, ends: Ints, rate: Floats, servers: int, whole: float, unit: float | None
 ) -> None:
     for verb, node in (("sends", ends[:, 0]), ("receives", ends[:, 1])):
         used = np.bincount(node, weights=rate, minlength=servers)[:servers]
@@ -132,9 +127,7 @@ def _check_interfaces(
         )
 
 
-def _walks(
-    ends: NDArray[np.int64], pointer: NDArray[np.int64], link: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _walks(ends: Ints, pointer: Ints, link: Int32s) -> tuple[Ints, Ints, Bools]:
     """First and last node of each run of links (-1 for an empty one), and whether it hangs together without a loop."""
     count = np.diff(pointer)
     if len(count) == 0:
@@ -156,7 +149,7 @@ def _walks(
     return first, last, good
 
 
-def _check_paths(findings: ViolationLog, network: FlatNetwork, ends: NDArray[np.int64]) -> None:
+def _check_paths(findings: ViolationLog, network: FlatNetwork, ends: Ints) -> None:
     n = network.servers
     paths = np.diff(network.pair_ptr)
     if len(paths) != n * n or network.pair_ptr[-1] != len(network.path_share):
@@ -178,9 +171,7 @@ def _check_paths(findings: ViolationLog, network: FlatNetwork, ends: NDArray[np.
     )
 
 
-def _check_rings(
-    findings: ViolationLog, network: FlatNetwork, ends: NDArray[np.int64], groups: Sequence[tuple[int, ...]]
-) -> None:
+def _check_rings(findings: ViolationLog, network: FlatNetwork, ends: Ints, groups: Sequence[tuple[int, ...]]) -> None:
     for members in set(groups) - set(network.groups):
         findings.add("network-no-ring", f"group {list(members)} has no ring")
     first, last, good = _walks(ends, network.member_ptr, network.member_link)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.solution import SolutionHead
 
 REPEATS_SHOWN = 20
@@ -40,7 +40,7 @@ class ViolationLog:
         if count <= REPEATS_SHOWN:
             self.shown.append(Violation(code, message))
 
-    def add_each(self, code: str, items: Iterable[int] | NDArray[np.int64], describe: Callable[[int], str]) -> None:
+    def add_each(self, code: str, items: Iterable[int] | Ints, describe: Callable[[int], str]) -> None:
         """Report one violation per item; messages are only made for those that are shown."""
         listed = np.asarray(items, dtype=np.int64).ravel()
         room = max(REPEATS_SHOWN - self.counts.get(code, 0), 0)
@@ -113,7 +113,7 @@ def as_float(value: object) -> float:
     return float("nan")
 
 
-def int_array(value: object, dimensions: int) -> NDArray[np.int64] | None:
+def int_array(value: object, dimensions: int) -> Ints | None:
     """An int64 array of that many dimensions, or None if the value is not one of integers."""
     array = np.asarray(value)
     if array.ndim != dimensions or (array.size and array.dtype.kind not in "iu"):
@@ -121,7 +121,7 @@ def int_array(value: object, dimensions: int) -> NDArray[np.int64] | None:
     return array.astype(np.int64)
 
 
-def float_array(value: object, dimensions: int) -> NDArray[np.float64] | None:
+def float_array(value: object, dimensions: int) -> Floats | None:
     """A float64 array of that many dimensions, or None if the value is not one of numbers."""
     array = np.asarray(value)
     if array.ndim != dimensions or (array.size and array.dtype.kind not in "iuf"):

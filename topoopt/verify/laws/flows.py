@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
 
@@ -25,9 +25,7 @@ class FlowCheck:
         return not self.violations
 
 
-def check_flow(
-    topology: Topology, demand: NDArray[np.float64], flow: SourceFlow, *, tolerance: float = 1e-9
-) -> FlowCheck:
+def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, tolerance: float = 1e-9) -> FlowCheck:
     """Conservation of every source's flow at every server, no negative flow, and the theta it has.
 
     A flow conserves when what stays at a server differs from its demand by `tolerance` of the source's total demand at
@@ -57,7 +55,7 @@ def check_flow(
 
 
 def check_hops(
-    topology: Topology, demand: NDArray[np.float64], flow: SourceFlow, max_hops: int, *, tolerance: float = 1e-9
+    topology: Topology, demand: Floats, flow: SourceFlow, max_hops: int, *, tolerance: float = 1e-9
 ) -> tuple[str, ...]:
     """Whether the flow is made of paths of at most `max_hops` hops, as its split `by_hop` must show.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from topoopt.core.arrays import Bools, Ints
 
 
-def hop_counts(linked: NDArray[np.bool_]) -> NDArray[np.int64]:
+def hop_counts(linked: Bools) -> Ints:
     """int64[n, n]: fewest arcs from i to j, 0 on the diagonal, -1 where there is no way.
 
     Args:
@@ -26,7 +27,7 @@ def hop_counts(linked: NDArray[np.bool_]) -> NDArray[np.int64]:
     return hops
 
 
-def diameter_and_mean(hops: NDArray[np.int64]) -> tuple[int, float]:
+def diameter_and_mean(hops: Ints) -> tuple[int, float]:
     """Largest and mean hop count over ordered pairs of different servers; (-1, inf) if some pair is not connected."""
     n = len(hops)
     if n < 2:

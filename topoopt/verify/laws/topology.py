@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.findings import ViolationLog, as_int, int_array
 from topoopt.verify.laws.hops import hop_counts
 
 
-def check_topology(findings: ViolationLog, cluster: Cluster, topology: Topology) -> NDArray[np.int64]:
+def check_topology(findings: ViolationLog, cluster: Cluster, topology: Topology) -> Ints:
     """Report what is wrong; int64[n, n] parallel links i -> j, of the arcs that make sense."""
     n = cluster.servers
     for name, value, expected in (
@@ -31,7 +31,7 @@ def check_topology(findings: ViolationLog, cluster: Cluster, topology: Topology)
     return links
 
 
-def _check_arcs(findings: ViolationLog, topology: Topology, degree: int, links: NDArray[np.int64]) -> None:
+def _check_arcs(findings: ViolationLog, topology: Topology, degree: int, links: Ints) -> None:
     """Report bad arcs; the good ones are added to `links`."""
     n = len(links)
     arcs, multiplicity = int_array(topology.arcs, 2), int_array(topology.multiplicity, 1)
@@ -62,7 +62,7 @@ def _check_arcs(findings: ViolationLog, topology: Topology, degree: int, links: 
     np.add.at(links, (tail[good], head[good]), np.minimum(multiplicity[good], degree + 1))
 
 
-def _check_interfaces(findings: ViolationLog, cluster: Cluster, links: NDArray[np.int64]) -> None:
+def _check_interfaces(findings: ViolationLog, cluster: Cluster, links: Ints) -> None:
     _check_degree(findings, "degree-out", "sends on", links.sum(axis=1), cluster.degree)
     _check_degree(findings, "degree-in", "receives on", links.sum(axis=0), cluster.degree)
     if cluster.links is LinkDirection.BIDIRECTIONAL:
@@ -83,7 +83,7 @@ def _check_interfaces(findings: ViolationLog, cluster: Cluster, links: NDArray[n
         )
 
 
-def _check_degree(findings: ViolationLog, code: str, verb: str, count: NDArray[np.int64], degree: int) -> None:
+def _check_degree(findings: ViolationLog, code: str, verb: str, count: Ints, degree: int) -> None:
     findings.add_each(
         code,
         np.flatnonzero(count > degree),
@@ -91,7 +91,7 @@ def _check_degree(findings: ViolationLog, code: str, verb: str, count: NDArray[n
     )
 
 
-def _check_switches(findings: ViolationLog, cluster: Cluster, topology: Topology, links: NDArray[np.int64]) -> None:
+def _check_switches(findings: ViolationLog, cluster: Cluster, topology: Topology, links: Ints) -> None:
     n, degree = cluster.servers, cluster.degree
     switches = int_array(topology.switches, 2)
     if switches is None or switches.shape != (degree, n):
@@ -121,7 +121,7 @@ def _check_switches(findings: ViolationLog, cluster: Cluster, topology: Topology
     )
 
 
-def _check_offsets(findings: ViolationLog, topology: Topology, links: NDArray[np.int64]) -> None:
+def _check_offsets(findings: ViolationLog, topology: Topology, links: Ints) -> None:
     n = len(links)
     offsets = [as_int(offset) for offset in topology.offsets]
     if not offsets:

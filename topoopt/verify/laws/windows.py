@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from topoopt.core.arrays import Floats, Ints
 
 
-def window_bound(release: NDArray[np.float64], work: NDArray[np.float64], tail: NDArray[np.float64]) -> float:
+def window_bound(release: Floats, work: Floats, tail: Floats) -> float:
     """Lower bound on the end of everything.
 
     Job j needs `work[j]` ms of a resource that does one thing at a time, not before `release[j]`, and at least
@@ -26,13 +27,7 @@ def window_bound(release: NDArray[np.float64], work: NDArray[np.float64], tail: 
     return best
 
 
-def windows_by(
-    resource: NDArray[np.int64],
-    resources: int,
-    release: NDArray[np.float64],
-    work: NDArray[np.float64],
-    tail: NDArray[np.float64],
-) -> tuple[float, int]:
+def windows_by(resource: Ints, resources: int, release: Floats, work: Floats, tail: Floats) -> tuple[float, int]:
     """Largest `window_bound` over resources 0..resources-1, and the resource that gives it."""
     order = np.argsort(resource, kind="stable")
     cut = np.searchsorted(resource[order], np.arange(resources + 1))
@@ -45,9 +40,7 @@ def windows_by(
     return best, where
 
 
-def latest_by(
-    owner: NDArray[np.int64], owners: int, level: NDArray[np.float64], work: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def latest_by(owner: Ints, owners: int, level: Floats, work: Floats) -> Floats:
     """float64[owners]: for each owner the largest level + sum of the work of its items of at least that level.
 
     With `level` the release of what an owner waits for and `work` its time on the owner's wire, this is the earliest

@@ -38,9 +38,7 @@ FORMULA_RELATIVE = Tolerance.FORMULA.relative
 
 
 def check_network(
-    problem: NetworkProblem,
-    solution: NetworkSolution,
-    multipliers: TwoLayerMultipliers | None = None,
+    problem: NetworkProblem, solution: NetworkSolution, multipliers: TwoLayerMultipliers | None = None
 ) -> tuple[Violation, ...]:
     """All laws the links and the flow break, all figures that are wrong, and every bound the solution beats.
 
@@ -137,10 +135,7 @@ def _check_certificate(findings: ViolationLog, problem: NetworkProblem, solution
 
 
 def _check_bound(
-    findings: ViolationLog,
-    problem: NetworkProblem,
-    solution: NetworkSolution,
-    multipliers: TwoLayerMultipliers | None,
+    findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution, multipliers: TwoLayerMultipliers | None
 ) -> None:
     theta, bound = solution.objective.value, solution.bound.value
     if not 0 <= bound <= theta * (1 + RELATIVE):

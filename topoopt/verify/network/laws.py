@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
@@ -12,7 +12,7 @@ from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.hops import hop_counts
 from topoopt.verify.laws.topology import check_topology
 
-Counts = NDArray[np.int64]
+Counts = Ints
 
 
 def check_links(findings: ViolationLog, problem: RoutingProblem | TopologyProblem, topology: Topology) -> Counts:

@@ -16,15 +16,15 @@ from __future__ import annotations
 from itertools import combinations_with_replacement, permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import EnumerationProof
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import certified_theta_bound
 
-Heads = NDArray[np.int64]
+Heads = Ints
 
 MOST_TABLES = 400_000
 """Partial tables of one level beyond which the enumeration is given up."""
@@ -76,7 +76,7 @@ def _extended(n: int, d: int, tables: Heads, server: int) -> Heads:
     return np.concatenate(parts) if parts else np.zeros((0, server + 1, d), dtype=np.int64)
 
 
-def _least_hops_fit(n: int, d: int, tables: Heads, most_hops: int) -> NDArray[np.bool_]:
+def _least_hops_fit(n: int, d: int, tables: Heads, most_hops: int) -> Bools:
     """Whether the hops can stay within the limit: counted from every server, and to every server."""
     count, rows, _ = tables.shape
     out, into = np.zeros((count, n), dtype=np.int64), np.zeros((count, n), dtype=np.int64)
@@ -96,7 +96,7 @@ def _least_hops_fit(n: int, d: int, tables: Heads, most_hops: int) -> NDArray[np
     )
 
 
-def _least_hops(n: int, d: int, near: NDArray[np.int64], free: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+def _least_hops(n: int, d: int, near: Ints, free: Ints, start: int) -> Ints:
     """int64[k]: fewest hops from `start` to all others, every free port leading to somebody new."""
     count = len(near)
     seen = np.full(count, np.int64(1) << start)
@@ -117,7 +117,7 @@ def _least_hops(n: int, d: int, near: NDArray[np.int64], free: NDArray[np.int64]
     return hops + np.where(reached < n, n * n * n, 0)
 
 
-def numberings(heads: NDArray[np.int64]) -> set[bytes]:
+def numberings(heads: Ints) -> set[bytes]:
     """All breadth-first numberings of a network (int64[n, d]) from all its servers, each as the bytes of its table."""
     n = len(heads)
     found: set[bytes] = set()
@@ -167,7 +167,7 @@ def enumeration_bound(n: int, d: int, proof: EnumerationProof, claimed: float) -
     return bound
 
 
-def _bound_of(n: int, d: int, heads: NDArray[np.int64], ports: NDArray[np.float64]) -> float:
+def _bound_of(n: int, d: int, heads: Ints, ports: Floats) -> float:
     """What lengths prove of one network; parallel links must have one length."""
     arcs, place, links = np.unique(
         np.column_stack((np.repeat(np.arange(n), d), heads.ravel())), axis=0, return_inverse=True, return_counts=True

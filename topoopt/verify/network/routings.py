@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import AdaptedRouting, CommonRouting
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 
-Demands = NDArray[np.float64]
+Demands = Floats
 
 _UNIT = 2.0**-52
 
@@ -47,7 +47,7 @@ def common_thetas(
     return tuple(float(value) for value in loads.max(axis=1, initial=0.0)), tuple(wrong[:10])
 
 
-def common_bound(topology: Topology, demands: Demands, prices: NDArray[np.float64]) -> float:
+def common_bound(topology: Topology, demands: Demands, prices: Floats) -> float:
     """What `prices` (float64[k, m]) prove of every common routing, less a margin for rounding.
 
     Raises:

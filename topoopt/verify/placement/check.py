@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status, Tolerance, meets
@@ -26,7 +26,7 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> t
     """
     findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
-    device: list[NDArray[np.int64]] = []
+    device: list[Ints] = []
     findings.guard("placement", "the placement", lambda: device.extend(_placed(findings, problem, solution)))
     if device:
         findings.guard("memory", "the memory", lambda: _check_memory(findings, problem, device[0]))
@@ -56,7 +56,7 @@ def _check_identity(findings: ViolationLog, problem: PlacementProblem, solution:
             findings.add("identity", f"the solution has other {name} than the instance")
 
 
-def _placed(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution) -> list[NDArray[np.int64]]:
+def _placed(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution) -> list[Ints]:
     """The device of every operator, if it can be evaluated at all; empty otherwise."""
     device = int_array(solution.device, 1)
     if device is None or len(device) != len(problem.operators):
@@ -68,9 +68,7 @@ def _placed(findings: ViolationLog, problem: PlacementProblem, solution: Placeme
         return []
     wrong = [i for i, d in enumerate(device.tolist()) if not np.isfinite(problem.time_ms(i, d))]
     findings.add_each(
-        "support",
-        wrong,
-        lambda i: f"{problem.operators[i].name!r} cannot run on {problem.devices[device[i]].name}",
+        "support", wrong, lambda i: f"{problem.operators[i].name!r} cannot run on {problem.devices[device[i]].name}"
     )
     home: dict[str, int] = {}
     for index, operator in enumerate(problem.operators):
@@ -82,7 +80,7 @@ def _placed(findings: ViolationLog, problem: PlacementProblem, solution: Placeme
     return [] if wrong else [device]
 
 
-def _check_memory(findings: ViolationLog, problem: PlacementProblem, device: NDArray[np.int64]) -> None:
+def _check_memory(findings: ViolationLog, problem: PlacementProblem, device: Ints) -> None:
     for entry, held in zip(problem.devices, resident_bytes(problem, device), strict=True):
         if entry.memory_bytes is not None and held > entry.memory_bytes:
             findings.add("memory", f"{held} bytes on {entry.name}, which has {entry.memory_bytes}")
@@ -109,9 +107,7 @@ def order_edges(problem: PlacementProblem) -> list[tuple[int, int]]:
     return pairs
 
 
-def _check_stages(
-    findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, device: NDArray[np.int64]
-) -> None:
+def _check_stages(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, device: Ints) -> None:
     settings = problem.objective
     if not isinstance(settings, Throughput) or settings.stages == "free":
         return
@@ -140,11 +136,7 @@ def _check_stages(
 
 
 def _check_loads(
-    findings: ViolationLog,
-    problem: PlacementProblem,
-    settings: Throughput,
-    solution: PlacementSolution,
-    device: NDArray[np.int64],
+    findings: ViolationLog, problem: PlacementProblem, settings: Throughput, solution: PlacementSolution, device: Ints
 ) -> None:
     found = loads_of(problem, device)
     _check_rows(findings, problem, solution, found, np.bincount(device, minlength=len(problem.devices)))
@@ -159,11 +151,7 @@ def _check_loads(
 
 
 def _check_rows(
-    findings: ViolationLog,
-    problem: PlacementProblem,
-    solution: PlacementSolution,
-    found: Loads,
-    counts: NDArray[np.int64],
+    findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, found: Loads, counts: Ints
 ) -> None:
     if len(solution.loads) != len(problem.devices):
         findings.add("loads", "not one load for each device")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
 from topoopt.core.placement_solution import PlacementSolution, TensorTransfer
 from topoopt.core.verdict import Tolerance
@@ -26,7 +26,7 @@ FLUID = Tolerance.LONG_SUMS.relative
 
 
 def check_schedule(
-    findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, device: NDArray[np.int64]
+    findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, device: Ints
 ) -> None:
     """Starts and ends of operators and transfers, rates, and the makespan."""
     settings = problem.objective
@@ -49,7 +49,7 @@ def check_schedule(
         _check_network(findings, problem, settings, solution, device, transfers, value)
 
 
-def makespan_ms(end: NDArray[np.float64]) -> float:
+def makespan_ms(end: Floats) -> float:
     """When the last operator ends."""
     return float(end.max())
 
@@ -68,12 +68,7 @@ def _check_objective(
 
 
 def _check_operators(
-    findings: ViolationLog,
-    problem: PlacementProblem,
-    device: NDArray[np.int64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
-    slack: float,
+    findings: ViolationLog, problem: PlacementProblem, device: Ints, start: Floats, end: Floats, slack: float
 ) -> None:
     lanes: dict[int, list[int]] = defaultdict(list)
     for i, operator in enumerate(problem.operators):
@@ -94,9 +89,9 @@ def _check_transfers(
     findings: ViolationLog,
     problem: PlacementProblem,
     transfers: Sequence[TensorTransfer],
-    device: NDArray[np.int64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
+    device: Ints,
+    start: Floats,
+    end: Floats,
     slack: float,
 ) -> dict[tuple[int, int], TensorTransfer]:
     """Each tensor once to each device that needs it, between the end of its producer and the starts of consumers."""
@@ -177,7 +172,7 @@ def _check_network(
     problem: PlacementProblem,
     settings: Latency,
     solution: PlacementSolution,
-    device: NDArray[np.int64],
+    device: Ints,
     transfers: dict[tuple[int, int], TensorTransfer],
     value: float,
 ) -> None:

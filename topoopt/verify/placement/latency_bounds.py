@@ -78,10 +78,7 @@ def latency_bounds(problem: PlacementProblem) -> dict[str, float]:
             head[user] = max(head[user], head[i] + fast[i] + cost)
     for i in reversed(order):
         tail[i] = fast[i] + max((cost + tail[user] for user, cost in users[i]), default=0.0)
-    bounds = {
-        "critical path": max(tail),
-        "work of all operators over all devices": sum(fast) / len(problem.devices),
-    }
+    bounds = {"critical path": max(tail), "work of all operators over all devices": sum(fast) / len(problem.devices)}
     for members in groups:
         if len(members) > 1:
             work = sum(fast[i] for i in members)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import PlacementProblem, Throughput
 
 
@@ -14,12 +14,12 @@ from topoopt.core.placement import PlacementProblem, Throughput
 class Loads:
     """float64[2, devices] each, forward then backward: compute, communication; and int[devices] resident bytes."""
 
-    compute: NDArray[np.float64]
-    communication: NDArray[np.float64]
+    compute: Floats
+    communication: Floats
     memory: list[int]
 
 
-def resident_bytes(problem: PlacementProblem, device: NDArray[np.int64]) -> list[int]:
+def resident_bytes(problem: PlacementProblem, device: Ints) -> list[int]:
     """Bytes on each device, in exact integers."""
     held = [0] * len(problem.devices)
     for operator, where in zip(problem.operators, device.tolist(), strict=True):
@@ -37,7 +37,7 @@ def _transfer_ms(problem: PlacementProblem, shares: list[float], size: int, one:
     return size * 8e-6 / min(counted or (shares[one], shares[other])) + problem.transfer_latency_ms
 
 
-def loads_of(problem: PlacementProblem, device: NDArray[np.int64]) -> Loads:
+def loads_of(problem: PlacementProblem, device: Ints) -> Loads:
     """What each device does per micro-batch; the devices are known to exist and to run their operators."""
     k = len(problem.devices)
     table = np.array([operator.times_ms for operator in problem.operators])

@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.optical_layer import OpticalLayer, ShardShape
 
 MOST_SETS = 5000
 """Sets of planes compared; with more of them the servers count as one piece."""
 
 
-def placing_bound(
-    layer: OpticalLayer, free: NDArray[np.bool_], shapes: Sequence[ShardShape], worth: Sequence[float]
-) -> float:
+def placing_bound(layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float]) -> float:
     """No shards side by side on free servers are worth more.
 
     Args:
@@ -38,7 +36,7 @@ def placing_bound(
     return float(sum(values[room] for room in rooms))
 
 
-def _joining_all(arcs: NDArray[np.int32]) -> int:
+def _joining_all(arcs: Int32s) -> int:
     """Interfaces along whose arcs every rank reaches every other, directions left aside."""
     count = 0
     for row in arcs.tolist():
@@ -57,10 +55,10 @@ def _joining_all(arcs: NDArray[np.int32]) -> int:
     return count
 
 
-def _pieces(switch_of: NDArray[np.int32], whole: int) -> NDArray[np.int64]:
+def _pieces(switch_of: Int32s, whole: int) -> Ints:
     """int64[n]: pieces that any `whole` planes cut the servers into; all 0 if they cut them differently."""
     one = np.zeros(switch_of.shape[1], dtype=np.int64)
-    first: NDArray[np.int64] | None = None
+    first: Ints | None = None
     for number, planes in enumerate(combinations(range(len(switch_of)), whole) if whole else ()):
         names: dict[tuple[int, ...], int] = {}
         columns = map(tuple, switch_of[list(planes)].T.tolist())

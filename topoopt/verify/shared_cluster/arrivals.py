@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster import PARTITIONED, Goal, SharedCluster
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobsAtOnce, JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
@@ -114,7 +114,7 @@ def _check_run(
     check_metrics(findings, problem, solution.jobs, run, group, switching)
 
 
-def _groups(problem: SharedCluster) -> NDArray[np.int64]:
+def _groups(problem: SharedCluster) -> Ints:
     """Servers with the same switches in all planes have one number."""
     known: dict[bytes, int] = {}
     columns = np.ascontiguousarray(problem.layer.switch_of.T)

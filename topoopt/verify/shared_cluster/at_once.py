@@ -114,10 +114,7 @@ def job_table(classes: Sequence[int], iteration_ms: Sequence[float]) -> JobTable
 
 
 def _check_runs(
-    findings: ViolationLog,
-    problem: SharedCluster,
-    solution: SharedClusterSolution,
-    least: dict[tuple[int, int], float],
+    findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution, least: dict[tuple[int, int], float]
 ) -> None:
     twice = [key for key, count in Counter((run.load, run.repetition) for run in solution.draws).items() if count > 1]
     for load, repetition in twice:

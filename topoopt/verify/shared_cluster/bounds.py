@@ -11,14 +11,9 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import (
-    PARTITIONED,
-    Fabric,
-    Goal,
-    SharedCluster,
-)
+from topoopt.core.arrays import Bools, Floats
+from topoopt.core.shared_cluster import PARTITIONED, Fabric, Goal, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.solution import Bound
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
@@ -29,7 +24,7 @@ BY_AREA = "shortest remaining time first on one machine of all servers"
 MS = 1e-3
 
 
-def alone_ms(problem: SharedCluster, fabric: Fabric, jobs: JobTable) -> NDArray[np.float64]:
+def alone_ms(problem: SharedCluster, fabric: Fabric, jobs: JobTable) -> Floats:
     """float64[J], iteration time of each job alone on a fabric (time model of `topoopt.core.shared_cluster`)."""
     if fabric.kind == PARTITIONED:
         return jobs.iteration_ms
@@ -47,7 +42,7 @@ def alone_ms(problem: SharedCluster, fabric: Fabric, jobs: JobTable) -> NDArray[
     return times
 
 
-def least_total_s(arrival_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> float:
+def least_total_s(arrival_s: Floats, work_s: Floats) -> float:
     """Least sum of the times from arrival to end on one machine of speed 1; arrivals in order."""
     waiting: list[tuple[float, int]] = []
     now = total = 0.0
@@ -69,7 +64,7 @@ def least_total_s(arrival_s: NDArray[np.float64], work_s: NDArray[np.float64]) -
     return total
 
 
-def shared_bound(problem: SharedCluster, fabric: Fabric, jobs: JobTable, counted: NDArray[np.bool_]) -> Bound:
+def shared_bound(problem: SharedCluster, fabric: Fabric, jobs: JobTable, counted: Bools) -> Bound:
     """Bound on the mean over the counted jobs; `problem.classes` and `fabric` have their figures."""
     alone = alone_ms(problem, fabric, jobs)[counted]
     if problem.goal is Goal.ITERATION_TIME:

@@ -11,13 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import (
-    Contention,
-    Fabric,
-    SharedCluster,
-)
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.shared_cluster import Contention, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, Stays
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
@@ -38,20 +34,20 @@ LEAST_PART = 1e-9
 class _Loads:
     """Entries of a sparse table: job of row `row` sends `part` of its rate over link `link`."""
 
-    row: NDArray[np.int64]
-    link: NDArray[np.int64]
-    part: NDArray[np.float64]
+    row: Ints
+    link: Ints
+    part: Floats
 
-    def among(self, kept: NDArray[np.bool_]) -> _Loads:
+    def among(self, kept: Bools) -> _Loads:
         """Some of the entries."""
         return _Loads(self.row[kept], self.link[kept], self.part[kept])
 
-    def on_links(self, rate: NDArray[np.float64], links: int) -> NDArray[np.float64]:
+    def on_links(self, rate: Floats, links: int) -> Floats:
         """Load of every link when the rows have these rates."""
         return np.bincount(self.link, self.part * rate[self.row], minlength=links).astype(np.float64)
 
 
-def _raised(loads: _Loads, capacity: NDArray[np.float64], limit: NDArray[np.float64]) -> NDArray[np.float64]:
+def _raised(loads: _Loads, capacity: Floats, limit: Floats) -> Floats:
     """Max-min rates of the jobs with a limit above 0; the others have no entries that count."""
     links = len(capacity)
     tight = loads.on_links(limit, links) > capacity
@@ -104,7 +100,7 @@ class _Follower:
             return link_parts(self.tree, servers.tolist(), ring, pairs)
         return even_parts(self.tree, servers, ring, pairs)
 
-    def loads(self, stays: Iterable[int]) -> tuple[_Loads, NDArray[np.float64]]:
+    def loads(self, stays: Iterable[int]) -> tuple[_Loads, Floats]:
         """Loads of the jobs of some stays, a row each, and the capacity of the links they use."""
         tables = [self.parts(stay) for stay in stays]
         number = {link: place for place, link in enumerate(dict.fromkeys(link for table in tables for link in table))}
@@ -115,23 +111,21 @@ class _Follower:
         of_rows, of_links = np.array(rows, dtype=np.int64), np.array(links, dtype=np.int64)
         return _Loads(of_rows, of_links, np.array(parts, dtype=np.float64)), capacity
 
-    def iteration_ms(
-        self, jobs: NDArray[np.int64], there: NDArray[np.bool_], loads: _Loads, capacity: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def iteration_ms(self, jobs: Ints, there: Bools, loads: _Loads, capacity: Floats) -> Floats:
         """Time of each of the jobs, if those that are there run together; of the others it means nothing."""
         limit = np.where(there, self.limit[jobs], 0.0)
         rate = _raised(loads.among(there[loads.row]), capacity, limit)
         wire = np.divide(self.wire[jobs], rate, out=np.zeros(len(jobs)), where=rate > 0)
         if self.interleaved:
-            longest: NDArray[np.float64] = np.maximum(self.alone[jobs], wire)
+            longest: Floats = np.maximum(self.alone[jobs], wire)
             return longest
-        times: NDArray[np.float64] = self.compute[jobs] + np.maximum(0.0, wire - self.hidden[jobs])
+        times: Floats = self.compute[jobs] + np.maximum(0.0, wire - self.hidden[jobs])
         return times
 
 
 def times_together(
     problem: SharedCluster, fabric: Fabric, jobs: JobTable, servers: Sequence[Sequence[int]], seed: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """float64[J], iteration of each job while all of them run, ms; `fabric` and the classes have their figures."""
     count = len(jobs)
     zero = np.zeros(count)
@@ -165,7 +159,7 @@ def check_contention(findings: ViolationLog, problem: SharedCluster, jobs: JobTa
         _follow(findings, follower, jobs, times[begin : end + 1])
 
 
-def _follow(findings: ViolationLog, follower: _Follower, jobs: JobTable, times: NDArray[np.float64]) -> None:
+def _follow(findings: ViolationLog, follower: _Follower, jobs: JobTable, times: Floats) -> None:
     """One window: iterations done between its moments against those of the jobs that lie within."""
     run, stays = follower.run, follower.run.stays
     touching = np.flatnonzero((stays.work_to_s > times[0]) & (stays.work_from_s < times[-1]))

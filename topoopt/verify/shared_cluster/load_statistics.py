@@ -13,11 +13,7 @@ RELATIVE = Tolerance.ROUNDING.relative
 
 
 def _statistics(
-    problem: SharedCluster,
-    solution: SharedClusterSolution,
-    load: int,
-    place: int,
-    base: Tail | None,
+    problem: SharedCluster, solution: SharedClusterSolution, load: int, place: int, base: Tail | None
 ) -> LoadStatistics:
     """What the times say, one by one and by exact sums; `base`: those of the same jobs on the first fabric."""
     own = [run for run in solution.draws if run.load == load]

@@ -7,8 +7,8 @@ import math
 from collections import defaultdict
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, Metrics, Tail
@@ -19,12 +19,7 @@ RELATIVE = Tolerance.LONG_SUMS.relative
 
 
 def check_metrics(
-    findings: ViolationLog,
-    problem: SharedCluster,
-    jobs: JobTable,
-    run: FabricRun,
-    group: NDArray[np.int64],
-    switching_s: float,
+    findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun, group: Ints, switching_s: float
 ) -> None:
     """Compare every figure with its own computation; `run.stays` has passed `check_stays`."""
     given, stays = run.metrics, run.stays
@@ -93,7 +88,7 @@ def _check_tail(findings: ViolationLog, name: str, found: Tail, ordered: list[fl
 
 
 def _areas(
-    jobs: JobTable, size: list[int], start: dict[int, float], run: FabricRun, group: NDArray[np.int64], last: float
+    jobs: JobTable, size: list[int], start: dict[int, float], run: FabricRun, group: Ints, last: float
 ) -> tuple[float, float, float, float]:
     """Server-seconds free while a job waits, those of them that would be enough for the first one, mean share of the
     largest group, and job-seconds of waiting: swept over all moments."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster import FAT_TREE, Fabric
 
 MASK = (1 << 64) - 1
@@ -70,7 +70,7 @@ def link_parts(tree: Tree, servers: list[int], ring: float, pairs: float) -> dic
     return parts
 
 
-def even_parts(tree: Tree, servers: NDArray[np.int64], ring: float, pairs: float) -> dict[Link, float]:
+def even_parts(tree: Tree, servers: Ints, ring: float, pairs: float) -> dict[Link, float]:
     """The same for even paths, counted per rack and pod."""
     parts: dict[Link, float] = {}
     k = len(servers)

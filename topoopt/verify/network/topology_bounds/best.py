@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Floats
 from topoopt.core.network import TwoLayerMultipliers
 from topoopt.core.solution import Bound
 from topoopt.verify.network.topology_bounds.cuts import node_cut_bound
@@ -13,7 +11,7 @@ from topoopt.verify.network.topology_bounds.two_layer import two_layer_from
 
 
 def topology_bounds(
-    n: int, d: int, demand: NDArray[np.float64], multipliers: TwoLayerMultipliers | None = None
+    n: int, d: int, demand: Floats, multipliers: TwoLayerMultipliers | None = None
 ) -> tuple[Bound, ...]:
     """Node cut, layered and (with multipliers for it) two-layer bounds on theta over every topology of degree d.
 
@@ -29,6 +27,6 @@ def topology_bounds(
     return tuple(found)
 
 
-def best_topology_bound(n: int, d: int, demand: NDArray[np.float64]) -> Bound:
+def best_topology_bound(n: int, d: int, demand: Floats) -> Bound:
     """The largest of the bounds that need no multipliers."""
     return max(topology_bounds(n, d, demand), key=lambda bound: bound.value)

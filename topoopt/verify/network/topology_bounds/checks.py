@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 
 
-def checked(
-    n: int, d: int, demand: NDArray[np.float64], faults: Mapping[str, bool] | None = None
-) -> NDArray[np.float64]:
+def checked(n: int, d: int, demand: Floats, faults: Mapping[str, bool] | None = None) -> Floats:
     """Demand as float64[n, n] with zero diagonal.
 
     Raises:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.verify.network.topology_bounds.checks import checked
 
 
@@ -23,7 +23,7 @@ class CutCertificate:
     senders: tuple[int, ...]
 
 
-def evaluate_cut(n: int, d: int, demand: NDArray[np.float64], certificate: CutCertificate) -> float:
+def evaluate_cut(n: int, d: int, demand: Floats, certificate: CutCertificate) -> float:
     """Bound on theta by a set of servers.
 
     Raises:
@@ -38,7 +38,7 @@ def evaluate_cut(n: int, d: int, demand: NDArray[np.float64], certificate: CutCe
     return float(demand[np.ix_(senders, ~senders)].sum()) / (d * min(size, n - size))
 
 
-def node_cut_bound(n: int, d: int, demand: NDArray[np.float64]) -> tuple[float, CutCertificate]:
+def node_cut_bound(n: int, d: int, demand: Floats) -> tuple[float, CutCertificate]:
     """The busiest server: all it sends or receives crosses its d links."""
     demand = checked(n, d, demand)
     out, into = demand.sum(axis=1), demand.sum(axis=0)
@@ -50,9 +50,7 @@ def node_cut_bound(n: int, d: int, demand: NDArray[np.float64]) -> tuple[float, 
     return evaluate_cut(n, d, demand, certificate), certificate
 
 
-def group_cut_bound(
-    n: int, d: int, demand: NDArray[np.float64], groups: Sequence[Sequence[int]]
-) -> tuple[float, CutCertificate]:
+def group_cut_bound(n: int, d: int, demand: Floats, groups: Sequence[Sequence[int]]) -> tuple[float, CutCertificate]:
     """The best of given groups of servers (racks, halves), what leaves them and what enters them.
 
     No group beats the node cut: at most |S| busiest rows leave S, at most n - |S| busiest columns enter the rest.

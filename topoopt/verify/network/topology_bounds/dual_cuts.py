@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import LengthCertificate
 from topoopt.core.topology import Topology
@@ -26,10 +26,10 @@ from topoopt.verify.network.topology_bounds.matching import matching_prices
 class DualCut:
     """float64[n, n]: lambda(X) <= sum coefficient_ab X_ab, X the number of links of each ordered pair."""
 
-    coefficient: NDArray[np.float64]
+    coefficient: Floats
 
 
-def dual_cut(topology: Topology, demand: NDArray[np.float64], certificate: LengthCertificate) -> DualCut:
+def dual_cut(topology: Topology, demand: Floats, certificate: LengthCertificate) -> DualCut:
     """The cut of a topology's link lengths.
 
     Raises:
@@ -60,7 +60,7 @@ def cut_value(topology: Topology, cut: DualCut) -> float:
     return float((cut.coefficient[topology.arcs[:, 0], topology.arcs[:, 1]] * topology.multiplicity).sum())
 
 
-def evaluate_cut_mixture(n: int, d: int, cuts: tuple[DualCut, ...], weights: NDArray[np.float64]) -> float:
+def evaluate_cut_mixture(n: int, d: int, cuts: tuple[DualCut, ...], weights: Floats) -> float:
     """Bound on theta over every topology: lambda <= max over degree-constrained link counts of a mixture of cuts.
 
     The largest value is at most d (sum alpha + sum beta) for prices with alpha_a + beta_b >= mixture_ab (parallel links

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.solution import Bound
 from topoopt.verify.network.topology_bounds.best import best_topology_bound
 from topoopt.verify.network.topology_bounds.layered import layered_bound
 
 
-def failed_link_bound(n: int, d: int, links: LinkDirection, demand: NDArray[np.float64]) -> Bound:
+def failed_link_bound(n: int, d: int, links: LinkDirection, demand: Floats) -> Bound:
     """The largest of these bounds; infinite when the only link of a server with demand may fail.
 
     Raises:

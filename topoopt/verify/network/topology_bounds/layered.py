@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.verify.network.topology_bounds.checks import checked
 from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
 
@@ -23,8 +23,8 @@ from topoopt.verify.network.topology_bounds.matching import matching_dual, match
 class LayeredCertificate:
     """Prices of rows and columns for the layers 1, 2, ... that do not reach all servers: float64[layers, n] each."""
 
-    alpha: NDArray[np.float64]
-    beta: NDArray[np.float64]
+    alpha: Floats
+    beta: Floats
 
 
 def layer_counts(n: int, d: int) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def layer_counts(n: int, d: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def evaluate_layered(n: int, d: int, demand: NDArray[np.float64], certificate: LayeredCertificate) -> float:
+def evaluate_layered(n: int, d: int, demand: Floats, certificate: LayeredCertificate) -> float:
     """Bound on theta from any prices, not negative.
 
     Raises:
@@ -60,9 +60,7 @@ def evaluate_layered(n: int, d: int, demand: NDArray[np.float64], certificate: L
     return hops / (n * d)
 
 
-def layered_bound(
-    n: int, d: int, demand: NDArray[np.float64], *, sweeps: int = 600
-) -> tuple[float, LayeredCertificate]:
+def layered_bound(n: int, d: int, demand: Floats, *, sweeps: int = 600) -> tuple[float, LayeredCertificate]:
     """The layered bound, its b-matchings solved to about five digits."""
     demand = checked(n, d, demand)
     prices = [matching_prices(demand, count, sweeps=sweeps) for count in layer_counts(n, d)]

@@ -9,19 +9,18 @@ with equality at the best alpha, beta (the polytope is integral, so the bound is
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from topoopt.core.arrays import Floats
 
 
-def matching_dual(weight: Array, count: int, alpha: Array, beta: Array) -> float:
+def matching_dual(weight: Floats, count: int, alpha: Floats, beta: Floats) -> float:
     """Upper bound on the b-matching over pairs i != j; alpha, beta are float64[n], not negative."""
     rest = np.maximum(weight - alpha[:, None] - beta[None, :], 0.0)
     np.fill_diagonal(rest, 0.0)
     return float(count * (alpha.sum() + beta.sum()) + rest.sum())
 
 
-def matching_prices(weight: Array, count: int, *, sweeps: int = 600) -> tuple[Array, Array]:
+def matching_prices(weight: Floats, count: int, *, sweeps: int = 600) -> tuple[Floats, Floats]:
     """Good alpha, beta: primal-dual hybrid gradient on the b-matching, polished by exact row and column steps.
 
     Args:
@@ -35,7 +34,7 @@ def matching_prices(weight: Array, count: int, *, sweeps: int = 600) -> tuple[Ar
     free = ~np.eye(n, dtype=np.bool_)
     scale = float(np.abs(weight[free]).mean()) or 1.0
     gain = np.where(free, weight / scale, -1.0)
-    best: tuple[float, Array, Array] = (np.inf, np.zeros(n), np.zeros(n))
+    best: tuple[float, Floats, Floats] = (np.inf, np.zeros(n), np.zeros(n))
     y = np.zeros((n, n))
     alpha, beta = _row_step(gain, count, np.zeros(n)), np.zeros(n)
     mean_alpha, mean_beta, weights = np.zeros(n), np.zeros(n), 0
@@ -57,7 +56,7 @@ def matching_prices(weight: Array, count: int, *, sweeps: int = 600) -> tuple[Ar
     return best[1] * scale, best[2] * scale
 
 
-def _row_step(gain: Array, count: int, beta: Array) -> Array:
+def _row_step(gain: Floats, count: int, beta: Floats) -> Floats:
     """alpha that minimises the dual for fixed beta: the c-th largest of each row, if positive."""
     left = gain - beta[None, :]
     np.fill_diagonal(left, -np.inf)
@@ -65,7 +64,7 @@ def _row_step(gain: Array, count: int, beta: Array) -> Array:
     return np.maximum(np.partition(left, place, axis=1)[:, place], 0.0)
 
 
-def _polish(gain: Array, count: int, beta: Array) -> tuple[float, Array, Array]:
+def _polish(gain: Floats, count: int, beta: Floats) -> tuple[float, Floats, Floats]:
     value = np.inf
     alpha = np.zeros(len(gain))
     for _ in range(5):

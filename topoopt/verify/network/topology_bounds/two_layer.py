@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.network import TwoLayerMultipliers
 from topoopt.verify.network.topology_bounds.checks import checked
 from topoopt.verify.network.topology_bounds.layered import LayeredCertificate, layer_counts
@@ -35,14 +36,14 @@ class TwoLayerCertificate:
         layers: prices of the layers 3, 4, ...
     """
 
-    weight: NDArray[np.float64]
+    weight: Floats
     first_link: NDArray[np.float32]
-    alpha: NDArray[np.float64]
-    beta: NDArray[np.float64]
+    alpha: Floats
+    beta: Floats
     layers: LayeredCertificate
 
 
-def evaluate_two_layer(n: int, d: int, demand: NDArray[np.float64], certificate: TwoLayerCertificate) -> float:
+def evaluate_two_layer(n: int, d: int, demand: Floats, certificate: TwoLayerCertificate) -> float:
     """Bound on theta from any multipliers; w and u are first clipped into the ranges the proof needs.
 
     Raises:
@@ -74,9 +75,7 @@ def evaluate_two_layer(n: int, d: int, demand: NDArray[np.float64], certificate:
     return hops / (n * d)
 
 
-def pair_worth(
-    d: int, demand: NDArray[np.float64], weight: NDArray[np.float64], first_link: NDArray[np.float32]
-) -> NDArray[np.float64]:
+def pair_worth(d: int, demand: Floats, weight: Floats, first_link: NDArray[np.float32]) -> Floats:
     """float64[n, n]: C of the formula, one server k at a time to save memory."""
     n = len(demand)
     worth = demand + weight
@@ -94,7 +93,7 @@ def pair_worth(
 
 
 def two_layer_from(
-    n: int, d: int, demand: NDArray[np.float64], multipliers: TwoLayerMultipliers
+    n: int, d: int, demand: Floats, multipliers: TwoLayerMultipliers
 ) -> tuple[float, TwoLayerCertificate]:
     """Bound from multipliers w, u found elsewhere (a compiled search): prices are added, then the formula decides."""
     weight, first_link = np.clip(multipliers.weight, 0.0, demand), multipliers.first_link
