@@ -46,7 +46,11 @@ class _Cache(FunctionCache):
         """What was compiled before; None if it cannot be read, or names a class that has another name by now."""
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except (OSError, AttributeError, ImportError):
+        except OSError:
+            return None
+        except (AttributeError, ImportError):
+            with suppress(OSError):
+                self._cache_file.flush()  # type: ignore[no-untyped-call]  # or saving would meet the same names
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
