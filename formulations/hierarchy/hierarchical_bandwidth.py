@@ -64,6 +64,107 @@ class Blocks:
     bulk: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """First column of x, t, T, M; first group of each job (int64[W + 1]); bytes that scale each group (float64[G])."""
+
+    x: int
+    t: int
+    job: int
+    worst: int
+    group_start: Ints
+    bulk: Floats
+
+
+class _Rows:
+    """Rows low <= sum of coefficient x column <= high, collected one after the other."""
+
+    def __init__(self) -> None:
+        self.rows: list[Ints] = []
+        self.places: list[Ints] = []
+        self.values: list[Floats] = []
+        self.low: list[float] = []
+        self.high: list[float] = []
+        self.names: list[str] = []
+        self.starts: list[int] = []
+
+    def begin(self) -> None:
+        """The next family starts here."""
+        self.starts.append(len(self.low))
+
+    def add(self, cells: list[tuple[int, float]], least: float, most: float, name: str) -> None:
+        """One row."""
+        kept = [(place, value) for place, value in cells if value]
+        self.rows.append(np.full(len(kept), len(self.low), dtype=np.int64))
+        self.places.append(np.array([place for place, _ in kept], dtype=np.int64))
+        self.values.append(np.array([value for _, value in kept], dtype=np.float64))
+        self.low.append(least)
+        self.high.append(most)
+        self.names.append(name)
+
+    def add_tangents(self, data: BandwidthProgram, tangents: list[Floats], columns: Floats, at_x: int) -> None:
+        """(3) in scaled units, each row divided by its largest coefficient."""
+        counts = [len(points) for points in tangents]
+        owner = np.repeat(np.arange(len(columns)), counts)
+        point = np.concatenate(tangents) / columns[owner]
+        size = np.maximum(1.0, 1.0 / point**2)
+        self.rows.append(np.tile(len(self.low) + np.arange(len(point)), 2))
+        self.places.append(np.concatenate((at_x + owner, owner)))
+        self.values.append(np.concatenate((1 / size, 1 / point**2 / size)))
+        self.low += (2.0 / point / size).tolist()
+        self.high += [np.inf] * len(point)
+        self.names += [
+            f"tangent[{data.names[j]},{number}]" for j, count in enumerate(counts) for number in range(count)
+        ]
+
+    def matrix(self, columns: int) -> csc_array:
+        """All rows."""
+        rows, places, values = (np.concatenate(parts) for parts in (self.rows, self.places, self.values))
+        return csc_array((values, (rows, places)), shape=(len(self.low), columns))
+
+
+def _add_paths(rows: _Rows, data: BandwidthProgram, paths: list[list[Path]], scale: Scale, at: _Places) -> Ints:
+    """(1); the job of each row."""
+    path_job = []
+    for w, own in enumerate(paths):
+        mine = slice(at.group_start[w], at.group_start[w + 1])
+        for number, path in enumerate(own):
+            cells = [(at.job + w, 1.0)]
+            cells += [(at.t + int(at.group_start[w]) + g, -value) for g, value in enumerate(path.sizes / at.bulk[mine])]
+            # The constant of a path is its compute, which in time x cost is carried by 1/tau.
+            constant = path.compute_ns / scale.time
+            if data.ratio:
+                cells.append((at.x, -path.compute_ns / (scale.columns[0] * scale.objective)))
+            rows.add(cells, 0.0 if data.ratio else constant, np.inf, f"path[{w},{number}]")
+            path_job.append(w)
+    return np.array(path_job, dtype=np.int64)
+
+
+def _add_slowest(rows: _Rows, data: BandwidthProgram, scale: Scale, at: _Places) -> Ints:
+    """(2); int64[rows, 2]: group and column of each row."""
+    per_time = scale.objective if data.ratio else scale.time
+    slowest: list[tuple[int, int]] = []
+    for w, timeline in enumerate(data.timelines):
+        for g, j in np.argwhere(timeline.volumes > 0).tolist():
+            group, column = int(at.group_start[w]) + g, j + data.shift
+            value = timeline.volumes[g, j] * at.bulk[group] / (scale.columns[column] * per_time)
+            name = f"slowest[{w},{g},{data.names[column]}]"
+            rows.add([(at.t + group, 1.0), (at.x + column, -value)], 0.0, np.inf, name)
+            slowest.append((group, column))
+    return np.array(slowest, dtype=np.int64).reshape(-1, 2)
+
+
+def _add_limits(rows: _Rows, data: BandwidthProgram, scale: Scale) -> Floats:
+    """(4), each divided by its largest coefficient; these."""
+    scaled = data.rows * scale.columns
+    row_scale: Floats = np.abs(scaled).max(axis=1, initial=0.0)
+    row_scale[row_scale == 0] = 1.0
+    for k, name in enumerate(data.row_names):
+        cells = list(enumerate((scaled[k] / row_scale[k]).tolist()))
+        rows.add(cells, data.row_lower[k] / row_scale[k], data.row_upper[k] / row_scale[k], name)
+    return row_scale
+
+
 def build_arrays(
     data: BandwidthProgram, tangents: list[Floats], paths: list[list[Path]], scale: Scale
 ) -> tuple[LpArrays, Blocks]:
@@ -75,105 +176,50 @@ def build_arrays(
     group_start = np.cumsum([0, *(len(one.groups) for one in data.timelines)])
     groups = int(group_start[-1])
     bulk = np.concatenate([_bulk(own) for own in paths]) if groups else np.zeros(0)
-    first = np.cumsum([0, columns, columns, groups, jobs])
-    at_x, at_t, at_job, at_worst = (int(first[k]) for k in (1, 2, 3, 4))
-    entries: list[tuple[list[int], list[int], list[float]]] = []
-    low: list[float] = []
-    high: list[float] = []
-    names: list[str] = []
-    starts = []
-
-    def row(cells: list[tuple[int, float]], least: float, most: float, name: str) -> None:
-        kept = [(place, value) for place, value in cells if value]
-        entries.append(([len(low)] * len(kept), [place for place, _ in kept], [value for _, value in kept]))
-        low.append(least)
-        high.append(most)
-        names.append(name)
-
-    starts.append(0)
-    path_job = []
-    for w, own in enumerate(paths):
-        mine = slice(group_start[w], group_start[w + 1])
-        for number, path in enumerate(own):
-            cells = [(at_job + w, 1.0)]
-            cells += [(at_t + group_start[w] + g, -value) for g, value in enumerate(path.sizes / bulk[mine])]
-            # The constant of a path is its compute, which in time x cost is carried by 1/tau.
-            constant = path.compute_ns / scale.time
-            if data.ratio:
-                cells.append((at_x, -path.compute_ns / (scale.columns[0] * scale.objective)))
-            row(cells, 0.0 if data.ratio else constant, np.inf, f"path[{w},{number}]")
-            path_job.append(w)
-    starts.append(len(low))
-    per_time = scale.objective if data.ratio else scale.time
-    slowest: list[tuple[int, int]] = []
-    for w, timeline in enumerate(data.timelines):
-        for g, j in np.argwhere(timeline.volumes > 0).tolist():
-            group, column = int(group_start[w]) + g, j + data.shift
-            value = timeline.volumes[g, j] * bulk[group] / (scale.columns[column] * per_time)
-            row([(at_t + group, 1.0), (at_x + column, -value)], 0.0, np.inf, f"slowest[{w},{g},{data.names[column]}]")
-            slowest.append((group, column))
-    starts.append(len(low))
-    counts = [len(points) for points in tangents]
-    owner = np.repeat(np.arange(columns), counts)
-    point = np.concatenate(tangents) / scale.columns[owner]
-    # Each row is divided by its largest coefficient.
-    size = np.maximum(1.0, 1.0 / point**2)
-    first_tangent = len(low)
-    low += (2.0 / point / size).tolist()
-    high += [np.inf] * len(point)
-    names += [f"tangent[{data.names[j]},{number}]" for j, count in enumerate(counts) for number in range(count)]
-    at = first_tangent + np.arange(len(point))
-    bulk_entries = (
-        np.tile(at, 2),
-        np.concatenate((at_x + owner, owner)),
-        np.concatenate((1 / size, 1 / point**2 / size)),
-    )
-    starts.append(len(low))
-    scaled = data.rows * scale.columns
-    row_scale = np.abs(scaled).max(axis=1, initial=0.0)
-    row_scale[row_scale == 0] = 1.0
-    for k, name in enumerate(data.row_names):
-        cells = list(enumerate((scaled[k] / row_scale[k]).tolist()))
-        row(cells, data.row_lower[k] / row_scale[k], data.row_upper[k] / row_scale[k], name)
-    starts.append(len(low))
-    if data.worst_case:
-        for w in range(jobs):
-            row([(at_worst, 1.0), (at_job + w, -float(data.weights[w]))], 0.0, np.inf, f"worst[{w}]")
-    starts.append(len(low))
-    fleet = [(at_worst, 1.0)] if data.worst_case else [(at_job + w, float(v)) for w, v in enumerate(data.weights)]
+    at_job = 2 * columns + groups
+    at = _Places(columns, 2 * columns, at_job, at_job + jobs, group_start, bulk)
+    rows = _Rows()
+    rows.begin()
+    path_job = _add_paths(rows, data, paths, scale, at)
+    rows.begin()
+    slowest = _add_slowest(rows, data, scale, at)
+    rows.begin()
+    rows.add_tangents(data, tangents, scale.columns, at.x)
+    rows.begin()
+    row_scale = _add_limits(rows, data, scale)
+    rows.begin()
+    for w in range(jobs if data.worst_case else 0):
+        rows.add([(at.worst, 1.0), (at.job + w, -float(data.weights[w]))], 0.0, np.inf, f"worst[{w}]")
+    rows.begin()
+    fleet = [(at.worst, 1.0)] if data.worst_case else [(at.job + w, float(v)) for w, v in enumerate(data.weights)]
+    total = at.worst + (1 if data.worst_case else 0)
+    cost, lower, upper = np.zeros(total), np.zeros(total), np.full(total, np.inf)
     if data.time_limit_ns is not None:
-        row(fleet, -np.inf, data.time_limit_ns / scale.time, "time limit")
-    total = at_worst + (1 if data.worst_case else 0)
-    cost = np.zeros(total)
-    if data.time_limit_ns is not None:
+        rows.add(fleet, -np.inf, data.time_limit_ns / scale.time, "time limit")
         cost[:columns] = data.price * scale.columns / scale.objective
     else:
         for place, value in fleet:
             cost[place] = value
-    small = [np.array([cell for row in part for cell in row]) for part in zip(*entries, strict=True)]
-    rows_of, places, values = (np.concatenate((one, two)) for one, two in zip(small, bulk_entries, strict=True))
-    matrix = csc_array((values, (rows_of.astype(np.int64), places.astype(np.int64))), shape=(len(low), total))
-    lower, upper = np.zeros(total), np.full(total, np.inf)
     lower[:columns], upper[:columns] = data.lower / scale.columns, data.upper / scale.columns
+    matrix = rows.matrix(total)
     arrays = LpArrays(
         cost=cost,
         lower=lower,
         upper=upper,
-        row_lower=np.array(low),
-        row_upper=np.array(high),
+        row_lower=np.array(rows.low),
+        row_upper=np.array(rows.high),
         start=matrix.indptr.astype(np.int64),
         index=matrix.indices.astype(np.int64),
         value=matrix.data,
         column_names=_column_names(data, group_start),
-        row_names=tuple(names),
+        row_names=tuple(rows.names),
     )
-    pairs = np.array(slowest, dtype=np.int64).reshape(-1, 2)
     blocks = Blocks(
-        columns=(0, at_x, at_t, at_job, at_worst),
-        rows=(starts[0], starts[1], starts[2], starts[3], starts[4], starts[5]),
-        path_job=np.array(path_job, dtype=np.int64),
-        slowest_group=pairs[:, 0],
-        slowest_column=pairs[:, 1],
+        columns=(0, at.x, at.t, at.job, at.worst),
+        rows=(rows.starts[0], rows.starts[1], rows.starts[2], rows.starts[3], rows.starts[4], rows.starts[5]),
+        path_job=path_job,
+        slowest_group=slowest[:, 0],
+        slowest_column=slowest[:, 1],
         row_scale=row_scale,
         group_start=group_start,
         bulk=bulk,

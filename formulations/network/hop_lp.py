@@ -63,92 +63,72 @@ def _pairs_and_walks(n: int) -> tuple[Ints, ...]:
     return tail, head, number, i[distinct], k[distinct], j[distinct]
 
 
+class _Families:
+    """Rows sum <= bound, one family after the other."""
+
+    def __init__(self) -> None:
+        self.rows: list[Ints] = []
+        self.cols: list[Ints] = []
+        self.vals: list[Floats] = []
+        self.right: list[Floats] = []
+        self.count = 0
+
+    def add(self, count: int, bound: float, *terms: tuple[Ints, Ints, Floats | float]) -> None:
+        """`count` rows; a term is (row in the family, column, coefficient), as arrays."""
+        for row, column, value in terms:
+            self.rows.append(row + self.count)
+            self.cols.append(column)
+            self.vals.append(np.broadcast_to(np.asarray(value, dtype=np.float64), row.shape))
+        self.right.append(np.full(count, bound))
+        self.count += count
+
+    def matrix(self, columns: int) -> csc_array:
+        """All rows."""
+        place = (np.concatenate(self.rows), np.concatenate(self.cols))
+        matrix = csc_array((np.concatenate(self.vals), place), shape=(self.count, columns), dtype=np.float64)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        return matrix
+
+
 def build_arrays(data: HopLp) -> LpArrays:
     """The linear program (minimising -lambda); columns lambda, x, y, p, f1, f2, f3, g; rows as ROW_FAMILIES."""
     n, d = data.servers, data.degree
     tail, head, number, i, k, j = _pairs_and_walks(n)
     pairs, walks = len(tail), len(i)
-    x, y = 1, 1 + pairs
-    p = y + pairs
-    f1 = p + walks
-    f2 = f1 + pairs
-    f3 = f2 + walks
-    g = f3 + pairs
-    columns = g + pairs
+    x, y, p, f1, f2, f3, g, columns = np.cumsum([1, pairs, pairs, walks, pairs, walks, pairs, pairs]).tolist()
     asked = data.guess * data.demand[tail, head]
     once, again = np.minimum(1.0, asked), np.minimum(1.0, np.maximum(asked - 1.0, 0.0))
     walk_asked = data.guess * data.demand[i, j]
     ik, kj, ij = number[i, k], number[k, j], number[i, j]
-    every, walk = np.arange(pairs), np.arange(walks)
-    rows: list[Ints] = []
-    cols: list[Ints] = []
-    vals: list[Floats] = []
-    at = 0
-    right: list[Floats] = []
-
-    def family(count: int, bound: float, *terms: tuple[Ints, Ints, Floats | float]) -> None:
-        nonlocal at
-        for row, column, value in terms:
-            rows.append(row + at)
-            cols.append(column)
-            vals.append(np.broadcast_to(np.asarray(value, dtype=np.float64), row.shape))
-        right.append(np.full(count, bound))
-        at += count
-
-    zero = np.zeros(pairs, dtype=np.int64)
-    family(n, d, (tail, x + every, 1.0))
-    family(n, d, (head, x + every, 1.0))
-    family(pairs, 0.0, (every, y + every, 1.0), (every, x + every, -1.0))
-    family(pairs, 0.0, (ik, p + walk, 1.0), (every, y + every, -float(d)))
-    family(pairs, 0.0, (kj, p + walk, 1.0), (every, y + every, -float(d)))
-    family(walks, 0.0, (walk, p + walk, 1.0), (walk, y + ik, -1.0))
-    family(walks, 0.0, (walk, p + walk, 1.0), (walk, y + kj, -1.0))
-    family(pairs, 0.0, (every, f1 + every, 1.0), (every, y + every, again - once), (every, x + every, -again))
-    family(walks, 0.0, (walk, f2 + walk, 1.0), (walk, p + walk, -walk_asked))
-    family(
-        pairs,
-        0.0,
-        (every, zero, data.demand[tail, head]),
-        (every, f1 + every, -1.0),
-        (ij, f2 + walk, -1.0),
-        (every, f3 + every, -1.0),
-    )
-    family(
-        pairs,
-        0.0,
-        (every, f1 + every, 1.0),
-        (ik, f2 + walk, 1.0),
-        (kj, f2 + walk, 1.0),
-        (every, g + every, 1.0),
-        (every, x + every, -1.0),
-    )
-    family(1, 0.0, (zero, f3 + every, 3.0), (zero, g + every, -1.0))
-    family(n, 0.0, (tail, f3 + every, 1.0), (tail, g + every, -1.0))
-    family(n, 0.0, (head, f3 + every, 1.0), (head, g + every, -1.0))
-    matrix = csc_array(
-        (np.concatenate(vals), (np.concatenate(rows), np.concatenate(cols))), shape=(at, columns), dtype=np.float64
-    )
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    cost = np.zeros(columns)
-    cost[0] = -1.0
-    upper = np.concatenate(
-        (
-            [data.guess],
-            np.full(pairs, float(d)),
-            np.ones(pairs + walks),
-            np.minimum(asked, d),
-            walk_asked,
-            asked,
-            np.full(pairs, float(d)),
-        )
-    )
+    every, walk, zero = np.arange(pairs), np.arange(walks), np.zeros(pairs, dtype=np.int64)
+    rows = _Families()
+    rows.add(n, d, (tail, x + every, 1.0))
+    rows.add(n, d, (head, x + every, 1.0))
+    rows.add(pairs, 0.0, (every, y + every, 1.0), (every, x + every, -1.0))
+    rows.add(pairs, 0.0, (ik, p + walk, 1.0), (every, y + every, -float(d)))
+    rows.add(pairs, 0.0, (kj, p + walk, 1.0), (every, y + every, -float(d)))
+    rows.add(walks, 0.0, (walk, p + walk, 1.0), (walk, y + ik, -1.0))
+    rows.add(walks, 0.0, (walk, p + walk, 1.0), (walk, y + kj, -1.0))
+    rows.add(pairs, 0.0, (every, f1 + every, 1.0), (every, y + every, again - once), (every, x + every, -again))
+    rows.add(walks, 0.0, (walk, f2 + walk, 1.0), (walk, p + walk, -walk_asked))
+    served = ((every, f1 + every, -1.0), (ij, f2 + walk, -1.0), (every, f3 + every, -1.0))
+    rows.add(pairs, 0.0, (every, zero, data.demand[tail, head]), *served)
+    used = ((every, f1 + every, 1.0), (ik, f2 + walk, 1.0), (kj, f2 + walk, 1.0), (every, g + every, 1.0))
+    rows.add(pairs, 0.0, *used, (every, x + every, -1.0))
+    rows.add(1, 0.0, (zero, f3 + every, 3.0), (zero, g + every, -1.0))
+    rows.add(n, 0.0, (tail, f3 + every, 1.0), (tail, g + every, -1.0))
+    rows.add(n, 0.0, (head, f3 + every, 1.0), (head, g + every, -1.0))
+    matrix = rows.matrix(columns)
+    most = np.full(pairs, float(d))
     return LpArrays(
-        cost=cost,
+        cost=np.concatenate(([-1.0], np.zeros(columns - 1))),
         lower=np.zeros(columns),
-        upper=upper,
-        row_lower=np.full(at, -np.inf),
-        row_upper=np.concatenate(right),
+        upper=np.concatenate(
+            ([data.guess], most, np.ones(pairs + walks), np.minimum(asked, d), walk_asked, asked, most)
+        ),
+        row_lower=np.full(rows.count, -np.inf),
+        row_upper=np.concatenate(rows.right),
         start=matrix.indptr.astype(np.int64),
         index=matrix.indices.astype(np.int64),
         value=np.asarray(matrix.data, dtype=np.float64),
