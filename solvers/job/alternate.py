@@ -27,8 +27,9 @@ from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
-from topoopt.simulate.lower import strategy_arrays, workload_arrays
+from topoopt.simulate.lower import strategy_arrays
 from topoopt.simulate.network import network_arrays
+from topoopt.simulate.workload_arrays import workload_arrays
 
 IMPROVEMENT = 5e-4
 """Relative gain below which a turn of the loop counts as no improvement."""

@@ -13,9 +13,10 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Strategy
 from topoopt.core.workload import Workload
-from topoopt.simulate.lower import WorkloadArrays, build_task_graph, strategy_arrays, workload_arrays
+from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import Network, network_arrays
 from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.simulate.workload_arrays import WorkloadArrays, workload_arrays
 
 
 @dataclass(frozen=True, eq=False)

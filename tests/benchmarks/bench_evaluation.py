@@ -22,8 +22,9 @@ from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import Workload
 from topoopt.files.profile_file import read_profile
 from topoopt.formats.flexnet.import_profile import workload_from_profile
-from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
+from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import network_arrays
+from topoopt.simulate.workload_arrays import workload_arrays
 
 MEASURES = Path("../shared/data/flexnet/measures")
 CASES = (

@@ -13,7 +13,7 @@ from topoopt.core.shared_cluster import SharedCluster
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.plans import fabric_options
-from topoopt.simulate.cluster.together import PlacedJob, simulate_together
+from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
 from topoopt.workloads.jobs_at_once import draw_jobs
@@ -45,7 +45,7 @@ def together_figures() -> list[Figure]:
         job = full.classes[index].plan
         if job is None or plan.strategy is None:
             raise AssertionError("a class of the benchmark has no plan")
-        jobs.append(PlacedJob(build_task_graph(job.cluster, job.workload, plan.strategy), servers))
+        jobs.append(JobOnServers(build_task_graph(job.cluster, job.workload, plan.strategy), servers))
 
     def run(model: str) -> list[float]:
         options = fabric_options(fabric, draw.routes_seed)

@@ -16,7 +16,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.cluster.together import (
-    PlacedJob,
+    JobOnServers,
     first_iterations,
     job_view,
     merge_jobs,
@@ -61,9 +61,9 @@ def all_to_all(members: int, size: int) -> TaskGraph:
     return cases.graph_of(members, tasks, set())
 
 
-def two_jobs(first: int, second: int) -> list[PlacedJob]:
+def two_jobs(first: int, second: int) -> list[JobOnServers]:
     """A transfer each on the two sides of the dumbbell."""
-    return [PlacedJob(one_transfer(first), (0, 1)), PlacedJob(one_transfer(second), (2, 3))]
+    return [JobOnServers(one_transfer(first), (0, 1)), JobOnServers(one_transfer(second), (2, 3))]
 
 
 def test_two_jobs_share_a_bottleneck_as_long_as_one_has_not_finished() -> None:
@@ -166,11 +166,11 @@ def test_restarts_of_rounds_are_copies_too(seed: int) -> None:
         assert first[1] == pytest.approx(end[start[1] :].max(), rel=1e-9)
 
 
-def placed(seed: int, jobs: Sequence[TaskGraph]) -> list[PlacedJob]:
+def placed(seed: int, jobs: Sequence[TaskGraph]) -> list[JobOnServers]:
     """Jobs on random servers of the cluster."""
     order = np.random.default_rng(seed).permutation(CLUSTER.servers).tolist()
     first = np.cumsum([0] + [graph.servers for graph in jobs])
-    return [PlacedJob(graph, tuple(order[a:b])) for graph, a, b in zip(jobs, first[:-1], first[1:], strict=True)]
+    return [JobOnServers(graph, tuple(order[a:b])) for graph, a, b in zip(jobs, first[:-1], first[1:], strict=True)]
 
 
 @pytest.mark.parametrize("model", ["fluid", "rounds"])
@@ -185,7 +185,7 @@ def test_an_idle_job_changes_nothing(fabric: str, model: str) -> None:
     idle = cases.graph_of(3, [(FORWARD, server, -1, -1, 0.5, 0) for server in range(3)], set())
     options = FabricOptions(seed=5)
     without = simulate_together(busy, CLUSTER, FABRICS[fabric].build, options, model)
-    beside_idle = simulate_together([*busy, PlacedJob(idle, free)], CLUSTER, FABRICS[fabric].build, options, model)
+    beside_idle = simulate_together([*busy, JobOnServers(idle, free)], CLUSTER, FABRICS[fabric].build, options, model)
     assert beside_idle[:3].tolist() == pytest.approx(without.tolist(), rel=1e-9)
     assert beside_idle[3] == pytest.approx(0.5)
 
@@ -229,7 +229,7 @@ def test_isolated_shards_take_their_time_alone_exactly(model: str) -> None:
     together = simulate_together(placed(9, graphs), CLUSTER, shard_rings, FabricOptions(), model)
     for graph, time in zip(graphs, together, strict=True):
         cluster = replace(CLUSTER, servers=graph.servers)
-        own = PlacedJob(graph, tuple(range(graph.servers)))
+        own = JobOnServers(graph, tuple(range(graph.servers)))
         assert simulate_together([own], cluster, shard_rings, FabricOptions(), model)[0] == time
 
 
@@ -263,6 +263,6 @@ def test_refuses_jobs_on_the_same_server() -> None:
     """Two jobs on one server, and a server the cluster has not."""
     graph = one_transfer(10)
     with pytest.raises(ValueError, match="servers of their own"):
-        merge_jobs([PlacedJob(graph, (0, 1)), PlacedJob(graph, (1, 2))], 6)
+        merge_jobs([JobOnServers(graph, (0, 1)), JobOnServers(graph, (1, 2))], 6)
     with pytest.raises(ValueError, match="servers of their own"):
-        merge_jobs([PlacedJob(graph, (5, 6))], 6)
+        merge_jobs([JobOnServers(graph, (5, 6))], 6)

@@ -14,7 +14,7 @@ from topoopt.core.shared_cluster import (
     PARTITIONED,
     Fabric,
     Goal,
-    Queue,
+    QueueOrder,
     Scheduling,
     SharedCluster,
 )
@@ -44,7 +44,7 @@ def shared_cluster(
     switching_s: float = 0.0,
     look_ahead: bool = False,
     fabrics: Sequence[Fabric] = (PARTITIONED,),
-    queue: Queue = Queue.FIFO,
+    queue: QueueOrder = QueueOrder.FIFO,
     defragment: bool = False,
     checkpoint_s: float = 1.0,
     goal: Goal = Goal.COMPLETION_TIME,

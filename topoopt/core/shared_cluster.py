@@ -46,7 +46,7 @@ class Contention(StrEnum):
     INTERLEAVED = "interleaved"  # never needlessly at once: only average demands above a capacity slow jobs down
 
 
-class Queue(StrEnum):
+class QueueOrder(StrEnum):
     """Which waiting jobs may start."""
 
     FIFO = "fifo"  # only the first
@@ -112,7 +112,7 @@ class Scheduling:
         checkpoint_s: time in which a job that is moved saves its state, on its old servers.
     """
 
-    queue: Queue = Queue.FIFO
+    queue: QueueOrder = QueueOrder.FIFO
     depth: int = 100
     defragment: bool = False
     checkpoint_s: float = 30.0

@@ -25,8 +25,9 @@ from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.verdict import StopReason
-from topoopt.simulate.lower import WorkloadArrays, strategy_arrays
+from topoopt.simulate.lower import strategy_arrays
 from topoopt.simulate.network import NetworkArrays
+from topoopt.simulate.workload_arrays import WorkloadArrays
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from solvers.job.strategy.moves import GraphShape, propose
 from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
-from topoopt.simulate.lower import WorkloadArrays, lower_arrays
+from topoopt.simulate.lower import lower_arrays
 from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.splitmix import uniform
 from topoopt.simulate.time_models.arrival import iteration_time
+from topoopt.simulate.workload_arrays import WorkloadArrays
 
 COST, OVERFLOW, BEST, BEST_OVERFLOW, FIGURE = 0, 1, 2, 3, 4
 PROPOSALS, SIMULATED, ACCEPTED, PRUNED = 0, 1, 2, 3

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from topoopt.core.arrays import Ints
 from topoopt.core.workload import Workload
 from topoopt.simulate.jit import kernel
-from topoopt.simulate.lower import WorkloadArrays
 from topoopt.simulate.splitmix import below, uniform
+from topoopt.simulate.workload_arrays import WorkloadArrays
 
 KEEP_GOING = 0.75
 """Chance that a run or a propagation takes one more step (FlexNet)."""

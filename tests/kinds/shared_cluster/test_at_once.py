@@ -25,7 +25,7 @@ from topoopt.kinds.shared_cluster.report import render_shared
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE, statistics_csv
 from topoopt.simulate.cluster import load_objective, load_statistics
 from topoopt.simulate.cluster.metrics import tail_of
-from topoopt.simulate.cluster.together import PlacedJob, simulate_together
+from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.shared_cluster.check import check_shared_cluster
@@ -147,7 +147,7 @@ def test_the_small_experiment_is_right() -> None:
                 job, strategy = problem.classes[index].plan, alone[fabric.name, name].strategy
                 assert job is not None
                 assert strategy is not None
-                jobs.append(PlacedJob(build_task_graph(job.cluster, job.workload, strategy), servers))
+                jobs.append(JobOnServers(build_task_graph(job.cluster, job.workload, strategy), servers))
             draw = draw_jobs(problem, run.load, run.repetition, 1)
             options = fabric_options(fabric, draw.routes_seed)
             times = simulate_together(jobs, problem.cluster, FABRICS[fabric.kind].build, options, "fluid")

@@ -14,7 +14,7 @@ from topoopt.core.shared_cluster import (
     FAT_TREE,
     Fabric,
     Goal,
-    Queue,
+    QueueOrder,
     SharedCluster,
 )
 from topoopt.core.shared_cluster_jobs import JobClass
@@ -44,7 +44,7 @@ def problem() -> SharedCluster:
         ports=8,
         switching_s=0.5,
         fabrics=(PARTITIONED, RANDOM, fat_tree(paths="hashed")),
-        queue=Queue.RESERVE,
+        queue=QueueOrder.RESERVE,
         defragment=True,
     )
 

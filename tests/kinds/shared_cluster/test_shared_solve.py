@@ -18,7 +18,7 @@ from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import (
     Contention,
     Goal,
-    Queue,
+    QueueOrder,
     SharedCluster,
 )
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass
@@ -68,9 +68,9 @@ def test_first_come_first_served_by_hand() -> None:
 def test_backfilling_by_hand() -> None:
     """Any that fits starts at once; with a reservation only what ends before the first one's turn."""
     jobs = [(0.0, 3, 10), (1.0, 4, 5), (2.0, 1, 20), (3.0, 1, 5)]
-    any_fits = solved(shared_cluster(jobs, SIZES, queue=Queue.BACKFILL)).runs[0]
+    any_fits = solved(shared_cluster(jobs, SIZES, queue=QueueOrder.BACKFILL)).runs[0]
     assert starts(any_fits) == {0: 0.0, 2: 2.0, 1: 22.0, 3: 10.0}
-    reserved = solved(shared_cluster(jobs, SIZES, queue=Queue.RESERVE)).runs[0]
+    reserved = solved(shared_cluster(jobs, SIZES, queue=QueueOrder.RESERVE)).runs[0]
     assert starts(reserved) == {0: 0.0, 3: 3.0, 1: 10.0, 2: 15.0}
 
 
@@ -199,8 +199,8 @@ def test_spread_shards_reach_over_borders() -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=25)
-@given(st.integers(0, 2**31), st.sampled_from(list(Queue)), st.booleans())
-def test_random_clusters_pass_the_check(seed: int, queue: Queue, defragment: bool) -> None:
+@given(st.integers(0, 2**31), st.sampled_from(list(QueueOrder)), st.booleans())
+def test_random_clusters_pass_the_check(seed: int, queue: QueueOrder, defragment: bool) -> None:
     """Whatever arrives, every fabric's run keeps the laws, and the bound holds."""
     rng = np.random.default_rng(seed)
     classes = [

@@ -20,9 +20,10 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
+from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import network_arrays
 from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.simulate.workload_arrays import workload_arrays
 
 
 def splits(n, work_ms, memory=0):

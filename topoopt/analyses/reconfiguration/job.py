@@ -17,8 +17,9 @@ from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.fabrics.ideal_switch import ideal_switch
 from topoopt.simulate.fabrics.options import FabricOptions
-from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
+from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import Network, network_arrays
+from topoopt.simulate.workload_arrays import workload_arrays
 
 Progress = Callable[[str, float], None]
 """Called with (scheme, delay) before each is simulated."""

@@ -90,7 +90,7 @@ def _where(step: Span) -> str:
 
 
 @dataclass(frozen=True)
-class Step:
+class TimeStep:
     """A row of the critical-path table."""
 
     place: int
@@ -103,13 +103,13 @@ class Step:
     share: str
 
 
-def longest_steps(solution: JobSolution) -> tuple[Step, ...]:
+def longest_steps(solution: JobSolution) -> tuple[TimeStep, ...]:
     """The longest steps of the critical path, longest first."""
     total = solution.evaluation.iteration_time_ms
     path = solution.evaluation.critical_path
     order = sorted(range(len(path)), key=lambda i: (path[i].start_ms - path[i].end_ms, i))[:LONGEST_STEPS]
     return tuple(
-        Step(
+        TimeStep(
             place=i + 1,
             kind=SPAN_NAMES.get(path[i].kind, path[i].kind),
             css=SPAN_CLASSES.get(path[i].kind, "idle"),

@@ -12,7 +12,7 @@ from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     MOST_EXACT_SERVERS,
     PARTITIONED,
-    Queue,
+    QueueOrder,
     Scheduling,
     SharedCluster,
     server_groups,
@@ -47,7 +47,7 @@ def outside(method: str, problem: SharedCluster) -> Problem | None:
         allowed = f"up to {MOST_EXACT_SERVERS} servers, or placement spread"
         return Problem(text, path="cluster.servers", value=str(problem.servers), allowed=allowed)
     queue = SCHEDULING_METHODS[method].applied(problem.scheduling).queue
-    if exact and queue is not Queue.FIFO and problem.servers > MOST_BACKFILLED_SERVERS:
+    if exact and queue is not QueueOrder.FIFO and problem.servers > MOST_BACKFILLED_SERVERS:
         text = f"too many servers to place out of turn on {exact[0]}, whose placement is exact"
         allowed = f"queue fifo, up to {MOST_BACKFILLED_SERVERS} servers, or placement spread"
         return Problem(text, path="scheduling.queue", value=queue.value, allowed=allowed)

@@ -17,7 +17,7 @@ from topoopt.core.solution import UNCHECKED, Bound
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.shared_cluster.fabric_run import Progress
-from topoopt.kinds.shared_cluster.flows import Flows
+from topoopt.kinds.shared_cluster.flows import JobFlows
 from topoopt.kinds.shared_cluster.formula import Formula
 from topoopt.kinds.shared_cluster.plans import Tell
 from topoopt.simulate.cluster.metrics import load_objective, load_statistics
@@ -62,7 +62,7 @@ def problems_at_once(problem: SharedCluster) -> list[Problem]:
 
 
 class Contender(Protocol):
-    """What jobs at once do to each other on the fabrics of a problem: `Flows` or `Formula`.
+    """What jobs at once do to each other on the fabrics of a problem: `JobFlows` or `Formula`.
 
     Attributes:
         classes: of the jobs; after `prepare` with what was planned.
@@ -103,7 +103,7 @@ def solve_at_once(problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress
         InfeasibleError: a class has no plan.
         LimitError: the time limit came before the first draw was simulated.
     """
-    contender: Contender = (Flows if problem.contention is Contention.FLOWS else Formula)(problem)
+    contender: Contender = (JobFlows if problem.contention is Contention.FLOWS else Formula)(problem)
     total = contender.steps + len(jobs.loads) * jobs.repetitions
     done = 0
 

@@ -18,8 +18,8 @@ from topoopt.kinds.shared_cluster.spread import SpreadPlacer
 from topoopt.simulate.cluster import metrics_of, simulate
 from topoopt.simulate.cluster.loads import shared_links
 from topoopt.simulate.cluster.placers import PLACERS, Placer
-from topoopt.simulate.cluster.state import Cluster, Switching
-from topoopt.simulate.cluster.work import Work, WorkAlone, WorkShared
+from topoopt.simulate.cluster.state import ClusterState, Switching
+from topoopt.simulate.cluster.work import RunningWork, WorkAlone, WorkShared
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is begun, steps done, steps in all)."""
@@ -48,7 +48,7 @@ def run_fabric(
     partitioned = fabric.kind == PARTITIONED
     group = server_groups(problem.layer) if partitioned else np.zeros(problem.servers, dtype=np.int64)
     switching = Switching(problem.layer.switching_time_s, problem.look_ahead) if partitioned else Switching()
-    work: Work
+    work: RunningWork
     if partitioned:
         work = WorkAlone(jobs)
     else:
@@ -65,7 +65,7 @@ def run_fabric(
     else:
         placer = PLACERS[fabric.placement](group, seed)
     free = np.ones(problem.servers, dtype=bool)
-    cluster = Cluster(jobs, classes, free, placer, work, switching, scheduling)
+    cluster = ClusterState(jobs, classes, free, placer, work, switching, scheduling)
 
     def ask() -> StopReason | None:
         progress(f"{fabric.name}: jobs started", len(cluster.record.job), len(jobs))

@@ -10,7 +10,7 @@ from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.shared_cluster_solution import ClassPlan
 from topoopt.kinds.shared_cluster.plans import Planned, Tell, fabric_options, plan_class
-from topoopt.simulate.cluster.together import PlacedJob, simulate_together
+from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.workloads.jobs_at_once import Draw, sampled
 
@@ -18,7 +18,7 @@ MOST_UNEVEN = 100_000
 """Iterations of one job during one of another: about a minute of simulation."""
 
 
-class Flows:
+class JobFlows:
     """See `topoopt.kinds.shared_cluster.at_once.Contender`."""
 
     rates_gbps: tuple[float, ...] = ()
@@ -62,7 +62,7 @@ class Flows:
             graph = self._planned[index][place].graph
             if graph is None:
                 raise ValueError("a class without a job on a fabric that jobs share")
-            placed.append(PlacedJob(graph, servers))
+            placed.append(JobOnServers(graph, servers))
         options = fabric_options(fabric, draw.routes_seed)
         first = simulate_together(placed, problem.cluster, FABRICS[fabric.kind].build, options, problem.time_model)
         return tuple(float(time) for time in first)

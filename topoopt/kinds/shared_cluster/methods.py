@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from topoopt.core.shared_cluster import Queue, Scheduling
+from topoopt.core.shared_cluster import QueueOrder, Scheduling
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class SchedulingMethod:
     """A line of the table; a queue of None keeps what the instance says of queue and defragmentation."""
 
     summary: str
-    queue: Queue | None = None
+    queue: QueueOrder | None = None
     defragment: bool = False
 
     def applied(self, scheduling: Scheduling) -> Scheduling:
@@ -28,11 +28,11 @@ BEST = "best"
 
 SCHEDULING_METHODS: Mapping[str, SchedulingMethod] = {
     "auto": SchedulingMethod("as the scheduling section of the instance says"),
-    "fifo": SchedulingMethod("only the first waiting job may start", Queue.FIFO),
-    "backfill": SchedulingMethod("any waiting job that fits may start", Queue.BACKFILL),
-    "reserve": SchedulingMethod("any that does not delay the first (EASY backfilling)", Queue.RESERVE),
-    "fifo-defragment": SchedulingMethod("fifo, running jobs are moved where that pays", Queue.FIFO, True),
-    "backfill-defragment": SchedulingMethod("backfill, running jobs are moved", Queue.BACKFILL, True),
-    "reserve-defragment": SchedulingMethod("reserve, running jobs are moved", Queue.RESERVE, True),
+    "fifo": SchedulingMethod("only the first waiting job may start", QueueOrder.FIFO),
+    "backfill": SchedulingMethod("any waiting job that fits may start", QueueOrder.BACKFILL),
+    "reserve": SchedulingMethod("any that does not delay the first (EASY backfilling)", QueueOrder.RESERVE),
+    "fifo-defragment": SchedulingMethod("fifo, running jobs are moved where that pays", QueueOrder.FIFO, True),
+    "backfill-defragment": SchedulingMethod("backfill, running jobs are moved", QueueOrder.BACKFILL, True),
+    "reserve-defragment": SchedulingMethod("reserve, running jobs are moved", QueueOrder.RESERVE, True),
     BEST: SchedulingMethod("all of them on the first fabric; the one with the least objective on all fabrics"),
 }

@@ -17,7 +17,7 @@ from topoopt.core.shared_cluster import (
     Contention,
     Fabric,
     Goal,
-    Queue,
+    QueueOrder,
     Scheduling,
     SharedCluster,
 )
@@ -59,7 +59,7 @@ def read_shared_cluster(document: Document) -> SharedCluster:
         classes=classes,
         jobs=jobs,
         scheduling=Scheduling(
-            Queue(file.scheduling.queue),
+            QueueOrder(file.scheduling.queue),
             file.scheduling.depth,
             file.scheduling.defragment,
             file.scheduling.checkpoint_s,

@@ -4,7 +4,7 @@
 else may start, `work` says how fast running jobs advance, `loads` and `rates` share the links, `metrics` sums up.
 """
 
-from topoopt.simulate.cluster.engine import Outcome, simulate
+from topoopt.simulate.cluster.engine import ClusterRun, simulate
 from topoopt.simulate.cluster.metrics import load_objective, load_statistics, metrics_of, objective_of
 
-__all__ = ["Outcome", "load_objective", "load_statistics", "metrics_of", "objective_of", "simulate"]
+__all__ = ["ClusterRun", "load_objective", "load_statistics", "metrics_of", "objective_of", "simulate"]

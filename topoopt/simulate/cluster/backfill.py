@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Queue
-from topoopt.simulate.cluster.state import Cluster
+from topoopt.core.shared_cluster import QueueOrder
+from topoopt.simulate.cluster.state import ClusterState
 
 
-def expected_start(cluster: Cluster, waiting: int) -> tuple[float, NDArray[np.bool_]]:
+def expected_start(cluster: ClusterState, waiting: int) -> tuple[float, NDArray[np.bool_]]:
     """When servers are expected to be free for a waiting job, and which are free then; bool[n]."""
     servers, kind = cluster.size[waiting], cluster.kind[waiting]
     record = cluster.record
@@ -38,7 +38,7 @@ def expected_start(cluster: Cluster, waiting: int) -> tuple[float, NDArray[np.bo
     return (max(cluster.now, ends[low - 1][0]) if low else cluster.now), free_after(low)
 
 
-def reserved(cluster: Cluster) -> tuple[float, NDArray[np.bool_]]:
+def reserved(cluster: ClusterState) -> tuple[float, NDArray[np.bool_]]:
     """Expected start of the first waiting job, and the servers set aside for it; kept until they are out of date."""
     job = cluster.queue[0]
     known = cluster.reservation
@@ -53,9 +53,9 @@ def reserved(cluster: Cluster) -> tuple[float, NDArray[np.bool_]]:
     return start, aside
 
 
-def start_others(cluster: Cluster) -> None:
+def start_others(cluster: ClusterState) -> None:
     """Start jobs behind the first, in order of arrival."""
-    reserve = cluster.scheduling.queue is Queue.RESERVE
+    reserve = cluster.scheduling.queue is QueueOrder.RESERVE
     start, aside = reserved(cluster) if reserve else (np.inf, np.zeros(0, dtype=bool))
     failed = {cluster.kind[cluster.queue[0]]}
     too_many = cluster.size[cluster.queue[0]]  # what does not fit is not tried again, nor is anything larger

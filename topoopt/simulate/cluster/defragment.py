@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from topoopt.simulate.cluster.backfill import expected_start
 from topoopt.simulate.cluster.placers import GroupPlacer
-from topoopt.simulate.cluster.state import Cluster
+from topoopt.simulate.cluster.state import ClusterState
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Moves:
     waiting: NDArray[np.int64]
 
 
-def plan_moves(cluster: Cluster, placer: GroupPlacer, servers: int) -> Moves | None:
+def plan_moves(cluster: ClusterState, placer: GroupPlacer, servers: int) -> Moves | None:
     """The fewest jobs (then servers) to move so that a group has that many free servers; None when there is no way."""
     sizes = np.bincount(placer.group, minlength=placer.groups)
     counts = placer.counts(cluster.free)
@@ -66,7 +66,7 @@ def _fewest(jobs: list[tuple[int, int]], need: int, room: NDArray[np.int64]) -> 
     return chosen
 
 
-def _moves(cluster: Cluster, placer: GroupPlacer, group: int, jobs: list[int], servers: int) -> Moves | None:
+def _moves(cluster: ClusterState, placer: GroupPlacer, group: int, jobs: list[int], servers: int) -> Moves | None:
     """New servers of the chosen jobs."""
     free = cluster.free & (placer.group != group)
     best = GroupPlacer(placer.group, best=True)
@@ -83,7 +83,7 @@ def _moves(cluster: Cluster, placer: GroupPlacer, group: int, jobs: list[int], s
     return Moves(tuple(moves), np.flatnonzero(left)[:servers])
 
 
-def make_room(cluster: Cluster) -> bool:
+def make_room(cluster: ClusterState) -> bool:
     """Move jobs and start the first waiting one, if that pays; it is still in the queue then."""
     job = cluster.queue[0]
     servers = cluster.size[job]

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Queue
+from topoopt.core.shared_cluster import QueueOrder
 from topoopt.core.shared_cluster_solution import Stays
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.cluster.backfill import start_others
 from topoopt.simulate.cluster.defragment import make_room
 from topoopt.simulate.cluster.jointly import JointPlacer, start_jointly
-from topoopt.simulate.cluster.state import Cluster
+from topoopt.simulate.cluster.state import ClusterState
 
 ASKED_EVERY = 64
 """Moments between two questions whether to stop; where jobs are placed together, which takes long, it is one."""
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ClusterRun:
     """What happened.
 
     Attributes:
@@ -41,7 +41,7 @@ class Outcome:
     stopped_by: StopReason | None
 
 
-def start_waiting(cluster: Cluster) -> None:
+def start_waiting(cluster: ClusterState) -> None:
     """Start every waiting job that may."""
     if isinstance(cluster.placer, JointPlacer):
         start_jointly(cluster, cluster.placer)
@@ -59,11 +59,11 @@ def start_waiting(cluster: Cluster) -> None:
         del cluster.queue[0]
         start_waiting(cluster)
         return
-    if cluster.scheduling.queue is not Queue.FIFO and len(cluster.queue) > 1:
+    if cluster.scheduling.queue is not QueueOrder.FIFO and len(cluster.queue) > 1:
         start_others(cluster)
 
 
-def simulate(cluster: Cluster, reason: Callable[[], StopReason | None]) -> Outcome:
+def simulate(cluster: ClusterState, reason: Callable[[], StopReason | None]) -> ClusterRun:
     """Run until every job has ended, or `reason` says why to stop."""
     jobs = len(cluster.jobs)
     finished = np.zeros(jobs, dtype=bool)
@@ -95,4 +95,4 @@ def simulate(cluster: Cluster, reason: Callable[[], StopReason | None]) -> Outco
             arrived += 1
         start_waiting(cluster)
         cluster.work.refresh()
-    return Outcome(cluster.record.stays(cluster.now), finished, cluster.now, stopped_by)
+    return ClusterRun(cluster.record.stays(cluster.now), finished, cluster.now, stopped_by)

@@ -17,10 +17,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.shared_cluster import Queue
+from topoopt.core.shared_cluster import QueueOrder
 from topoopt.simulate.cluster.backfill import reserved
 from topoopt.simulate.cluster.placers import Free, Placer
-from topoopt.simulate.cluster.state import Cluster
+from topoopt.simulate.cluster.state import ClusterState
 
 Servers = NDArray[np.int64]
 
@@ -42,16 +42,16 @@ class JointPlacer(Placer, Protocol):
         """int64 servers of each job, ascending, None for one that waits; the jobs placed are worth most together."""
 
 
-def start_jointly(cluster: Cluster, placer: JointPlacer) -> None:
+def start_jointly(cluster: ClusterState, placer: JointPlacer) -> None:
     """Start every waiting job that may."""
     queue = cluster.scheduling.queue
-    if queue is Queue.BACKFILL:
+    if queue is QueueOrder.BACKFILL:
         while cluster.queue:
             looked_at = cluster.queue[: min(placer.window, cluster.scheduling.depth + 1)]
             if _start_most(cluster, placer, looked_at, cluster.free) < len(looked_at):
                 return
     _start_beginning(cluster, placer)
-    if queue is not Queue.RESERVE or len(cluster.queue) < 2 or not cluster.free.any():
+    if queue is not QueueOrder.RESERVE or len(cluster.queue) < 2 or not cluster.free.any():
         return
     start, aside = reserved(cluster)
     others = cluster.queue[1 : min(placer.window, cluster.scheduling.depth + 1)]
@@ -62,7 +62,7 @@ def start_jointly(cluster: Cluster, placer: JointPlacer) -> None:
     _start_most(cluster, placer, left, cluster.free & ~aside)
 
 
-def _start_beginning(cluster: Cluster, placer: JointPlacer) -> None:
+def _start_beginning(cluster: ClusterState, placer: JointPlacer) -> None:
     """Start the most jobs at the head of the queue that can be placed together."""
     while cluster.queue:
         window = cluster.queue[: placer.window]
@@ -86,7 +86,7 @@ def _start_beginning(cluster: Cluster, placer: JointPlacer) -> None:
             return
 
 
-def _start_most(cluster: Cluster, placer: JointPlacer, jobs: Sequence[int], free: Free) -> int:
+def _start_most(cluster: ClusterState, placer: JointPlacer, jobs: Sequence[int], free: Free) -> int:
     """Start those of the jobs that use the most servers; how many."""
     room = int(np.count_nonzero(free))
     fit = [job for job in jobs if cluster.size[job] <= room]

@@ -12,7 +12,7 @@ from topoopt.core.shared_cluster import Scheduling
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.simulate.cluster.placers import Placer
 from topoopt.simulate.cluster.record import Record
-from topoopt.simulate.cluster.work import Work
+from topoopt.simulate.cluster.work import RunningWork
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Switching:
     look_ahead: bool = False
 
 
-class Cluster:
+class ClusterState:
     """State of the servers and the queue at one moment."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Cluster:
         classes: tuple[JobClass, ...],
         free: NDArray[np.bool_],
         placer: Placer,
-        work: Work,
+        work: RunningWork,
         switching: Switching,
         scheduling: Scheduling,
     ) -> None:

@@ -21,14 +21,14 @@ from topoopt.simulate.time_models import TIME_MODELS
 
 
 @dataclass(frozen=True, eq=False)
-class PlacedJob:
+class JobOnServers:
     """A job's task graph on its servers 0..m-1, and which server of the cluster each of them is."""
 
     graph: TaskGraph
     servers: tuple[int, ...]
 
 
-def merge_jobs(jobs: Sequence[PlacedJob], servers: int) -> tuple[TaskGraph, NDArray[np.int64]]:
+def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, NDArray[np.int64]]:
     """One task graph over all servers of the cluster, and int64[J+1]: tasks of job j are job_ptr[j]..job_ptr[j+1].
 
     Only AllReduce groups in use are kept; each belongs to one job.
@@ -104,7 +104,7 @@ def first_iterations(model: str, graph: TaskGraph, network: Network, job_ptr: ND
 
 
 def simulate_together(
-    jobs: Sequence[PlacedJob], cluster: Cluster, build: FabricBuilder, options: FabricOptions, model: str
+    jobs: Sequence[JobOnServers], cluster: Cluster, build: FabricBuilder, options: FabricOptions, model: str
 ) -> NDArray[np.float64]:
     """float64[J]: time of the first iteration of each job, ms.
 

@@ -19,7 +19,7 @@ MS = 1e-3
 """Seconds."""
 
 
-class Work(Protocol):
+class RunningWork(Protocol):
     """Running jobs and what is left of them; times in seconds."""
 
     def start(self, job: int, servers: NDArray[np.int64], work_from: float) -> None:

@@ -43,7 +43,7 @@ class Transfers(NamedTuple):
     pair_busy: Flags
 
 
-class Flows(NamedTuple):
+class PlacedFlows(NamedTuple):
     """Transfers under way at fair rates: number, bytes left, rate, and the servers they leave and enter."""
 
     transfer: Ints
@@ -81,7 +81,7 @@ class Step(NamedTuple):
     running: Ints
     done: Ints
     transfers: Transfers
-    flows: Flows
+    flows: PlacedFlows
     number: Ints
     clock: Floats
 
@@ -117,7 +117,7 @@ def new_step(a: PlacementArrays, device: Ints, priority: Floats, tail: Floats, r
         np.zeros(servers, dtype=np.bool_),
         np.zeros(queues, dtype=np.bool_),
     )
-    flows = Flows(
+    flows = PlacedFlows(
         np.empty(most, dtype=np.int64),
         np.empty(most),
         np.empty(most),

@@ -17,7 +17,7 @@ from topoopt.simulate.lower import TRANSFER, GraphArrays
 from topoopt.simulate.network import NetworkArrays
 
 
-class Flows(NamedTuple):
+class FluidFlows(NamedTuple):
     """F flows, numbered by task.
 
     Attributes:
@@ -67,7 +67,7 @@ class Fluid(NamedTuple):
     g: GraphArrays
     link_rate: NDArray[np.float64]
     tasks: Tasks
-    flows: Flows
+    flows: FluidFlows
     routes: Routes
     space: FillingSpace
     now: NDArray[np.float64]
@@ -105,7 +105,7 @@ def new_routes(w: NetworkArrays) -> Routes:
 
 
 @kernel
-def new_flows(g: GraphArrays, w: NetworkArrays, routes: Routes) -> Flows:
+def new_flows(g: GraphArrays, w: NetworkArrays, routes: Routes) -> FluidFlows:
     """All flows of a task graph, none of them begun."""
     first = first_flows(g, w)
     tasks, flows, paths = len(g.kind), first[-1], len(w.path_ptr) - 1
@@ -125,7 +125,7 @@ def new_flows(g: GraphArrays, w: NetworkArrays, routes: Routes) -> Flows:
                 size[f] = ring_bytes(g, w, t, ring)
                 tail[f] = rounds_ms(g, w, t)
     mark, following = np.zeros(flows, dtype=np.float64), np.full(flows, -1, dtype=np.int64)
-    return Flows(first, np.zeros(tasks, dtype=np.int64), task, route, size, tail, mark, following)
+    return FluidFlows(first, np.zeros(tasks, dtype=np.int64), task, route, size, tail, mark, following)
 
 
 @piece

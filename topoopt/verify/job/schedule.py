@@ -9,7 +9,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts
-from topoopt.verify.job.traffic import Reduction, Traffic, Transfers
+from topoopt.verify.job.traffic import PlanTransfers, Reduction, Traffic
 from topoopt.verify.laws.windows import latest_by
 
 Times = list[Floats]
@@ -48,7 +48,7 @@ class EarliestStarts:
         return max((float((start + tail).max()) for start, tail in chains), default=0.0)
 
 
-def _wire_ms(edge: Transfers, rates: Rates, back: bool) -> tuple[Floats, Floats]:
+def _wire_ms(edge: PlanTransfers, rates: Rates, back: bool) -> tuple[Floats, Floats]:
     """Time of every transfer of an edge at its sender and at its receiver, forward or back."""
     sender, receiver = (edge.target, edge.source) if back else (edge.source, edge.target)
     return edge.bytes / rates.send[sender], edge.bytes / rates.receive[receiver]
@@ -87,8 +87,8 @@ def least_schedule(
     count = len(parts)
     durations = [(p.split.forward_ms, p.split.backward_ms) for p in parts]
     sizes = [len(p.server) for p in parts]
-    inputs: list[list[Transfers]] = [[] for _ in range(count)]
-    outputs: list[list[Transfers]] = [[] for _ in range(count)]
+    inputs: list[list[PlanTransfers]] = [[] for _ in range(count)]
+    outputs: list[list[PlanTransfers]] = [[] for _ in range(count)]
     for edge in traffic.edges:
         inputs[edge.consumer].append(edge)
         outputs[edge.producer].append(edge)

@@ -17,7 +17,7 @@ BYTES_PER_MS_OF_ONE_GBPS = 10**9 / 8 / 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Transfers:
+class PlanTransfers:
     """What flows over one input edge of an operator: one entry per pair of overlapping parts.
 
     Attributes:
@@ -64,7 +64,7 @@ class Traffic:
         payload_bytes: members -> payload, groups of two or more with a payload.
     """
 
-    edges: tuple[Transfers, ...]
+    edges: tuple[PlanTransfers, ...]
     reductions: tuple[Reduction, ...]
     matrix: Floats
     transfers: Ints
@@ -127,7 +127,7 @@ def local_allreduce_ms(cluster: Cluster, payload_bytes: int) -> float:
     return 2 * (gpus - 1) * payload_bytes / gpus / rate
 
 
-def _edge(workload: Workload, producer: Parts, consumer: Parts, fraction: float) -> Transfers:
+def _edge(workload: Workload, producer: Parts, consumer: Parts, fraction: float) -> PlanTransfers:
     operator = workload.operators[producer.operator]
     rows = overlap(
         slices(workload.samples, consumer.split.sample_ways), slices(workload.samples, producer.split.sample_ways)
@@ -145,7 +145,7 @@ def _edge(workload: Workload, producer: Parts, consumer: Parts, fraction: float)
     elements = (rows[into, out_of][:, None] * columns[into_block, out_block][None, :]).ravel()
     source, target = producer.server[source_part], consumer.server[target_part]
     size = transfer_bytes(elements, operator.element_bytes, fraction)
-    return Transfers(
+    return PlanTransfers(
         producer=producer.operator,
         consumer=consumer.operator,
         source_part=source_part,

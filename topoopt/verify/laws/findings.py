@@ -77,7 +77,7 @@ class ViolationLog:
         return (*self.shown, *rest)
 
 
-class Problem(Protocol):
+class CheckedProblem(Protocol):
     """What instances of all kinds have."""
 
     @property
@@ -89,7 +89,7 @@ class Problem(Protocol):
 
 
 def check_identity(
-    findings: ViolationLog, problem: Problem, solution: SolutionHead, *rows: tuple[str, object, object]
+    findings: ViolationLog, problem: CheckedProblem, solution: SolutionHead, *rows: tuple[str, object, object]
 ) -> None:
     """The solution is of this instance, and repeats of it what it should: `rows` (name, stated, due)."""
     findings.hold("identity", ("kind", solution.kind, problem.kind), ("name", solution.name, problem.name), *rows)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from topoopt.core.shared_cluster import PARTITIONED, Queue, SharedCluster
+from topoopt.core.shared_cluster import PARTITIONED, QueueOrder, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun
 from topoopt.core.verdict import Tolerance
@@ -65,7 +65,7 @@ def _check_times(findings: ViolationLog, problem: SharedCluster, jobs: JobTable,
     ordered &= (stays.held_from_s >= jobs.arrival_s[stays.job]) & (stays.held_to_s <= run.simulated_s)
     ordered &= np.all(np.isfinite(times), axis=0)
     findings.add_each("times", np.flatnonzero(~ordered), lambda s: f"{_name(jobs, run, s)} has times out of order")
-    if run.queue == Queue.FIFO.value:
+    if run.queue == QueueOrder.FIFO.value:
         first = np.full(len(jobs), np.inf)
         np.minimum.at(first, stays.job, stays.held_from_s)
         # A job for which others are moved gets its servers that much after its turn.
