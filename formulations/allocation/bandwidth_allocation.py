@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
 
 
@@ -76,65 +76,39 @@ class BandwidthAllocation:
 
 def build_arrays(data: BandwidthAllocation) -> LpArrays:
     """The linear program (minimising the negative); columns rate[k], then level; rows (1), (2), (3)."""
-    routes, shares, transfers = len(data.owner), len(data.capacity), data.transfers
-    limited = data.limited()
-    place = np.full(transfers, -1, dtype=np.int64)
-    place[limited] = shares + transfers + np.arange(len(limited))
-    every = np.arange(routes)
-    capped = place[data.owner] >= 0
-    rising = np.flatnonzero(data.gain > 0)
-    level = np.full(len(rising), routes)
-    row = np.concatenate((data.shared, shares + data.owner, place[data.owner[capped]], shares + rising))
-    column = np.concatenate((data.route, every, every[capped], level))
-    value = np.concatenate((data.use, np.ones(routes), np.ones(int(capped.sum())), -data.gain[rising]))
-    columns = routes + int(data.rises())
-    matrix = csc_array((value, (row, column)), shape=(shares + transfers + len(limited), columns))
-    matrix.sum_duplicates()
-    cost = np.zeros(columns)
-    cost[:routes] = -data.worth[data.owner]
+    limited, rising = data.limited(), np.flatnonzero(data.gain > 0)
+    made = Families()
+    rate = made.columns(len(data.owner), cost=-data.worth[data.owner], names=_rate_names(data))
+    level = made.columns(int(data.rises()), cost=-1.0, names=["level"] * data.rises())
+    names = _names(data.transfer_names, data.transfers)
+    shared = _names(data.shared_names, len(data.capacity))
+    fit = made.rows(len(data.capacity), -np.inf, data.capacity, [f"fit_{name}" for name in shared])
+    keep = made.rows(data.transfers, data.floor, np.inf, [f"keep_{name}" for name in names])
+    limit = np.zeros(data.transfers, dtype=np.int64)
+    limit[limited] = made.rows(len(limited), -np.inf, data.ceiling[limited], [f"limit_{names[t]}" for t in limited])
+    made.terms(fit[data.shared], rate[data.route], data.use)
+    made.terms(keep[data.owner], rate, 1.0)
+    made.terms(limit[data.owner], rate, 1.0, where=np.isfinite(data.ceiling)[data.owner])
     if data.rises():
-        cost[routes] = -1.0
-    endless = np.full(transfers, np.inf)
-    return LpArrays(
-        cost=cost,
-        lower=np.zeros(columns),
-        upper=np.full(columns, np.inf),
-        row_lower=np.concatenate((np.full(shares, -np.inf), data.floor, np.full(len(limited), -np.inf))),
-        row_upper=np.concatenate((data.capacity, endless, data.ceiling[limited])),
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=np.asarray(matrix.data, dtype=np.float64),
-        column_names=_column_names(data),
-        row_names=_row_names(data),
-    )
+        made.terms(keep[rising], level, -data.gain[rising])
+    return made.arrays()
 
 
 def _names(given: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
     return given if given is not None else tuple(str(i) for i in range(count))
 
 
-def _column_names(data: BandwidthAllocation) -> tuple[str, ...]:
+def _rate_names(data: BandwidthAllocation) -> list[str]:
     names = _names(data.transfer_names, data.transfers)
     choice = np.bincount(data.owner, minlength=data.transfers)
     first = np.concatenate(([0], np.cumsum(choice)))
     order = np.argsort(data.owner, kind="stable")
     within = np.empty(len(order), dtype=np.int64)
     within[order] = np.arange(len(order)) - first[data.owner[order]]
-    columns = [
+    return [
         f"rate_{names[t]}" if choice[t] == 1 else f"rate_{names[t]}_{k}"
         for t, k in zip(data.owner.tolist(), within.tolist(), strict=True)
     ]
-    return tuple(columns + ["level"] * data.rises())
-
-
-def _row_names(data: BandwidthAllocation) -> tuple[str, ...]:
-    names = _names(data.transfer_names, data.transfers)
-    shared = _names(data.shared_names, len(data.capacity))
-    return (
-        *(f"fit_{name}" for name in shared),
-        *(f"keep_{name}" for name in names),
-        *(f"limit_{names[t]}" for t in data.limited()),
-    )
 
 
 def build_pyomo(data: BandwidthAllocation) -> Any:
@@ -142,7 +116,7 @@ def build_pyomo(data: BandwidthAllocation) -> Any:
     import pyomo.environ as pyo
 
     shares = range(len(data.capacity))
-    label = [name.removeprefix("rate_") for name in _column_names(data)[: len(data.owner)]]
+    label = [name.removeprefix("rate_") for name in _rate_names(data)]
     use = {(int(r), label[k]): float(u) for r, k, u in zip(data.shared, data.route, data.use, strict=True)}
     of = {t: [k for k, owner in zip(label, data.owner, strict=True) if owner == t] for t in range(data.transfers)}
 

@@ -33,11 +33,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.hierarchy.hierarchical_timeline import Path
 from formulations.parts.arrays import LpArrays
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
 
 
@@ -65,104 +65,14 @@ class Blocks:
 
 
 @dataclass(frozen=True, eq=False)
-class _Places:
-    """First column of x, t, T, M; first group of each job (int64[W + 1]); bytes that scale each group (float64[G])."""
+class _Columns:
+    """Numbers of the columns by family, int64 each; those of t by group."""
 
-    x: int
-    t: int
-    job: int
-    worst: int
-    group_start: Ints
-    bulk: Floats
-
-
-class _Rows:
-    """Rows low <= sum of coefficient x column <= high, collected one after the other."""
-
-    def __init__(self) -> None:
-        self.rows: list[Ints] = []
-        self.places: list[Ints] = []
-        self.values: list[Floats] = []
-        self.low: list[float] = []
-        self.high: list[float] = []
-        self.names: list[str] = []
-        self.starts: list[int] = []
-
-    def begin(self) -> None:
-        """The next family starts here."""
-        self.starts.append(len(self.low))
-
-    def add(self, cells: list[tuple[int, float]], least: float, most: float, name: str) -> None:
-        """One row."""
-        kept = [(place, value) for place, value in cells if value]
-        self.rows.append(np.full(len(kept), len(self.low), dtype=np.int64))
-        self.places.append(np.array([place for place, _ in kept], dtype=np.int64))
-        self.values.append(np.array([value for _, value in kept], dtype=np.float64))
-        self.low.append(least)
-        self.high.append(most)
-        self.names.append(name)
-
-    def add_tangents(self, data: BandwidthProgram, tangents: list[Floats], columns: Floats, at_x: int) -> None:
-        """(3) in scaled units, each row divided by its largest coefficient."""
-        counts = [len(points) for points in tangents]
-        owner = np.repeat(np.arange(len(columns)), counts)
-        point = np.concatenate(tangents) / columns[owner]
-        size = np.maximum(1.0, 1.0 / point**2)
-        self.rows.append(np.tile(len(self.low) + np.arange(len(point)), 2))
-        self.places.append(np.concatenate((at_x + owner, owner)))
-        self.values.append(np.concatenate((1 / size, 1 / point**2 / size)))
-        self.low += (2.0 / point / size).tolist()
-        self.high += [np.inf] * len(point)
-        self.names += [
-            f"tangent[{data.names[j]},{number}]" for j, count in enumerate(counts) for number in range(count)
-        ]
-
-    def matrix(self, columns: int) -> csc_array:
-        """All rows."""
-        rows, places, values = (np.concatenate(parts) for parts in (self.rows, self.places, self.values))
-        return csc_array((values, (rows, places)), shape=(len(self.low), columns))
-
-
-def _add_paths(rows: _Rows, data: BandwidthProgram, paths: list[list[Path]], scale: Scale, at: _Places) -> Ints:
-    """(1); the job of each row."""
-    path_job = []
-    for w, own in enumerate(paths):
-        mine = slice(at.group_start[w], at.group_start[w + 1])
-        for number, path in enumerate(own):
-            cells = [(at.job + w, 1.0)]
-            cells += [(at.t + int(at.group_start[w]) + g, -value) for g, value in enumerate(path.sizes / at.bulk[mine])]
-            # The constant of a path is its compute, which in time x cost is carried by 1/tau.
-            constant = path.compute_ns / scale.time
-            if data.ratio:
-                cells.append((at.x, -path.compute_ns / (scale.columns[0] * scale.objective)))
-            rows.add(cells, 0.0 if data.ratio else constant, np.inf, f"path[{w},{number}]")
-            path_job.append(w)
-    return np.array(path_job, dtype=np.int64)
-
-
-def _add_slowest(rows: _Rows, data: BandwidthProgram, scale: Scale, at: _Places) -> Ints:
-    """(2); int64[rows, 2]: group and column of each row."""
-    per_time = scale.objective if data.ratio else scale.time
-    slowest: list[tuple[int, int]] = []
-    for w, timeline in enumerate(data.timelines):
-        for g, j in np.argwhere(timeline.volumes > 0).tolist():
-            group, column = int(at.group_start[w]) + g, j + data.shift
-            value = timeline.volumes[g, j] * at.bulk[group] / (scale.columns[column] * per_time)
-            name = f"slowest[{w},{g},{data.names[column]}]"
-            rows.add([(at.t + group, 1.0), (at.x + column, -value)], 0.0, np.inf, name)
-            slowest.append((group, column))
-    return np.array(slowest, dtype=np.int64).reshape(-1, 2)
-
-
-def _add_limits(rows: _Rows, data: BandwidthProgram, scale: Scale) -> Floats:
-    """(4), each divided by its largest coefficient; these."""
-    scaled = data.rows * scale.columns
-    row_scale: Floats = np.abs(scaled).max(axis=1, initial=0.0)
-    row_scale[row_scale == 0] = 1.0
-    for k, name in enumerate(data.row_names):
-        cells = list(enumerate((scaled[k] / row_scale[k]).tolist()))
-        rows.add(cells, data.row_lower[k] / row_scale[k], data.row_upper[k] / row_scale[k], name)
-    return row_scale
+    bandwidth: Ints
+    inverse: Ints
+    byte_time: Ints
+    time: Ints
+    worst: Ints
 
 
 def build_arrays(
@@ -174,67 +84,113 @@ def build_arrays(
     """
     columns, jobs = len(data.names), len(data.timelines)
     group_start = np.cumsum([0, *(len(one.groups) for one in data.timelines)])
-    groups = int(group_start[-1])
-    bulk = np.concatenate([_bulk(own) for own in paths]) if groups else np.zeros(0)
-    at_job = 2 * columns + groups
-    at = _Places(columns, 2 * columns, at_job, at_job + jobs, group_start, bulk)
-    rows = _Rows()
-    rows.begin()
-    path_job = _add_paths(rows, data, paths, scale, at)
-    rows.begin()
-    slowest = _add_slowest(rows, data, scale, at)
-    rows.begin()
-    rows.add_tangents(data, tangents, scale.columns, at.x)
-    rows.begin()
-    row_scale = _add_limits(rows, data, scale)
-    rows.begin()
-    for w in range(jobs if data.worst_case else 0):
-        rows.add([(at.worst, 1.0), (at.job + w, -float(data.weights[w]))], 0.0, np.inf, f"worst[{w}]")
-    rows.begin()
-    fleet = [(at.worst, 1.0)] if data.worst_case else [(at.job + w, float(v)) for w, v in enumerate(data.weights)]
-    total = at.worst + (1 if data.worst_case else 0)
-    cost, lower, upper = np.zeros(total), np.zeros(total), np.full(total, np.inf)
+    bulk = np.concatenate([_bulk(own) for own in paths]) if group_start[-1] else np.zeros(0)
+    made = Families()
+    x = _add_columns(made, data, scale)
+    starts = [0]
+    path_job = _add_paths(made, data, paths, scale, x, bulk)
+    starts.append(made.row_count)
+    slowest = _add_slowest(made, data, scale, x, bulk)
+    starts.append(made.row_count)
+    _add_tangents(made, data, tangents, scale, x)
+    starts.append(made.row_count)
+    scaled = data.rows * scale.columns
+    row_scale = np.abs(scaled).max(axis=1, initial=0.0)
+    row_scale[row_scale == 0] = 1.0
+    limit = made.rows(len(scaled), data.row_lower / row_scale, data.row_upper / row_scale, data.row_names)
+    made.terms(limit[:, None], x.bandwidth, scaled / row_scale[:, None])
+    starts.append(made.row_count)
+    if data.worst_case:
+        above = made.rows(jobs, 0.0, np.inf, [f"worst[{w}]" for w in range(jobs)])
+        made.terms(above, x.worst, 1.0)
+        made.terms(above, x.time, -data.weights)
+    starts.append(made.row_count)
     if data.time_limit_ns is not None:
-        rows.add(fleet, -np.inf, data.time_limit_ns / scale.time, "time limit")
-        cost[:columns] = data.price * scale.columns / scale.objective
-    else:
-        for place, value in fleet:
-            cost[place] = value
-    lower[:columns], upper[:columns] = data.lower / scale.columns, data.upper / scale.columns
-    matrix = rows.matrix(total)
-    arrays = LpArrays(
-        cost=cost,
-        lower=lower,
-        upper=upper,
-        row_lower=np.array(rows.low),
-        row_upper=np.array(rows.high),
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=matrix.data,
-        column_names=_column_names(data, group_start),
-        row_names=tuple(rows.names),
-    )
+        soon = made.rows(1, -np.inf, data.time_limit_ns / scale.time, ["time limit"])
+        made.terms(soon, x.worst if data.worst_case else x.time, 1.0 if data.worst_case else data.weights)
+    at_job = 2 * columns + int(group_start[-1])
     blocks = Blocks(
-        columns=(0, at.x, at.t, at.job, at.worst),
-        rows=(rows.starts[0], rows.starts[1], rows.starts[2], rows.starts[3], rows.starts[4], rows.starts[5]),
+        columns=(0, columns, 2 * columns, at_job, at_job + jobs),
+        rows=(starts[0], starts[1], starts[2], starts[3], starts[4], starts[5]),
         path_job=path_job,
-        slowest_group=slowest[:, 0],
-        slowest_column=slowest[:, 1],
+        slowest_group=slowest[0],
+        slowest_column=slowest[1],
         row_scale=row_scale,
         group_start=group_start,
         bulk=bulk,
     )
-    return arrays, blocks
+    return made.arrays(), blocks
+
+
+def _add_columns(made: Families, data: BandwidthProgram, scale: Scale) -> _Columns:
+    capped, jobs = data.time_limit_ns is not None, range(len(data.timelines))
+    groups = [f"byte_time[{w},{g}]" for w in jobs for g in range(len(data.timelines[w].groups))]
+    return _Columns(
+        bandwidth=made.columns(
+            len(data.names),
+            lower=data.lower / scale.columns,
+            upper=data.upper / scale.columns,
+            cost=data.price * scale.columns / scale.objective if capped else 0.0,
+            names=[f"bandwidth[{name}]" for name in data.names],
+        ),
+        inverse=made.columns(len(data.names), names=[f"reciprocal[{name}]" for name in data.names]),
+        byte_time=made.columns(len(groups), names=groups),
+        time=made.columns(
+            len(jobs), cost=0.0 if capped or data.worst_case else data.weights, names=[f"time[{w}]" for w in jobs]
+        ),
+        worst=made.columns(int(data.worst_case), cost=float(not capped), names=["worst"] * data.worst_case),
+    )
+
+
+def _add_paths(
+    made: Families, data: BandwidthProgram, paths: list[list[Path]], scale: Scale, x: _Columns, bulk: Floats
+) -> Ints:
+    """Rows (1); the job of each."""
+    first = 0
+    for w, own in enumerate(paths):
+        mine = slice(first, first := first + len(data.timelines[w].groups))
+        for number, path in enumerate(own):
+            # The constant of a path is its compute, which in time x cost is carried by 1/tau.
+            least = 0.0 if data.ratio else path.compute_ns / scale.time
+            late = made.rows(1, least, np.inf, [f"path[{w},{number}]"])
+            made.terms(late, x.time[w], 1.0)
+            made.terms(late, x.byte_time[mine], -path.sizes / bulk[mine])
+            if data.ratio:
+                made.terms(late, x.inverse[0], -path.compute_ns / (scale.columns[0] * scale.objective))
+    return np.repeat(np.arange(len(paths)), [len(own) for own in paths])
+
+
+def _add_slowest(made: Families, data: BandwidthProgram, scale: Scale, x: _Columns, bulk: Floats) -> Ints:
+    """Rows (2); int64[2, rows]: group and column of each."""
+    per_time = scale.objective if data.ratio else scale.time
+    slowest = [np.zeros((2, 0), dtype=np.int64)]
+    first = 0
+    for w, timeline in enumerate(data.timelines):
+        g, j = np.nonzero(timeline.volumes > 0)
+        group, column = first + g, j + data.shift
+        first += len(timeline.groups)
+        value = timeline.volumes[g, j] * bulk[group] / (scale.columns[column] * per_time)
+        pairs = zip(g.tolist(), column.tolist(), strict=True)
+        slow = made.rows(len(g), 0.0, np.inf, [f"slowest[{w},{k},{data.names[c]}]" for k, c in pairs])
+        made.terms(slow, x.byte_time[group], 1.0)
+        made.terms(slow, x.inverse[column], -value)
+        slowest.append(np.array((group, column)))
+    return np.concatenate(slowest, axis=1)
+
+
+def _add_tangents(made: Families, data: BandwidthProgram, tangents: list[Floats], scale: Scale, x: _Columns) -> None:
+    """Rows (3), each divided by its largest coefficient."""
+    counts = [len(points) for points in tangents]
+    owner = np.repeat(np.arange(len(tangents)), counts)
+    point = np.concatenate(tangents) / scale.columns[owner]
+    size = np.maximum(1.0, 1.0 / point**2)
+    names = [f"tangent[{data.names[j]},{number}]" for j, count in enumerate(counts) for number in range(count)]
+    tangent = made.rows(len(point), 2.0 / point / size, np.inf, names)
+    made.terms(tangent, x.inverse[owner], 1 / size)
+    made.terms(tangent, x.bandwidth[owner], 1 / point**2 / size)
 
 
 def _bulk(paths: list[Path]) -> Floats:
     """float64[G]: bytes that make the time of a group of order one."""
     sizes = np.max([path.sizes for path in paths], axis=0)
     return np.where(sizes > 0, sizes, 1.0)
-
-
-def _column_names(data: BandwidthProgram, group_start: Ints) -> tuple[str, ...]:
-    names = [f"bandwidth[{name}]" for name in data.names] + [f"reciprocal[{name}]" for name in data.names]
-    names += [f"byte_time[{w},{g}]" for w, one in enumerate(data.timelines) for g in range(len(one.groups))]
-    names += [f"time[{w}]" for w in range(len(data.timelines))]
-    return (*names, "worst") if data.worst_case else tuple(names)

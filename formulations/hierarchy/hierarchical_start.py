@@ -11,49 +11,37 @@ Two linear programs on top of (4) of `hierarchical_bandwidth`, for columns witho
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram
 from formulations.parts.arrays import LpArrays
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Bools, Floats
 
 
 def widest_arrays(data: BandwidthProgram, upper: Floats, loaded: Bools) -> LpArrays:
     """Columns X then s; float64[J] `upper` bounds of X."""
-    count = len(data.names)
     used = np.flatnonzero(loaded)
-    matrix = np.zeros((len(data.rows) + len(used), count + 1))
-    matrix[: len(data.rows), :count] = data.rows
-    matrix[len(data.rows) + np.arange(len(used)), used] = 1.0
-    matrix[len(data.rows) :, count] = -1.0
-    sparse = csc_array(matrix)
     finite = upper[loaded][np.isfinite(upper[loaded])]
-    return LpArrays(
-        cost=np.append(np.zeros(count), -1.0),
-        lower=np.append(data.lower, 0.0),
-        upper=np.append(upper, finite.max() if len(finite) else 1.0),
-        row_lower=np.concatenate((data.row_lower, np.zeros(len(used)))),
-        row_upper=np.concatenate((data.row_upper, np.full(len(used), np.inf))),
-        start=sparse.indptr.astype(np.int64),
-        index=sparse.indices.astype(np.int64),
-        value=sparse.data,
-        column_names=(*(f"bandwidth of {name}" for name in data.names), "least bandwidth"),
-        row_names=(*data.row_names, *(f"at least the least in {data.names[j]}" for j in used)),
-    )
+    most = finite.max() if len(finite) else 1.0
+    made = Families()
+    names = [f"bandwidth of {name}" for name in data.names]
+    bandwidth = made.columns(len(names), lower=data.lower, upper=upper, names=names)
+    least = made.columns(1, upper=most, cost=-1.0, names=["least bandwidth"])
+    limit = made.rows(len(data.rows), data.row_lower, data.row_upper, data.row_names)
+    above = made.rows(len(used), 0.0, np.inf, [f"at least the least in {data.names[j]}" for j in used])
+    made.terms(limit[:, None], bandwidth, data.rows)
+    made.terms(above, bandwidth[used], 1.0)
+    made.terms(above, least, -1.0)
+    return made.arrays()
 
 
 def endless_arrays(data: BandwidthProgram, loaded: Bools) -> LpArrays:
     """Columns d."""
-    sparse = csc_array(data.rows)
-    return LpArrays(
-        cost=-loaded.astype(np.float64),
-        lower=np.zeros(len(data.names)),
-        upper=np.where(np.isfinite(data.upper) | np.array([bool(one) for one in data.speeds]), 0.0, 1.0),
-        row_lower=np.where(np.isfinite(data.row_lower), 0.0, -np.inf),
-        row_upper=np.where(np.isfinite(data.row_upper), 0.0, np.inf),
-        start=sparse.indptr.astype(np.int64),
-        index=sparse.indices.astype(np.int64),
-        value=sparse.data,
-        column_names=tuple(f"growth of {name}" for name in data.names),
-        row_names=data.row_names,
-    )
+    made = Families()
+    closed = np.isfinite(data.upper) | np.array([bool(one) for one in data.speeds])
+    names = [f"growth of {name}" for name in data.names]
+    growth = made.columns(len(names), upper=np.where(closed, 0.0, 1.0), cost=-loaded.astype(np.float64), names=names)
+    low, high = np.where(np.isfinite((data.row_lower, data.row_upper)), 0.0, [[-np.inf], [np.inf]])
+    limit = made.rows(len(data.rows), low, high, data.row_names)
+    made.terms(limit[:, None], growth, data.rows)
+    return made.arrays()

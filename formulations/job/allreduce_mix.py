@@ -31,15 +31,14 @@ Size: n m + 1 + |ORDERS| columns, n (n - 1) + m + |GROUPS| rows. Restricted to o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
-from scipy.sparse import csc_array, hstack, vstack
 
-from formulations.network.concurrent_flow import ConcurrentFlow, data_of
-from formulations.network.concurrent_flow import build_arrays as build_flow
-from formulations.parts.arrays import LpArrays
+from formulations.network.concurrent_flow import ConcurrentFlow, add_flow, data_of, names_of
+from formulations.parts.arrays import LpArrays, with_names
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import RoutingProblem
@@ -101,42 +100,18 @@ class AllReduceMix:
 
 def build_arrays(data: AllReduceMix) -> LpArrays:
     """The linear program; columns: flow[s, a] at s m + a, theta, share by group and order; rows (1), (2), (3)."""
-    n, m = len(data.demand), len(data.tail)
-    base = build_flow(ConcurrentFlow(data.tail, data.head, data.capacity, data.demand))
-    row, column, value = [], [], []
-    column_names = [f"share_{g}_{'_'.join(map(str, r))}" for g, group in enumerate(data.groups) for r in group.orders]
-    number = 0
+    flow = ConcurrentFlow(data.tail, data.head, data.capacity, data.demand, data.hop_price)
+    made = Families()
+    conserve = add_flow(made, flow, data.sends, data.traffic)
+    column_names, row_names = names_of(flow)
     for g, group in enumerate(data.groups):
-        for order in group.orders:
-            row += [s * (n - 1) + v - (v > s) for s, v in group.steps(order)] + [base.rows + g]
-            column += [number] * (len(order) + 1)
-            value += [-group.volume] * len(order) + [1.0]
-            number += 1
-    rings = csc_array((value, (row, column)), shape=(base.rows + len(data.groups), number))
-    flows = vstack((base.matrix(), csc_array((len(data.groups), base.columns))), format="csc")
-    matrix = csc_array(hstack((flows, rings), format="csc"))
-    matrix.sum_duplicates()
-    upper = np.where((data.head != np.arange(n)[:, None]) & data.sends[:, None], np.inf, 0.0).ravel()
-    price = data.hop_price / data.traffic if data.hop_price else 0.0
-    one = np.ones(len(data.groups))
-    arcs = [f"{i}_{j}" for i, j in zip(data.tail.tolist(), data.head.tolist(), strict=True)]
-    return replace(
-        base,
-        cost=np.concatenate((np.full(n * m, price), [1.0], np.zeros(number))),
-        lower=np.zeros(n * m + 1 + number),
-        upper=np.concatenate((upper, np.full(1 + number, np.inf))),
-        row_lower=np.concatenate((base.row_lower, one)),
-        row_upper=np.concatenate((base.row_upper, one)),
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=np.asarray(matrix.data, dtype=np.float64),
-        column_names=(*(f"flow_{s}_{arc}" for s in range(n) for arc in arcs), "theta", *column_names),
-        row_names=(
-            *(f"conserve_{s}_{v}" for s in range(n) for v in range(n) if v != s),
-            *(f"fit_{arc}" for arc in arcs),
-            *(f"mix_{g}" for g in range(len(data.groups))),
-        ),
-    )
+        share, mix = made.columns(len(group.orders)), made.rows(1, 1.0, 1.0)
+        made.terms(mix, share, 1.0)
+        orders = np.array(group.orders)
+        made.terms(conserve[orders, np.roll(orders, -1, axis=1)], share[:, None], -group.volume)
+        column_names += [f"share_{g}_{'_'.join(map(str, order))}" for order in group.orders]
+        row_names.append(f"mix_{g}")
+    return with_names(made.arrays(), column_names, row_names)
 
 
 def whole_group(servers: int, volume: float, orders: int) -> RingGroup:

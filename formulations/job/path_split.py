@@ -25,9 +25,9 @@ from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays, with_names
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import RoutingProblem
@@ -58,28 +58,16 @@ class PathSplit:
 
 def build_arrays(data: PathSplit) -> LpArrays:
     """The linear program; columns are the shares, then the peaks; rows are (1), then (2)."""
-    alternatives = len(data.demand)
-    demands = int(data.demand.max(initial=-1)) + 1
-    families = len(data.family_weight)
+    made = Families()
     family = np.zeros(data.resources, dtype=np.int64) if data.family is None else data.family
-    price = np.zeros(alternatives) if data.price is None else data.price
-    every = np.arange(alternatives)
-    resources = np.arange(data.resources)
-    row = np.concatenate((data.demand, demands + data.resource, demands + resources))
-    column = np.concatenate((every, data.alternative, alternatives + family))
-    value = np.concatenate((np.ones(alternatives), data.use, -np.ones(data.resources)))
-    matrix = csc_array((value, (row, column)), shape=(demands + data.resources, alternatives + families))
-    matrix.sum_duplicates()
-    return LpArrays(
-        cost=np.concatenate((price, np.array(data.family_weight, dtype=np.float64))),
-        lower=np.zeros(alternatives + families),
-        upper=np.concatenate((np.ones(alternatives), np.full(families, np.inf))),
-        row_lower=np.concatenate((np.ones(demands), np.full(data.resources, -np.inf))),
-        row_upper=np.concatenate((np.ones(demands), np.zeros(data.resources))),
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=np.asarray(matrix.data, dtype=np.float64),
-    )
+    share = made.columns(len(data.demand), upper=1.0, cost=0.0 if data.price is None else data.price)
+    peak = made.columns(len(data.family_weight), cost=data.family_weight)
+    split = made.rows(int(data.demand.max(initial=-1)) + 1, 1.0, 1.0)
+    fit_peak = made.rows(data.resources, -np.inf, 0.0)
+    made.terms(split[data.demand], share, 1.0)
+    made.terms(fit_peak[data.resource], share[data.alternative], data.use)
+    made.terms(fit_peak, peak[family], -1.0)
+    return made.arrays()
 
 
 def shares_of(data: PathSplit, x: Floats, *, drop_below: float = 1e-7) -> Floats:

@@ -33,12 +33,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from formulations.parts.arrays import LpArrays
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Bools, Floats, Ints
 
 Values = Floats
@@ -114,92 +115,55 @@ def _starts(lengths: Any) -> Ints:
 
 def build_arrays(data: StrategyChoice) -> LpArrays:
     """Columns z by operator, p by pair (splits of u first), y, x[1..K]; rows (1), (2, 3) by pair, (4), (5), (6)."""
-    split_at, pair_at, rows_at = data.split_start, data.pair_start, data.rows_of_pairs
-    y_at = int(pair_at[-1])
-    x_at = y_at + len(data.quantities) - 1  # x[k] in column x_at + k, k >= 1
-    columns = x_at + data.events
-    measure_at = int(rows_at[-1])
-    law_at = measure_at + len(data.quantities)
-    memory_at = law_at + len(data.laws)
-    rows = memory_at + (data.room is not None)
-    row: list[Ints] = []
-    column: list[Ints] = []
-    value: list[Values] = []
-
-    def put(r: Ints, c: Ints, v: Values) -> None:
-        row.append(np.broadcast_to(r, c.shape).ravel())
-        column.append(c.ravel())
-        value.append(np.broadcast_to(v, c.shape).ravel())
-
-    one, minus = np.array(1.0), np.array(-1.0)
-    for o in range(len(data.splits)):
-        put(np.array(o), np.arange(split_at[o], split_at[o + 1]), one)
-    for e, (u, v) in enumerate(data.pairs):
+    split_names, pair_names, row_names = _names(data)
+    made = Families()
+    # no bounds on times: only then do the duals of (5) conserve their flow
+    free = {"lower": -np.inf, "upper": np.inf}
+    allowed = 1.0 if data.allowed is None else np.concatenate(data.allowed)
+    z = made.columns(len(split_names), upper=allowed, integer=True, names=split_names)
+    p = made.columns(len(pair_names), upper=1.0, names=pair_names)
+    y = made.columns(len(data.quantities), **free, names=[f"y_{q}" for q in range(len(data.quantities))])
+    last = data.events - 1
+    x = made.columns(last, **free, cost=np.arange(last) == last - 1, names=[f"x_{k + 1}" for k in range(last)])
+    operators = [z[start:end] for start, end in pairwise(data.split_start)]
+    pairs = [p[start:end] for start, end in pairwise(data.pair_start - len(z))]
+    for choose, own in zip(made.rows(len(operators), 1.0, 1.0, row_names[: len(operators)]), operators, strict=True):
+        made.terms(choose, own, 1.0)
+    coupled = made.rows(len(row_names) - len(operators), 0.0, 0.0, row_names[len(operators) :])
+    at = 0
+    for (u, v), both in zip(data.pairs, pairs, strict=True):
         first, second = data.splits[u], data.splits[v]
-        both = pair_at[e] + np.arange(first * second).reshape(first, second)
-        into, out_of = rows_at[e] + np.arange(first), rows_at[e] + first + np.arange(second)
-        put(into[:, None], both, one)
-        put(into, split_at[u] + np.arange(first), minus)
-        put(out_of[None, :], both, one)
-        put(out_of, split_at[v] + np.arange(second), minus)
-    for q, quantity in enumerate(data.quantities):
-        start = (pair_at if quantity.of_pair else split_at)[quantity.index]
-        put(np.array(measure_at + q), start + np.arange(quantity.values.size), -quantity.values.ravel())
-        put(np.array(measure_at + q), np.array([y_at + q]), one)
-    for a, law in enumerate(data.laws):
-        ends = [(x_at + law.head, 1.0)] + ([(x_at + law.tail, -1.0)] if law.tail > 0 else [])
-        terms = [*ends, *((y_at + q, -coefficient) for q, coefficient in law.terms)]
-        put(np.array(law_at + a), np.array([c for c, _ in terms]), np.array([v for _, v in terms]))
+        producer, consumer = coupled[at : at + first], coupled[at + first : at + first + second]
+        at += first + second
+        grid = both.reshape(first, second)
+        made.terms(producer[:, None], grid, 1.0)
+        made.terms(producer, operators[u], -1.0)
+        made.terms(consumer, grid, 1.0)
+        made.terms(consumer, operators[v], -1.0)
+    measures = made.rows(len(y), 0.0, 0.0, [f"measure_{q}" for q in range(len(y))])
+    made.terms(measures, y, 1.0)
+    for measure, quantity in zip(measures, data.quantities, strict=True):
+        made.terms(measure, (pairs if quantity.of_pair else operators)[quantity.index], -quantity.values.ravel())
+    constants = [law.constant for law in data.laws]
+    laws = made.rows(len(constants), constants, np.inf, [f"law_{a}" for a in range(len(constants))])
+    for row, law in zip(laws, data.laws, strict=True):
+        ends = [(x[law.head - 1], 1.0)] + ([(x[law.tail - 1], -1.0)] if law.tail > 0 else [])
+        made.terms(row, *zip(*ends, *((y[q], -coefficient) for q, coefficient in law.terms), strict=True))
     if data.room is not None:
-        put(np.array(memory_at), np.arange(split_at[-1]), np.concatenate(data.room))
-    matrix = coo_array(
-        (np.concatenate(value), (np.concatenate(row), np.concatenate(column))), shape=(rows, columns)
-    ).tocsc()
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    upper = np.full(columns, np.inf)
-    upper[: pair_at[-1]] = 1.0
-    if data.allowed is not None:
-        upper[: split_at[-1]] = np.concatenate(data.allowed)
-    lower = np.zeros(columns)
-    lower[y_at:] = -np.inf  # no bounds on times: only then do the duals of (5) conserve their flow
-    row_lower, row_upper = np.zeros(rows), np.zeros(rows)
-    row_lower[: len(data.splits)] = row_upper[: len(data.splits)] = 1.0
-    row_lower[law_at:memory_at] = [law.constant for law in data.laws]
-    row_upper[law_at:memory_at] = np.inf
-    row_lower[memory_at:], row_upper[memory_at:] = -np.inf, 1.0
-    cost = np.zeros(columns)
-    cost[-1] = 1.0
-    return LpArrays(
-        cost=cost,
-        lower=lower,
-        upper=upper,
-        row_lower=row_lower,
-        row_upper=row_upper,
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=np.asarray(matrix.data, dtype=np.float64),
-        integer=np.arange(columns) < split_at[-1],
-        column_names=_column_names(data),
-        row_names=_row_names(data),
-    )
+        made.terms(made.rows(1, -np.inf, 1.0, ["memory"]), z, np.concatenate(data.room))
+    return made.arrays()
 
 
-def _column_names(data: StrategyChoice) -> tuple[str, ...]:
-    names = [f"z_{o}_{s}" for o, count in enumerate(data.splits) for s in range(count)]
+def _names(data: StrategyChoice) -> tuple[list[str], list[str], list[str]]:
+    """Of columns z, of columns p, of rows (1) to (3)."""
+    splits = [f"z_{o}_{s}" for o, count in enumerate(data.splits) for s in range(count)]
+    rows = [f"choose_{o}" for o in range(len(data.splits))]
+    pairs = []
     for e, (u, v) in enumerate(data.pairs):
-        names += [f"p_{e}_{s}_{t}" for s in range(data.splits[u]) for t in range(data.splits[v])]
-    return (*names, *(f"y_{q}" for q in range(len(data.quantities))), *(f"x_{k}" for k in range(1, data.events)))
-
-
-def _row_names(data: StrategyChoice) -> tuple[str, ...]:
-    names = [f"choose_{o}" for o in range(len(data.splits))]
-    for e, (u, v) in enumerate(data.pairs):
-        names += [f"producer_{e}_{s}" for s in range(data.splits[u])]
-        names += [f"consumer_{e}_{t}" for t in range(data.splits[v])]
-    names += [f"measure_{q}" for q in range(len(data.quantities))]
-    names += [f"law_{a}" for a in range(len(data.laws))]
-    return (*names, *(["memory"] if data.room is not None else []))
+        pairs += [f"p_{e}_{s}_{t}" for s in range(data.splits[u]) for t in range(data.splits[v])]
+        rows += [f"producer_{e}_{s}" for s in range(data.splits[u])]
+        rows += [f"consumer_{e}_{t}" for t in range(data.splits[v])]
+    return splits, pairs, rows
 
 
 def chosen_splits(data: StrategyChoice, x: Values) -> tuple[int, ...]:

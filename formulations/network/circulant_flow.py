@@ -28,6 +28,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from formulations.parts.arrays import LpArrays, with_names
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import RoutingProblem
@@ -42,18 +43,13 @@ def build_arrays(load: Floats, capacity: Floats) -> LpArrays:
     Columns are the shares, then theta; rows are (1), then (2) by class.
     """
     classes, routings = load.shape
-    columns = np.vstack((np.ones(routings), load))
-    rows = np.arange(classes + 1)
-    return LpArrays(
-        cost=np.append(np.zeros(routings), 1.0),
-        lower=np.zeros(routings + 1),
-        upper=np.full(routings + 1, np.inf),
-        row_lower=np.append(1.0, np.full(classes, -np.inf)),
-        row_upper=np.append(1.0, np.zeros(classes)),
-        start=np.append(np.arange(routings + 1) * (classes + 1), routings * (classes + 1) + classes),
-        index=np.concatenate((np.tile(rows, routings), rows[1:])),
-        value=np.concatenate((columns.T.ravel(), -capacity)),
-    )
+    made = Families()
+    share, theta = made.columns(routings), made.columns(1, cost=1.0)
+    mix, fit = made.rows(1, 1.0, 1.0), made.rows(classes, -np.inf, 0.0)
+    made.terms(mix, share, 1.0)
+    made.terms(fit[:, None], share, load)
+    made.terms(fit, theta, -capacity)
+    return made.arrays()
 
 
 def names_of(classes: list[int], routings: int) -> tuple[list[str], list[str]]:

@@ -29,9 +29,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays, with_names
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import RoutingProblem
@@ -62,48 +62,24 @@ class CommonRoutingProgram:
 
 def build_arrays(data: CommonRoutingProgram) -> LpArrays:
     """The linear program; column p m + a is split[p, a], theta is last; rows are (1) by p then v, then (2) by k, a."""
-    pairs = data.pairs
-    count, m, n = len(pairs), len(data.tail), data.demands.shape[1]
-    steps = len(data.demands)
-    source, target = pairs[:, :1], pairs[:, 1:]
-    column = np.arange(count * m).reshape(count, m)
-    base = (np.arange(count) * (n - 1))[:, None]
-    conserve = count * (n - 1)
-    rows, columns, values = [], [], []
-    for end, sign in ((data.tail, -1.0), (data.head, 1.0)):
-        there = end != source
-        rows.append((base + end - (end > source))[there])
-        columns.append(column[there])
-        values.append(np.full(int(there.sum()), sign))
-    for k, demand in enumerate(data.demands):
-        amount = np.broadcast_to(demand[source, target], (count, m))
-        there = amount > 0
-        rows.append(np.broadcast_to(conserve + k * m + np.arange(m), (count, m))[there])
-        columns.append(column[there])
-        values.append(amount[there])
-    thetas = 1 if data.cap is None else steps
-    rows.append(conserve + np.arange(steps * m))
-    columns.append(count * m + (np.arange(steps * m) // m if thetas > 1 else np.zeros(steps * m, dtype=np.int64)))
-    values.append(np.tile(-data.capacity, steps))
-    matrix = csc_array(
-        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
-        shape=(conserve + steps * m, count * m + thetas),
-    )
-    servers = np.arange(n)
-    arrive = (servers == target)[servers != source].astype(np.float64)
+    count, m, n = len(data.pairs), len(data.tail), data.demands.shape[1]
+    source, target = data.pairs[:, :1], data.pairs[:, 1:]
+    steps, servers = len(data.demands), np.arange(n)
+    thetas, most = (1, np.inf) if data.cap is None else (steps, data.cap)
+    made = Families()
     closed = (data.head == source) | (data.tail == target)
-    return LpArrays(
-        cost=np.append(np.zeros(count * m), np.full(thetas, 1.0 / thetas)),
-        lower=np.zeros(count * m + thetas),
-        upper=np.append(
-            np.where(closed, 0.0, np.inf).ravel(), np.full(thetas, np.inf if data.cap is None else data.cap)
-        ),
-        row_lower=np.concatenate((arrive, np.full(steps * m, -np.inf))),
-        row_upper=np.concatenate((arrive, np.zeros(steps * m))),
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=np.asarray(matrix.data, dtype=np.float64),
-    )
+    split = made.columns((count, m), upper=np.where(closed, 0.0, np.inf))
+    theta = made.columns((thetas, 1), upper=most, cost=1.0 / thetas)
+    arrive = (servers == target)[servers != source]
+    conserve = np.zeros((count, n), dtype=np.int64)
+    conserve[servers != source] = made.rows(len(arrive), arrive, arrive)
+    fit = made.rows((steps, m), -np.inf, 0.0)
+    made.terms(conserve[:, data.tail], split, -1.0, where=data.tail != source)
+    made.terms(conserve[:, data.head], split, 1.0, where=data.head != source)
+    for k, demand in enumerate(data.demands):
+        made.terms(fit[k], split, demand[source, target])
+    made.terms(fit, theta, -data.capacity)
+    return made.arrays()
 
 
 def names_of(data: CommonRoutingProgram) -> tuple[list[str], list[str]]:

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 from formulations.parts.arrays import LpArrays, with_names
-from topoopt.core.arrays import Floats, Ints
+from formulations.parts.rows import Families
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import RoutingProblem
 
@@ -55,35 +56,30 @@ class ConcurrentFlow:
 
 def build_arrays(data: ConcurrentFlow) -> LpArrays:
     """The linear program; column s m + a is flow[s, a], theta is last; rows are (1) by s then v, then (2)."""
+    made = Families()
+    add_flow(made, data, data.demand.sum(axis=1) > 0, float(data.demand.sum()))
+    return made.arrays()
+
+
+def add_flow(made: Families, data: ConcurrentFlow, sends: Bools, traffic: float) -> Ints:
+    """Columns flow, theta and rows (1), (2) for bool[n] sources that send `traffic` in all.
+
+    Returns int64[n, n]: numbers of rows (1), of meaning off the diagonal.
+    """
     n, m = len(data.demand), len(data.tail)
-    source = np.arange(n)[:, None]
-    conserve = n * (n - 1)
-    row = np.empty((n, m, 3), dtype=np.int64)
-    row[:, :, 0] = source * (n - 1) + data.tail - (data.tail > source)
-    row[:, :, 1] = source * (n - 1) + data.head - (data.head > source)
-    row[:, :, 2] = conserve + np.arange(m)
-    there = np.ones((n, m, 3), dtype=bool)
-    there[:, :, 0] = data.tail != source
-    there[:, :, 1] = data.head != source
-    value = np.broadcast_to(np.array([-1.0, 1.0, 1.0]), (n, m, 3))
-    counts = there.sum(axis=2).ravel()
-    start = np.zeros(n * m + 2, dtype=np.int64)
-    np.cumsum(counts, out=start[1:-1])
-    start[-1] = start[-2] + m
+    source, apart = np.arange(n)[:, None], ~np.eye(n, dtype=np.bool_)
     # traffic never comes back to its source, and a source without demand sends nothing
-    upper = np.where((data.head != source) & (data.demand.sum(axis=1) > 0)[:, None], np.inf, 0.0).ravel()
-    off_diagonal = data.demand[~np.eye(n, dtype=bool)]
-    price = data.hop_price / data.demand.sum() if data.hop_price else 0.0
-    return LpArrays(
-        cost=np.append(np.full(n * m, price), 1.0),
-        lower=np.zeros(n * m + 1),
-        upper=np.append(upper, np.inf),
-        row_lower=np.concatenate((off_diagonal, np.full(m, -np.inf))),
-        row_upper=np.concatenate((off_diagonal, np.zeros(m))),
-        start=start,
-        index=np.concatenate((row[there], conserve + np.arange(m))),
-        value=np.concatenate((value[there], -data.capacity)),
-    )
+    upper = np.where((data.head != source) & sends[:, None], np.inf, 0.0)
+    flow = made.columns((n, m), upper=upper, cost=data.hop_price / traffic if data.hop_price else 0.0)
+    theta = made.columns(1, cost=1.0)
+    conserve = np.zeros((n, n), dtype=np.int64)
+    conserve[apart] = made.rows(n * (n - 1), data.demand[apart], data.demand[apart])
+    fit = made.rows(m, -np.inf, 0.0)
+    made.terms(conserve[:, data.tail], flow, -1.0, where=data.tail != source)
+    made.terms(conserve[:, data.head], flow, 1.0, where=data.head != source)
+    made.terms(fit, flow, 1.0)
+    made.terms(fit, theta, -data.capacity)
+    return conserve
 
 
 def names_of(data: ConcurrentFlow) -> tuple[list[str], list[str]]:

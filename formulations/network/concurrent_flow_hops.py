@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from formulations.network.concurrent_flow import ConcurrentFlow, data_of
 from formulations.parts.arrays import LpArrays, with_names
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.network import RoutingProblem
 
@@ -62,41 +62,24 @@ def build_arrays(data: ConcurrentFlow, max_hops: int) -> LpArrays:
     """The linear program; columns as `hop_columns`, then theta; rows are (1) by s, v; (2) by k, s, v; (3)."""
     n, m = len(data.demand), len(data.tail)
     columns = hop_columns(data, max_hops)
-    count = len(columns.arc)
-    every = np.arange(count)
-    pairs = n * (n - 1)
-
-    def pair(v: Ints) -> Ints:
-        return columns.source * (n - 1) + v - (v > columns.source)
-
-    head, tail = pair(data.head[columns.arc]), pair(data.tail[columns.arc])
-    later = columns.hop > 1
-    going_on = columns.hop < max_hops
-    fit = pairs * max_hops
-    parts = (
-        (head, every, 1.0),
-        (tail[later], every[later], -1.0),
-        (pairs * (columns.hop - 1)[later] + tail[later], every[later], 1.0),
-        (pairs * columns.hop[going_on] + head[going_on], every[going_on], -1.0),
-        (fit + columns.arc, every, 1.0),
-    )
-    row = np.concatenate([part[0] for part in parts] + [fit + np.arange(m)])
-    column = np.concatenate([part[1] for part in parts] + [np.full(m, count)])
-    value = np.concatenate([np.full(len(part[0]), part[2]) for part in parts] + [-data.capacity])
-    matrix = csc_array((value, (row, column)), shape=(fit + m, count + 1))
-    wanted = data.demand[~np.eye(n, dtype=bool)]
-    open_rows = np.full(fit - pairs + m, -np.inf)
-    price = data.hop_price / data.demand.sum() if data.hop_price else 0.0
-    return LpArrays(
-        cost=np.append(np.full(count, price), 1.0),
-        lower=np.zeros(count + 1),
-        upper=np.full(count + 1, np.inf),
-        row_lower=np.concatenate((wanted, open_rows)),
-        row_upper=np.concatenate((wanted, np.zeros(len(open_rows)))),
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=np.asarray(matrix.data, dtype=np.float64),
-    )
+    source, hop = columns.source, columns.hop
+    apart = ~np.eye(n, dtype=np.bool_)
+    pair = np.cumsum(apart).reshape(n, n) - 1
+    head, tail = pair[source, data.head[columns.arc]], pair[source, data.tail[columns.arc]]
+    later, going_on = hop > 1, hop < max_hops
+    made = Families()
+    flow = made.columns(len(source), cost=data.hop_price / data.demand.sum() if data.hop_price else 0.0)
+    theta = made.columns(1, cost=1.0)
+    arrive = made.rows(n * (n - 1), data.demand[apart], data.demand[apart])
+    onward = made.rows((max_hops - 1, n * (n - 1)), -np.inf, 0.0)
+    fit = made.rows(m, -np.inf, 0.0)
+    made.terms(arrive[head], flow, 1.0)
+    made.terms(arrive[tail[later]], flow[later], -1.0)
+    made.terms(onward[hop[later] - 2, tail[later]], flow[later], 1.0)
+    made.terms(onward[hop[going_on] - 1, head[going_on]], flow[going_on], -1.0)
+    made.terms(fit[columns.arc], flow, 1.0)
+    made.terms(fit, theta, -data.capacity)
+    return made.arrays()
 
 
 def names_of(data: ConcurrentFlow, max_hops: int) -> tuple[list[str], list[str]]:

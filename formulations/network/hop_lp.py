@@ -29,9 +29,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays, with_names
+from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
@@ -63,76 +63,44 @@ def _pairs_and_walks(n: int) -> tuple[Ints, ...]:
     return tail, head, number, i[distinct], k[distinct], j[distinct]
 
 
-class _Families:
-    """Rows sum <= bound, one family after the other."""
-
-    def __init__(self) -> None:
-        self.rows: list[Ints] = []
-        self.cols: list[Ints] = []
-        self.vals: list[Floats] = []
-        self.right: list[Floats] = []
-        self.count = 0
-
-    def add(self, count: int, bound: float, *terms: tuple[Ints, Ints, Floats | float]) -> None:
-        """`count` rows; a term is (row in the family, column, coefficient), as arrays."""
-        for row, column, value in terms:
-            self.rows.append(row + self.count)
-            self.cols.append(column)
-            self.vals.append(np.broadcast_to(np.asarray(value, dtype=np.float64), row.shape))
-        self.right.append(np.full(count, bound))
-        self.count += count
-
-    def matrix(self, columns: int) -> csc_array:
-        """All rows."""
-        place = (np.concatenate(self.rows), np.concatenate(self.cols))
-        matrix = csc_array((np.concatenate(self.vals), place), shape=(self.count, columns), dtype=np.float64)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        return matrix
-
-
 def build_arrays(data: HopLp) -> LpArrays:
     """The linear program (minimising -lambda); columns lambda, x, y, p, f1, f2, f3, g; rows as ROW_FAMILIES."""
     n, d = data.servers, data.degree
     tail, head, number, i, k, j = _pairs_and_walks(n)
     pairs, walks = len(tail), len(i)
-    x, y, p, f1, f2, f3, g, columns = np.cumsum([1, pairs, pairs, walks, pairs, walks, pairs, pairs]).tolist()
     asked = data.guess * data.demand[tail, head]
     once, again = np.minimum(1.0, asked), np.minimum(1.0, np.maximum(asked - 1.0, 0.0))
     walk_asked = data.guess * data.demand[i, j]
     ik, kj, ij = number[i, k], number[k, j], number[i, j]
-    every, walk, zero = np.arange(pairs), np.arange(walks), np.zeros(pairs, dtype=np.int64)
-    rows = _Families()
-    rows.add(n, d, (tail, x + every, 1.0))
-    rows.add(n, d, (head, x + every, 1.0))
-    rows.add(pairs, 0.0, (every, y + every, 1.0), (every, x + every, -1.0))
-    rows.add(pairs, 0.0, (ik, p + walk, 1.0), (every, y + every, -float(d)))
-    rows.add(pairs, 0.0, (kj, p + walk, 1.0), (every, y + every, -float(d)))
-    rows.add(walks, 0.0, (walk, p + walk, 1.0), (walk, y + ik, -1.0))
-    rows.add(walks, 0.0, (walk, p + walk, 1.0), (walk, y + kj, -1.0))
-    rows.add(pairs, 0.0, (every, f1 + every, 1.0), (every, y + every, again - once), (every, x + every, -again))
-    rows.add(walks, 0.0, (walk, f2 + walk, 1.0), (walk, p + walk, -walk_asked))
-    served = ((every, f1 + every, -1.0), (ij, f2 + walk, -1.0), (every, f3 + every, -1.0))
-    rows.add(pairs, 0.0, (every, zero, data.demand[tail, head]), *served)
-    used = ((every, f1 + every, 1.0), (ik, f2 + walk, 1.0), (kj, f2 + walk, 1.0), (every, g + every, 1.0))
-    rows.add(pairs, 0.0, *used, (every, x + every, -1.0))
-    rows.add(1, 0.0, (zero, f3 + every, 3.0), (zero, g + every, -1.0))
-    rows.add(n, 0.0, (tail, f3 + every, 1.0), (tail, g + every, -1.0))
-    rows.add(n, 0.0, (head, f3 + every, 1.0), (head, g + every, -1.0))
-    matrix = rows.matrix(columns)
-    most = np.full(pairs, float(d))
-    return LpArrays(
-        cost=np.concatenate(([-1.0], np.zeros(columns - 1))),
-        lower=np.zeros(columns),
-        upper=np.concatenate(
-            ([data.guess], most, np.ones(pairs + walks), np.minimum(asked, d), walk_asked, asked, most)
-        ),
-        row_lower=np.full(rows.count, -np.inf),
-        row_upper=np.concatenate(rows.right),
-        start=matrix.indptr.astype(np.int64),
-        index=matrix.indices.astype(np.int64),
-        value=np.asarray(matrix.data, dtype=np.float64),
-    )
+    every, walk = np.arange(pairs), np.arange(walks)
+    made = Families()
+    load = made.columns(1, upper=data.guess, cost=-1.0)
+    x, y = made.columns(pairs, upper=d), made.columns(pairs, upper=1.0)
+    p, f1 = made.columns(walks, upper=1.0), made.columns(pairs, upper=np.minimum(asked, d))
+    f2, f3 = made.columns(walks, upper=walk_asked), made.columns(pairs, upper=asked)
+    g = made.columns(pairs, upper=d)
+
+    def family(count: int, bound: float, *terms: tuple[Ints | int, Ints, Floats | float]) -> None:
+        rows = made.rows(count, -np.inf, bound)
+        for row, column, value in terms:
+            made.terms(rows[row], column, value)
+
+    family(n, d, (tail, x, 1.0))
+    family(n, d, (head, x, 1.0))
+    family(pairs, 0.0, (every, y, 1.0), (every, x, -1.0))
+    family(pairs, 0.0, (ik, p, 1.0), (every, y, -float(d)))
+    family(pairs, 0.0, (kj, p, 1.0), (every, y, -float(d)))
+    family(walks, 0.0, (walk, p, 1.0), (walk, y[ik], -1.0))
+    family(walks, 0.0, (walk, p, 1.0), (walk, y[kj], -1.0))
+    family(pairs, 0.0, (every, f1, 1.0), (every, y, again - once), (every, x, -again))
+    family(walks, 0.0, (walk, f2, 1.0), (walk, p, -walk_asked))
+    wanted = data.demand[tail, head]
+    family(pairs, 0.0, (every, load, wanted), (every, f1, -1.0), (ij, f2, -1.0), (every, f3, -1.0))
+    family(pairs, 0.0, (every, f1, 1.0), (ik, f2, 1.0), (kj, f2, 1.0), (every, g, 1.0), (every, x, -1.0))
+    family(1, 0.0, (0, f3, 3.0), (0, g, -1.0))
+    family(n, 0.0, (tail, f3, 1.0), (tail, g, -1.0))
+    family(n, 0.0, (head, f3, 1.0), (head, g, -1.0))
+    return made.arrays()
 
 
 def names_of(data: HopLp) -> tuple[list[str], list[str]]:
