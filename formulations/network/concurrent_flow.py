@@ -58,7 +58,7 @@ def build_arrays(data: ConcurrentFlow) -> LpArrays:
     """The linear program; column s m + a is flow[s, a], theta is last; rows are (1) by s then v, then (2)."""
     made = Families()
     add_flow(made, data, data.demand.sum(axis=1) > 0, float(data.demand.sum()))
-    return made.arrays()
+    return made.arrays(as_given=True)
 
 
 def add_flow(made: Families, data: ConcurrentFlow, sends: Bools, traffic: float) -> Ints:

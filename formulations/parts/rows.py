@@ -71,11 +71,18 @@ class Families:
         *parts, kept = np.broadcast_arrays(row, column, value, where)
         self._terms.append(tuple(part[kept] for part in parts))
 
-    def arrays(self) -> LpArrays:
-        """The program; without names where no family has any."""
+    def arrays(self, *, as_given: bool = False) -> LpArrays:
+        """The program; without names where no family has any.
+
+        Args:
+            as_given: coefficients of a column stay in the order of their families, which decides what a solver does in
+                a tie; no place may have two then. Else they go by row.
+        """
         row, column, value = (np.concatenate(part) for part in zip(*self._terms, strict=True))
         matrix = csc_array((value.astype(np.float64), (row, column)), shape=(self.row_count, self.column_count))
-        matrix.sum_duplicates()
+        if as_given:
+            order = np.argsort(column, kind="stable")
+            matrix = csc_array((value[order], row[order], matrix.indptr), shape=matrix.shape)
         matrix.eliminate_zeros()
         cost, lower, upper, integer = (np.concatenate(part) for part in zip(*self._column_parts, strict=True))
         row_lower, row_upper = (np.concatenate(part) for part in zip(*self._row_parts, strict=True))
