@@ -60,8 +60,12 @@ class _Cache(FunctionCache):
 
 
 def piece(function: Function) -> Function:
-    """Compile `function` into every kernel that calls it, as if it stood there: a named part of a hot loop."""
-    compiled: Function = njit(function, error_model="numpy", forceinline=True)
+    """Compile `function` into every kernel that calls it, as if it stood there: a named part of a hot loop.
+
+    Python cannot call it: the code for that would take longer to compile than the part itself.
+    """
+    options: dict[str, Any] = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled: Function = njit(function, error_model="numpy", **options)
     return compiled
 
 
