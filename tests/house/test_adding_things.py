@@ -107,8 +107,8 @@ def test_a_time_model(tmp_path: Path) -> None:
     """One file, one line: a replay by it takes the compute of the busiest server alone."""
     line = Line(
         "topoopt/simulate/time_models/__init__.py",
-        'fluid:MODEL",',
-        '        "compute": "topoopt.simulate.time_models.compute_only:MODEL",',
+        'fluid:FLUID",',
+        '        "compute": "topoopt.simulate.time_models.compute_only:COMPUTE_ONLY",',
     )
     house = House(tmp_path / "house", "time_model", line)
     assert len(house.files) == 1

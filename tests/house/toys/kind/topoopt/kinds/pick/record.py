@@ -33,6 +33,7 @@ RECORDS = (
         read=read_pick,
         read_solution=SOLUTION_FILE.read,
         write_solution=SOLUTION_FILE.write,
+        document=SOLUTION_FILE.document,
         check=check_pick,
         solver=_solver,
         pages=_pages,

@@ -16,4 +16,4 @@ def simulate_compute(graph: TaskGraph, network: Network) -> Simulation:
     return Simulation(float(total.max()), start, start, np.full(graph.tasks, -1, np.int32), nothing, nothing)
 
 
-MODEL = TimeModel("links are infinitely fast", simulate_compute)
+COMPUTE_ONLY = TimeModel("links are infinitely fast", simulate_compute)
