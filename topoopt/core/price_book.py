@@ -8,9 +8,10 @@ parts (TopoOpt, NSDI'23, prices of higher rates); nothing slower than the slowes
 from __future__ import annotations
 
 import hashlib
+import json
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 TRANSCEIVER, NIC, SWITCH_PORT = "transceiver", "nic", "switch_port"
@@ -131,8 +132,8 @@ class PriceBook:
 
     @property
     def sha256(self) -> str:
-        """Of all that the book says."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()
+        """Of all that the book says, whatever its classes are called."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def part(self, name: str) -> Part:
         """A part by its name."""
