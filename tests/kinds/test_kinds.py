@@ -50,7 +50,7 @@ def test_a_kind_reads_and_solves_what_is_its_own(case: str) -> None:
     assert record is kind_named(record.name)
     assert record is kind_of(problem) is kind_of(solution)
     assert isinstance(problem, record.problem)
-    assert isinstance(solution, record.solution)
+    assert kind_of(solution) is record
     assert record.summary
     methods = record.methods(problem)
     assert "auto" in methods
@@ -113,9 +113,9 @@ def test_a_kind_that_can_be_explained_is(case: str) -> None:
         pytest.skip("not explained")
     if case == "topology of several demands":
         with pytest.raises(InputError, match="one demand"):
-            record.explain(problem_of(case), solution_of(case), Question())
+            record.explain()(problem_of(case), solution_of(case), Question())
         return
-    found = record.explain(problem_of(case), solution_of(case), Question(checks=1, time_limit_s=30.0))
+    found = record.explain()(problem_of(case), solution_of(case), Question(checks=1, time_limit_s=30.0))
     assert found.words
     assert found.figures
 

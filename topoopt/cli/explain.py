@@ -79,4 +79,4 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
         text = "not an instance of this solution"
         raise InputError([Problem(text, str(instance), None, "kind", problem.kind, ", ".join(akin))])
     assert kind.explain is not None
-    return found, kind.explain(problem, found, question)
+    return found, kind.explain()(problem, found, question)

@@ -6,7 +6,7 @@ pages and explanations on first use, so that `topoopt check` of one kind loads n
 
 from __future__ import annotations
 
-import os
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +18,7 @@ from topoopt.core.errors import Problem
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import SolutionHead
 from topoopt.files.documents import Document
+from topoopt.files.solution_format import SolutionFormat
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -190,6 +191,11 @@ class Explanation:
         return "\n".join(self.words)
 
 
+def at_first_use(module: str, constant: str) -> Callable[[], Any]:
+    """What loads the module when it is called, and returns its constant."""
+    return lambda: getattr(importlib.import_module(module), constant)
+
+
 def no_problems(problem: Any) -> list[Problem]:
     """For a kind whose reader finds everything."""
     return []
@@ -202,19 +208,17 @@ class Kind:
     Attributes:
         name: as in `kind` of its files.
         summary: one line for people.
-        problem, solution: classes.
+        problem: class.
         schema: model of instance files.
         read: document -> problem. Raises InputError.
-        read_solution: file -> solution; whether it is right is for the checker to say. Raises InputError.
-        write_solution: (solution, file): whole or not at all. Raises WriteError.
-        document: solution -> plain data, as they stand in its file.
+        solution_file: reads and writes its solution files.
         check: (problem, solution) -> violations, found without a solver.
         solver: loads how it is solved.
         pages: loads how a solution is shown.
         problems: what is wrong with an instance that its reader cannot know, as it stands in tables of the simulator.
-        explain: (problem or None, solution, question) -> what limits it; None: this kind is not explained.
-        evaluate: (problem, effort, solution or None, parts given by hand as keywords) -> the problem that is answered,
-            and what is found for it, before it is assembled; None: this kind is not evaluated.
+        explain: loads (problem or None, solution, question) -> what limits it; None: this kind is not explained.
+        evaluate: loads (problem, effort, solution or None, parts given by hand as keywords) -> the problem that is
+            answered, and what is found for it, before it is assembled; None: this kind is not evaluated.
         maximise: whether a larger objective of a problem is better, and its bound an upper one.
         value_per_million_usd: solution -> iterations a second that a million dollars of its network buy; None without
             a price.
@@ -224,18 +228,15 @@ class Kind:
     name: str
     summary: str
     problem: type
-    solution: type[SolutionHead]
     schema: type[BaseModel]
     read: Callable[[Document], Any]
-    read_solution: Callable[[str | os.PathLike[str]], Any]
-    write_solution: Callable[[Any, str | os.PathLike[str]], None]
-    document: Callable[[Any], Mapping[str, Any]]
+    solution_file: SolutionFormat[Any]
     check: Callable[[Any, Any], Iterable[Violation]]
     solver: Callable[[], Solver]
     pages: Callable[[], Pages]
     problems: Callable[[Any], list[Problem]] = no_problems
-    explain: Callable[[Any, Any, Question], Explanation] | None = None
-    evaluate: Callable[..., tuple[Any, Any]] | None = None
+    explain: Callable[[], Callable[[Any, Any, Question], Explanation]] | None = None
+    evaluate: Callable[[], Callable[..., tuple[Any, Any]]] | None = None
     maximise: Callable[[Any], bool] = lambda _: False
     value_per_million_usd: Callable[[Any], float | None] = lambda _: None
     takes_budget: bool = False

@@ -112,7 +112,7 @@ def explain(
         _kind_of_both(problem, solution)
     added = None if added_links is None else Fraction(added_links).limit_denominator(1000)
     assert kind.explain is not None
-    return kind.explain(problem, solution, Question(added, checks, time_limit_s))
+    return kind.explain()(problem, solution, Question(added, checks, time_limit_s))
 
 
 def evaluate(
@@ -160,7 +160,7 @@ def evaluate(
     assert kind.evaluate is not None
     with stop_on_signals(search.time_limit_s) as stop:
         effort = Effort(search, stop, options)
-        asked, found = kind.evaluate(replace(problem, search=search), effort, solution, **given)
+        asked, found = kind.evaluate()(replace(problem, search=search), effort, solution, **given)
         return judged(asked, found, effort)
 
 

@@ -28,8 +28,8 @@ def given_plan(
     *,
     topology: Topology | None = None,
     strategy: Strategy | None = None,
-) -> FoundPlan:
-    """The plan of what is given; the rest is as in `solution`, or data parallel.
+) -> tuple[CoOptimisation, FoundPlan]:
+    """The instance, and the plan of what is given; the rest is as in `solution`, or data parallel.
 
     Raises:
         InputError: no topology, one of other servers or links, too many links at a server, not connected; a strategy
@@ -59,7 +59,7 @@ def given_plan(
         seed=search.seed,
         stop=effort.stop,
     )
-    return FoundPlan(result, (), (), fabric_search(instance, 0, search.seed, effort.options.book))
+    return instance, FoundPlan(result, (), (), fabric_search(instance, 0, search.seed, effort.options.book))
 
 
 def _patched(instance: CoOptimisation, topology: Topology) -> Topology:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.errors import Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation
@@ -11,34 +9,8 @@ from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.job.schema import CoOptimisationFile
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
-from topoopt.kinds.kind import Effort, Explanation, Kind, Pages, Question, Solver
+from topoopt.kinds.kind import Kind, at_first_use
 from topoopt.verify.job.check import check_solution
-
-
-def _solver() -> Solver:
-    from topoopt.kinds.job.solve import SOLVER
-
-    return SOLVER
-
-
-def _pages() -> Pages:
-    from topoopt.kinds.job.show import PAGES
-
-    return PAGES
-
-
-def _explain(instance: CoOptimisation | None, solution: JobSolution, question: Question) -> Explanation:
-    from topoopt.kinds.job.explain import explain
-
-    return explain(instance, solution, question)
-
-
-def _evaluate(
-    instance: CoOptimisation, effort: Effort, solution: JobSolution | None, **given: Any
-) -> tuple[CoOptimisation, Any]:
-    from topoopt.kinds.job.evaluate import given_plan
-
-    return instance, given_plan(instance, effort, solution, **given)
 
 
 def _problems(instance: CoOptimisation) -> list[Problem]:
@@ -59,18 +31,15 @@ RECORDS = (
         name="co-optimisation",
         summary="parallelization strategy, topology and routes of a training job",
         problem=CoOptimisation,
-        solution=JobSolution,
         schema=CoOptimisationFile,
         read=read_co_optimisation,
-        read_solution=SOLUTION_FILE.read,
-        write_solution=SOLUTION_FILE.write,
-        document=SOLUTION_FILE.document,
+        solution_file=SOLUTION_FILE,
         check=check_solution,
-        solver=_solver,
-        pages=_pages,
+        solver=at_first_use("topoopt.kinds.job.solve", "SOLVER"),
+        pages=at_first_use("topoopt.kinds.job.show", "PAGES"),
         problems=_problems,
-        explain=_explain,
-        evaluate=_evaluate,
+        explain=at_first_use("topoopt.kinds.job.explain", "explain"),
+        evaluate=at_first_use("topoopt.kinds.job.evaluate", "given_plan"),
         value_per_million_usd=_value_per_million_usd,
         takes_budget=True,
         takes_prices=True,

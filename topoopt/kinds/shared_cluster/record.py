@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from topoopt.core.errors import Problem
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.kinds.kind import Kind, Pages, Solver
+from topoopt.kinds.kind import Kind, at_first_use
 from topoopt.kinds.shared_cluster.read import read_shared_cluster
 from topoopt.kinds.shared_cluster.schema import SharedClusterFile
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
 from topoopt.verify.shared_cluster.check import check_shared_cluster
-
-
-def _solver() -> Solver:
-    from topoopt.kinds.shared_cluster.solve import SOLVER
-
-    return SOLVER
-
-
-def _pages() -> Pages:
-    from topoopt.kinds.shared_cluster.show import PAGES
-
-    return PAGES
 
 
 def _problems(problem: SharedCluster) -> list[Problem]:
@@ -37,15 +24,12 @@ RECORDS = (
         name="shared-cluster",
         summary="jobs that share servers and network, arriving or at once",
         problem=SharedCluster,
-        solution=SharedClusterSolution,
         schema=SharedClusterFile,
         read=read_shared_cluster,
-        read_solution=SOLUTION_FILE.read,
-        write_solution=SOLUTION_FILE.write,
-        document=SOLUTION_FILE.document,
+        solution_file=SOLUTION_FILE,
         check=check_shared_cluster,
         problems=_problems,
-        solver=_solver,
-        pages=_pages,
+        solver=at_first_use("topoopt.kinds.shared_cluster.solve", "SOLVER"),
+        pages=at_first_use("topoopt.kinds.shared_cluster.show", "PAGES"),
     ),
 )

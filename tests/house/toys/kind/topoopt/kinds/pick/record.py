@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from topoopt.core.pick import PickProblem, PickSolution
+from topoopt.core.pick import PickProblem
 from topoopt.kinds.pick.files import SOLUTION_FILE, PickFile, read_pick
 from topoopt.verify.pick.check import check_pick
 
-from topoopt.kinds.kind import Kind, Pages, Solver
-
-
-def _solver() -> Solver:
-    from topoopt.kinds.pick.solve import SOLVER
-
-    return SOLVER
+from topoopt.kinds.kind import Kind, Pages, at_first_use
 
 
 def _pages() -> Pages:
@@ -28,14 +22,11 @@ RECORDS = (
         name="pick",
         summary="some of a list of numbers with the largest sum",
         problem=PickProblem,
-        solution=PickSolution,
         schema=PickFile,
         read=read_pick,
-        read_solution=SOLUTION_FILE.read,
-        write_solution=SOLUTION_FILE.write,
-        document=SOLUTION_FILE.document,
+        solution_file=SOLUTION_FILE,
         check=check_pick,
-        solver=_solver,
+        solver=at_first_use("topoopt.kinds.pick.solve", "SOLVER"),
         pages=_pages,
         maximise=lambda _: True,
     ),
