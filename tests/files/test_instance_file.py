@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.file_cases import instance_document
 from topoopt.core.cluster import LinkDirection, LocalAllReduce
 from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.workload import OperatorInput, Split
 from topoopt.files.canonical import canonical_sha256
-from topoopt.files.job_document import instance_document
 from topoopt.files.operator_order import topological_order
 from topoopt.kinds.instance_file import read_instance, write_instance
 

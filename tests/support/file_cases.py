@@ -9,6 +9,7 @@ import numpy as np
 from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
+from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import (
     Baseline,
     Breakdown,
@@ -24,6 +25,7 @@ from topoopt.core.solution import Bound, CheckResult, Objective
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
+from topoopt.files.job_document import cluster_document, workload_document
 
 GRAPH_INSTANCE: dict[str, Any] = {
     "schema_version": 1,
@@ -164,3 +166,26 @@ def ring_of_four() -> JobSolution:
             )
         ),
     )
+
+
+def instance_document(instance: CoOptimisation) -> dict[str, Any]:
+    """An instance with its workload in full; reading it back gives an equal one but for source, hash and notes."""
+    search, baselines = instance.search, instance.baselines
+    return {
+        "schema_version": 1,
+        "kind": instance.kind,
+        "name": instance.name,
+        "cluster": cluster_document(instance.cluster),
+        "workload": workload_document(instance.workload),
+        "search": {
+            "method": search.method,
+            "budget": search.budget,
+            "time_limit_s": search.time_limit_s,
+            "seed": search.seed,
+            **({} if search.robust is None else {"robust": vars(search.robust)}),
+        },
+        "baselines": {
+            "fat_tree_gbps": baselines.fat_tree_gbps,
+            "fat_tree_oversubscription": baselines.fat_tree_oversubscription,
+        },
+    }

@@ -22,7 +22,7 @@ from topoopt.core.demand import Demand
 from topoopt.core.network import SourceFlow
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import integer_distances
+from topoopt.verify.laws.certificates import all_pairs, integer_lengths
 from topoopt.verify.laws.flows import FlowCheck, check_flow
 
 _UNIT = 2.0**-53
@@ -52,7 +52,8 @@ def certified_mix_bound(
         members = np.array(group.members)
         joined[np.ix_(members, members)] += group.wire_bytes_per_member
     np.fill_diagonal(joined, 0.0)
-    scaled, distance = integer_distances(topology, joined, lengths)
+    scaled = integer_lengths(topology.servers, lengths)
+    distance = all_pairs(topology, scaled)
     moved = demand.model_parallel_bytes
     terms = (moved[moved > 0] * distance[moved > 0]).tolist()
     exact = True

@@ -8,7 +8,8 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, layer_from_table
+from tests.support.layers import layer_from_table
+from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
 
 
 def rings(servers: int, *steps: int) -> ShardShape:

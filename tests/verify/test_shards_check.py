@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer, layer_from_table
+from tests.support.layers import layer_from_table
+from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer
 from topoopt.verify.shards.shards import PlacedJob, layer_violations, shard_violations
 
 LAYER = block_layer(8, 2, 4, 0.01)

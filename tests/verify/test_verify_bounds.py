@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.plan_bounds import plan_bounds
 from tests.support.verify_cases import (
     circulant,
     dense,
@@ -27,7 +28,6 @@ from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
 from topoopt.verify.job.instance_bounds import best_bound, compute_bounds, instance_bounds
-from topoopt.verify.job.plan_bounds import plan_bounds
 
 
 def values(bounds):

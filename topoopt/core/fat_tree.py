@@ -40,11 +40,6 @@ class FatTreeCount:
         """Of all tiers."""
         return self.racks + self.aggregations + self.cores
 
-    @property
-    def cables(self) -> int:
-        """Of all tiers."""
-        return self.host_cables + self.rack_cables + self.core_cables
-
 
 def fat_tree_count(servers: int, rack_ratio: float = 1.0, aggregation_ratio: float = 1.0) -> FatTreeCount:
     """Servers fill racks of k/2 and pods of k/2 racks, in order.

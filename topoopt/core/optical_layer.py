@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from topoopt.core.arrays import Int32s
 from topoopt.core.shown import Shown
@@ -114,41 +113,6 @@ def staggered_layer(
         raise ValueError("a shift is not negative")
     places = (np.arange(servers) + step * np.arange(planes)[:, None]) % servers
     return OpticalLayer((places // switch_ports).astype(np.int32), switch_ports, switching_time_s)
-
-
-def layer_from_table(
-    switch_of: ArrayLike, switch_ports: int, switching_time_s: float, *, paired: bool = False
-) -> OpticalLayer:
-    """Any wiring: row j names the switch of interface j of every server.
-
-    Raises:
-        ValueError: it is no such table, or a switch has more interfaces than ports (all faults are listed).
-    """
-    table = np.asarray(switch_of)
-    if table.ndim != 2 or table.dtype.kind not in "iu":
-        raise ValueError("a layer is a table of whole numbers, one row a plane, one column a server")
-    layer = OpticalLayer(table.astype(np.int32), switch_ports, switching_time_s, paired)
-    if faults := layer_faults(layer):
-        raise ValueError("; ".join(faults))
-    return layer
-
-
-def layer_faults(layer: OpticalLayer) -> list[str]:
-    """What makes a layer impossible to build; empty when it is sound."""
-    if not layer.switch_of.size:
-        return ["a layer has one plane and one server at least"]
-    faults = [] if layer.switch_ports >= 1 else ["a switch has one port at least"]
-    if not 0 <= layer.switching_time_s < np.inf:
-        faults.append("the switching time is a finite number of seconds, not negative")
-    if layer.switch_of.min() < 0:
-        return [*faults, "switches are numbered from 0"]
-    for plane, row in enumerate(layer.switch_of):
-        patched = np.bincount(row)
-        faults += [
-            f"switch {switch} of plane {plane} has {patched[switch]} interfaces and {layer.switch_ports} ports"
-            for switch in np.flatnonzero(patched > layer.switch_ports).tolist()
-        ]
-    return faults
 
 
 def shape_faults(shape: ShardShape, *, paired: bool = False) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.job import CoOptimisation
 from topoopt.core.units import GIB
 from topoopt.core.workload import Operator, Split, Workload
 
@@ -57,27 +56,4 @@ def cluster_document(cluster: Cluster) -> Entry:
         "intra_server_gbps": cluster.intra_server_gbps,
         "local_allreduce": cluster.local_allreduce.value,
         "gpu_memory_gib": None if memory is None else memory / GIB,
-    }
-
-
-def instance_document(instance: CoOptimisation) -> Entry:
-    """An instance with its workload in full; reading it back gives an equal one but for source, hash and notes."""
-    search, baselines = instance.search, instance.baselines
-    return {
-        "schema_version": 1,
-        "kind": instance.kind,
-        "name": instance.name,
-        "cluster": cluster_document(instance.cluster),
-        "workload": workload_document(instance.workload),
-        "search": {
-            "method": search.method,
-            "budget": search.budget,
-            "time_limit_s": search.time_limit_s,
-            "seed": search.seed,
-            **({} if search.robust is None else {"robust": vars(search.robust)}),
-        },
-        "baselines": {
-            "fat_tree_gbps": baselines.fat_tree_gbps,
-            "fat_tree_oversubscription": baselines.fat_tree_oversubscription,
-        },
     }

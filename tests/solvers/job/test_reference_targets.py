@@ -13,6 +13,7 @@ import pytest
 from solvers.job.methods import default_budget, run_method
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
+from tests.support.plan_bounds import plan_bounds
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation
 from topoopt.core.workload import Workload
@@ -22,7 +23,6 @@ from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.plan import check_plan
-from topoopt.verify.job.plan_bounds import plan_bounds
 
 # model, degree, target ms, best run of the reference ms
 TARGETS = [

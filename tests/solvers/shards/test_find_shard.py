@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.shards import Verdict, find_shard, search_shard
+from tests.support.layers import layer_from_table
 from tests.support.shard_cases import exists, pairs, random_layer, random_shape, rings
-from topoopt.core.optical_layer import ShardShape, block_layer, layer_from_table, staggered_layer
+from topoopt.core.optical_layer import ShardShape, block_layer, staggered_layer
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 

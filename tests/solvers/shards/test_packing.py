@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from formulations.shards.shard_classes import classes_of, parts_of
 from solvers.shards.exact_shards import BY_FILLING, assign_shards
 from solvers.shards.packing import fill_regions, knapsack, knapsack_bound, separate_regions
+from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, rings
-from topoopt.core.optical_layer import block_layer, layer_from_table, staggered_layer
+from topoopt.core.optical_layer import block_layer, staggered_layer
 from topoopt.core.verdict import Status
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 

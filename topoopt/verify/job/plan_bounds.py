@@ -12,25 +12,21 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.solution import Bound
-from topoopt.core.strategy import Strategy
-from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
-from topoopt.verify.job.parts import Parts, check_strategy
+from topoopt.verify.job.parts import Parts
 from topoopt.verify.job.schedule import EarliestStarts, Rates, least_schedule
-from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic, recompute_traffic
+from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
 from topoopt.verify.job.wire import least_byte_hops
-from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.hops import hop_counts
-from topoopt.verify.laws.topology import check_topology
 from topoopt.verify.laws.windows import window_bound, windows_by
 
 Columns = list[Floats]
 
 
-def plan_bounds(
-    cluster: Cluster, workload: Workload, strategy: Strategy, topology: Topology | None = None
+def bounds_of(
+    cluster: Cluster, workload: Workload, parts: tuple[Parts, ...], traffic: Traffic, links: Ints | None
 ) -> tuple[Bound, ...]:
-    """Lower bounds for this strategy: on every topology, or with `topology` on that one; for any routes and rings.
+    """Lower bounds for a strategy, for any routes and rings: on int64[n, n] parallel `links`; None: on any topology.
 
     * `compute of one server`: `window_bound` over the tasks of each server.
     * `compute critical path`: longest chain of forward and backward tasks, no communication.
@@ -41,27 +37,7 @@ def plan_bounds(
       topology a transfer crosses at least its hop count and a ring member's traffic at least the hops to the nearest
       other member. Without one, a server has at most d others at one hop, at most d^2 (d (d-1) for fibre pairs) at
       two and so on, so its largest transfers are taken to go to the nearest.
-
-    Raises:
-        ValueError: the strategy is not legal for the workload, or the topology is not a connected one of this cluster.
     """
-    findings = ViolationLog()
-    parts = check_strategy(findings, cluster, workload, strategy)
-    if parts is None:
-        raise ValueError("; ".join(str(violation) for violation in findings.violations()))
-    links = None
-    if topology is not None:
-        findings = ViolationLog()
-        links = check_topology(findings, cluster, topology)
-        if cluster.servers > 1 and (hop_counts(links > 0) < 0).any():
-            raise ValueError("; ".join(str(violation) for violation in findings.violations()))
-    return bounds_of(cluster, workload, parts, recompute_traffic(cluster, workload, parts), links)
-
-
-def bounds_of(
-    cluster: Cluster, workload: Workload, parts: tuple[Parts, ...], traffic: Traffic, links: Ints | None
-) -> tuple[Bound, ...]:
-    """As `plan_bounds`, from checked parts, their traffic and int64[n, n] parallel links (None: any topology)."""
     n = cluster.servers
     link_rate = cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
     free = np.full(n, np.inf)

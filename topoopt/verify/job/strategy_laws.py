@@ -15,7 +15,7 @@ reached over binding edges, o included; Up(o) = union of Anc(x) over x in Desc(o
 Events     first(o), back(o): every forward (backward) part of o starts no earlier.
            last(o), turned(o): the forward (backward) part of o that starts last starts no earlier.
 
-Assumed of the time model, as in `plan_bounds`: the tasks of a server run one at a time; a task waits for its inputs, a
+Assumed of the time model, as in `bounds_of`: the tasks of a server run one at a time; a task waits for its inputs, a
 backward part also for its own forward part; backward transfers mirror the forward ones; AllReduces of a shard start
 after all backward parts that hold it, first inside the servers and then over at least one link per member.
 

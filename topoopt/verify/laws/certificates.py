@@ -10,22 +10,18 @@ rationals for small networks and have a proven rounding margin for large ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.network import LengthCertificate
+from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 
 _FAR = np.int64(2**62)
 _UNIT = 2.0**-53
 _EXACT_SERVERS = 128
-_KIND = "arc-lengths"
 
 
 def integer_lengths(servers: int, lengths: Floats, added: float = 0.0) -> Ints:
@@ -86,68 +82,6 @@ def certified_theta_bound(
     return Bound(value, "link lengths, exact integer distances, float64 sums with a rounding margin")
 
 
-def certified_circulant_bound(offsets: Ints, capacity: Floats, weight: Floats, lengths: Floats) -> Bound:
-    """The same for a circulant of any size: every server sends weight[j] to the server j further on.
-
-    Args:
-        offsets, capacity, lengths: of the classes of arcs v -> v + offset.
-        weight: float64[n].
-
-    Raises:
-        InputError: lengths that are no lengths. InfeasibleError: a displacement with demand out of reach.
-    """
-    n = len(weight)
-    scaled = integer_lengths(n, lengths)
-    distance = np.full(n, _FAR)
-    distance[0] = 0
-    for p, length in zip(offsets.tolist(), scaled.tolist(), strict=True):
-        cosets = math.gcd(n, p)
-        size = n // cosets
-        where = (np.arange(cosets)[:, None] + p * np.arange(size, dtype=np.int64)) % n
-        ring = distance[where]
-        # from the nearest element once round: dist[k] = min over i <= k of ring[i] + (k - i) length
-        turn = (ring.argmin(axis=1)[:, None] + np.arange(size)) % size
-        ring = np.take_along_axis(ring, turn, axis=1)
-        walked = np.arange(size) * length
-        best = np.minimum.accumulate(np.where(ring < _FAR, ring, _FAR) - walked, axis=1) + walked
-        best = np.where(ring.min(axis=1)[:, None] < _FAR, best, _FAR)
-        distance[np.take_along_axis(where, turn, axis=1)] = best
-    served = weight > 0
-    if (distance[served] >= _FAR).any():
-        raise InfeasibleError(f"displacement {int(np.flatnonzero(served & (distance >= _FAR))[0])} is out of reach")
-    total = math.fsum((weight[served] * distance[served]).tolist())  # products err by 2^-53 each, the sum once more
-    price = sum(Fraction(float(c)) * int(length) for c, length in zip(capacity, scaled, strict=True))
-    return Bound(float(total / float(price) * (1 - 8 * _UNIT)), "class lengths, exact integer distances")
-
-
-def certificate_document(certificate: LengthCertificate) -> dict[str, Any]:
-    """The certificate as JSON values (floats keep all their digits in JSON)."""
-    return {"kind": _KIND, "lengths": [float(value) for value in certificate.lengths]}
-
-
-def certificate_from_document(document: Mapping[str, Any]) -> LengthCertificate:
-    """Read it back.
-
-    Raises:
-        InputError: another kind, or lengths that are no list of numbers >= 0.
-    """
-    if document.get("kind") != _KIND:
-        raise InputError([Problem("unknown certificate", path="kind", value=repr(document.get("kind")), allowed=_KIND)])
-    lengths = document.get("lengths")
-    numbers = isinstance(lengths, list) and all(isinstance(x, int | float) and not isinstance(x, bool) for x in lengths)
-    if not numbers or not all(math.isfinite(x) and x >= 0 for x in lengths or ()):
-        raise InputError([Problem("lengths must be finite numbers", path="lengths", allowed=">= 0")])
-    return LengthCertificate(np.array(lengths, dtype=np.float64))
-
-
-def integer_distances(topology: Topology, demand: Floats, lengths: Floats) -> tuple[Ints, Ints]:
-    """Integer lengths, and all-pairs distances by Floyd and Warshall, exact; demand must be joined by paths."""
-    scaled = _scaled(topology, demand, lengths, 0.0)
-    distance = _all_pairs(topology, scaled)
-    _refuse_cut(distance, demand, "")
-    return scaled, distance
-
-
 def _priced_distances(
     topology: Topology, demand: Floats, lengths: Floats, max_hops: int | None, hop_price: float
 ) -> tuple[int, Ints]:
@@ -164,7 +98,7 @@ def _priced_distances(
         raise InputError("certificate: lengths vanish beside the price of hops")
     if hop_price > 0:  # rounded down, which lowers distances and so the bound
         scaled = scaled + int(Fraction(hop_price) * price / volume)
-    distance = _all_pairs(topology, scaled) if max_hops is None else within_hops(topology, scaled, max_hops)
+    distance = all_pairs(topology, scaled) if max_hops is None else within_hops(topology, scaled, max_hops)
     _refuse_cut(distance, demand, "" if max_hops is None else f" of at most {max_hops} hops")
     return price, distance
 
@@ -185,7 +119,7 @@ def _refuse_cut(distance: Ints, demand: Floats, limit: str) -> None:
         raise InfeasibleError(f"no path{limit} from server {i} to server {j}, which have demand")
 
 
-def _all_pairs(topology: Topology, lengths: Ints) -> Ints:
+def all_pairs(topology: Topology, lengths: Ints) -> Ints:
     """int64[n, n]: distances by Floyd and Warshall; 2^60 or more where there is no path."""
     n, arcs = topology.servers, topology.arcs
     distance = np.full((n, n), _FAR)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -10,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.circulant_bound import certified_circulant_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network import LengthCertificate, SourceFlow
+from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import (
-    certificate_document,
-    certificate_from_document,
-    certified_circulant_bound,
     certified_theta_bound,
     exact_theta_bound,
 )
@@ -111,29 +108,3 @@ def test_unreachable_demand_is_infeasible() -> None:
     cut = Topology(3, 1, path.links, path.arcs[:2], path.multiplicity[:2], path.switches)
     with pytest.raises(InfeasibleError, match="server 1 to server 0"):
         exact_theta_bound(cut, all_to_all(3), np.ones(2))
-
-
-@given(st.lists(st.floats(0, allow_infinity=False, allow_nan=False), min_size=1, max_size=8))
-@settings(max_examples=30, deadline=None)
-def test_certificates_survive_json(lengths: list[float]) -> None:
-    """Written to JSON and read back, every length is the same float."""
-    text = json.dumps(certificate_document(LengthCertificate(np.array(lengths))))
-    assert certificate_from_document(json.loads(text)).lengths.tolist() == lengths
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {},
-        {"kind": "other", "lengths": [1.0]},
-        {"kind": "arc-lengths"},
-        {"kind": "arc-lengths", "lengths": [1.0, "a"]},
-        {"kind": "arc-lengths", "lengths": [True]},
-        {"kind": "arc-lengths", "lengths": [-1.0]},
-        {"kind": "arc-lengths", "lengths": [float("inf")]},
-    ],
-)
-def test_bad_certificate_documents_are_refused(document: dict[str, object]) -> None:
-    """Another kind, missing or impossible lengths."""
-    with pytest.raises(InputError):
-        certificate_from_document(document)

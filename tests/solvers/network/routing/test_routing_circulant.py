@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from solvers.network.constructions import circulant_topology
 from solvers.network.routing import circulant_classes, route, route_circulant
+from tests.support.circulant_bound import certified_circulant_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.verify.laws.certificates import certified_circulant_bound, certified_theta_bound
+from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 
 
