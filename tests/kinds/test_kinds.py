@@ -44,14 +44,11 @@ def test_every_module_of_a_kind_has_a_line() -> None:
 
 @pytest.mark.parametrize("case", SMALLEST)
 def test_a_kind_reads_and_solves_what_is_its_own(case: str) -> None:
-    """The classes of the record are those of what it reads and finds; both lead back to the record."""
+    """What a record reads and what it finds both lead back to it."""
     record, problem, solution = kind_of(problem_of(case)), problem_of(case), solution_of(case)
     assert record.name == problem.kind == solution.kind
     assert record is kind_named(record.name)
     assert record is kind_of(problem) is kind_of(solution)
-    assert isinstance(problem, record.problem)
-    assert kind_of(solution) is record
-    assert record.summary
     methods = record.methods(problem)
     assert "auto" in methods
     assert all(method.name == name and method.summary for name, method in methods.items())

@@ -41,7 +41,7 @@ BUILDERS: dict[str, Callable[..., Any]] = {
 def test_every_key_of_a_file_is_an_argument(kind: str) -> None:
     """A key added to a kind of file must be added to its function; `device` is that of a model given by name."""
     arguments = set(inspect.signature(BUILDERS[kind]).parameters) - {"device"}
-    assert arguments == set(kind_named(kind).schema.model_fields) - {"schema_version", "kind"}
+    assert arguments == set(kind_named(kind).files.schema.model_fields) - {"schema_version", "kind"}
     text = inspect.getdoc(BUILDERS[kind]) or ""
     assert not [name for name in arguments if name not in text], "arguments without a word about them"
 

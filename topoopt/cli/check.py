@@ -26,7 +26,7 @@ def check(
 
         problem = read_instance(instance)
         kind = kind_of(problem)
-        violations = tuple(kind.check(problem, kind.solution_file.read(solution)))
+        violations = tuple(kind.check(problem, kind.files.solutions.read(solution)))
         document = {
             "ok": not violations,
             "violations": [{"code": violation.code, "message": violation.message} for violation in violations],

@@ -105,7 +105,7 @@ def export(
             from topoopt.formats.hosts.read import read_hosts
 
             named = read_hosts(hosts)
-        found = kind_named(kind).solution_file.read(solution)
+        found = kind_named(kind).files.solutions.read(solution)
         options = ExportOptions(
             link_gbps,
             hop_latency_us,

@@ -43,4 +43,4 @@ def previous_topology(file: Path) -> Topology:
     from topoopt.formats.graphml.graphs import topology_of
 
     kind = solution_kind(file, ["co-optimisation", "routing", "topology"])
-    return topology_of(kind_named(kind).solution_file.read(file))
+    return topology_of(kind_named(kind).files.solutions.read(file))

@@ -93,7 +93,7 @@ def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOp
     with stop_on_signals(None) as late:  # what was found is written, however late Ctrl-C comes
         texts["report.html"] = pages.report(solution)
         make_directory(out)
-        kind.solution_file.write(solution, files[0])
+        kind.files.solutions.write(solution, files[0])
         for name, text in texts.items():
             write_text_atomically(out / name, text)
     figures = dict(pages.figures(problem, solution))

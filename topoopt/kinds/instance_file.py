@@ -48,7 +48,7 @@ def build_instance(document: Document) -> Any:
         raise AssertionError("refuse returned with a fault")
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
-        return kind_named(kind).read(document)
+        return kind_named(kind).files.read(document)
     if isinstance(kind, str) and kind in FORMER_KINDS:
         document.refuse([Fault(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
     message = "no such kind of instance" if "kind" in data else "missing"
@@ -128,7 +128,7 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
     """
     if kind is None:
         models: list[tuple[type[BaseModel], JsonSchemaMode]]
-        models = [(kind_named(name).schema, "validation") for name in KINDS]
+        models = [(kind_named(name).files.schema, "validation") for name in KINDS]
         references, shared = models_json_schema(models)
         return {"$schema": DIALECT, "oneOf": [references[one] for one in models], **shared}
     if kind in OTHER_FILES:
@@ -136,4 +136,4 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
     if kind not in KINDS:
         allowed = nearest_text(kind, (*KINDS, *OTHER_FILES))
         raise InputError([Problem("no such kind of instance", path="kind", value=value_text(kind), allowed=allowed)])
-    return {"$schema": DIALECT, **kind_named(kind).schema.model_json_schema()}
+    return {"$schema": DIALECT, **kind_named(kind).files.schema.model_json_schema()}

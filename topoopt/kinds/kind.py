@@ -201,17 +201,28 @@ def no_problems(problem: Any) -> list[Problem]:
     return []
 
 
+@dataclass(frozen=True)
+class KindFiles:
+    """How a kind stands in files.
+
+    Attributes:
+        schema: model of instance files.
+        read: document of an instance file -> problem. Raises InputError.
+        solutions: reads and writes solution files.
+    """
+
+    schema: type[BaseModel]
+    read: Callable[[Document], Any]
+    solutions: SolutionFormat[Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One kind of problem.
 
     Attributes:
         name: as in `kind` of its files.
-        summary: one line for people.
-        problem: class.
-        schema: model of instance files.
-        read: document -> problem. Raises InputError.
-        solution_file: reads and writes its solution files.
+        files: how its instances and solutions stand in files.
         check: (problem, solution) -> violations, found without a solver.
         solver: loads how it is solved.
         pages: loads how a solution is shown.
@@ -226,11 +237,7 @@ class Kind:
     """
 
     name: str
-    summary: str
-    problem: type
-    schema: type[BaseModel]
-    read: Callable[[Document], Any]
-    solution_file: SolutionFormat[Any]
+    files: KindFiles
     check: Callable[[Any, Any], Iterable[Violation]]
     solver: Callable[[], Solver]
     pages: Callable[[], Pages]

@@ -16,7 +16,7 @@ def read_solution(path: str | os.PathLike[str], kinds: Collection[str] = tuple(K
     Raises:
         InputError: everything wrong with the file; not a solution of any of the kinds.
     """
-    return kind_named(solution_kind(path, kinds)).solution_file.read(path)
+    return kind_named(solution_kind(path, kinds)).files.solutions.read(path)
 
 
 def write_solution(solution: Any, path: str | os.PathLike[str]) -> None:
@@ -25,4 +25,4 @@ def write_solution(solution: Any, path: str | os.PathLike[str]) -> None:
     Raises:
         TopooptError: a number is NaN or infinite (a bug of what made the solution); WriteError: it cannot be written.
     """
-    kind_of(solution).solution_file.write(solution, path)
+    kind_of(solution).files.solutions.write(solution, path)

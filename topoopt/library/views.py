@@ -38,7 +38,7 @@ STYLE = """
 
 def document_of(solution: SolutionHead) -> dict[str, Any]:
     """Plain data of a solution, as its file holds them."""
-    return kind_of(solution).solution_file.document(solution)
+    return kind_of(solution).files.solutions.document(solution)
 
 
 def tables_of(solution: SolutionHead) -> dict[str, pa.Table]:

@@ -141,7 +141,7 @@ def _solution(problem: Any, file: Path | None, budget: int | None, seed: int | N
         _refuse_rejected(found.check.violations, stop)
         return found
     kind = kind_of(problem)
-    stored = kind.solution_file.read(file)
+    stored = kind.files.solutions.read(file)
     _refuse_rejected(tuple(map(str, kind.check(problem, stored))), stop)
     return stored
 

@@ -9,7 +9,7 @@ from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.job.schema import CoOptimisationFile
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
-from topoopt.kinds.kind import Kind, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use
 from topoopt.verify.job.check import check_solution
 
 
@@ -29,11 +29,7 @@ def _value_per_million_usd(solution: JobSolution) -> float | None:
 RECORDS = (
     Kind(
         name="co-optimisation",
-        summary="parallelization strategy, topology and routes of a training job",
-        problem=CoOptimisation,
-        schema=CoOptimisationFile,
-        read=read_co_optimisation,
-        solution_file=SOLUTION_FILE,
+        files=KindFiles(CoOptimisationFile, read_co_optimisation, SOLUTION_FILE),
         check=check_solution,
         solver=at_first_use("topoopt.kinds.job.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.job.show", "PAGES"),

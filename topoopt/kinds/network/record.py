@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.kinds.kind import Kind, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use
 from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.network.read import read_routing, read_topology
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
@@ -13,11 +12,7 @@ from topoopt.kinds.network.solution_file import SOLUTION_FILE
 
 ROUTING = Kind(
     name="routing",
-    summary="least largest utilisation of the links of a given topology",
-    problem=RoutingProblem,
-    schema=RoutingFile,
-    read=read_routing,
-    solution_file=SOLUTION_FILE,
+    files=KindFiles(RoutingFile, read_routing, SOLUTION_FILE),
     check=check_solution,
     solver=at_first_use("topoopt.kinds.network.solve", "SOLVER"),
     pages=at_first_use("topoopt.kinds.network.show", "PAGES"),
@@ -28,10 +23,7 @@ ROUTING = Kind(
 TOPOLOGY = replace(
     ROUTING,
     name="topology",
-    summary="the links as well, so that their largest utilisation is least",
-    problem=TopologyProblem,
-    schema=TopologyFile,
-    read=read_topology,
+    files=KindFiles(TopologyFile, read_topology, SOLUTION_FILE),
     evaluate=at_first_use("topoopt.kinds.network.evaluate", "given_links"),
 )
 

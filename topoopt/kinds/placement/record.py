@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from topoopt.core.placement import PlacementProblem
-from topoopt.kinds.kind import Kind, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use
 from topoopt.kinds.placement.read import read_placement
 from topoopt.kinds.placement.schema import PlacementFile
 from topoopt.kinds.placement.solution_file import SOLUTION_FILE
@@ -12,11 +11,7 @@ from topoopt.verify.placement.check import check_placement
 RECORDS = (
     Kind(
         name="placement",
-        summary="operators of a graph on devices, for throughput or latency",
-        problem=PlacementProblem,
-        schema=PlacementFile,
-        read=read_placement,
-        solution_file=SOLUTION_FILE,
+        files=KindFiles(PlacementFile, read_placement, SOLUTION_FILE),
         check=check_placement,
         solver=at_first_use("topoopt.kinds.placement.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.placement.show", "PAGES"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topoopt.core.errors import Problem
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.kinds.kind import Kind, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use
 from topoopt.kinds.shared_cluster.read import read_shared_cluster
 from topoopt.kinds.shared_cluster.schema import SharedClusterFile
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
@@ -22,11 +22,7 @@ def _problems(problem: SharedCluster) -> list[Problem]:
 RECORDS = (
     Kind(
         name="shared-cluster",
-        summary="jobs that share servers and network, arriving or at once",
-        problem=SharedCluster,
-        schema=SharedClusterFile,
-        read=read_shared_cluster,
-        solution_file=SOLUTION_FILE,
+        files=KindFiles(SharedClusterFile, read_shared_cluster, SOLUTION_FILE),
         check=check_shared_cluster,
         problems=_problems,
         solver=at_first_use("topoopt.kinds.shared_cluster.solve", "SOLVER"),

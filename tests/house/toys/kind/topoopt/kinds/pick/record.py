@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from topoopt.core.pick import PickProblem
 from topoopt.kinds.pick.files import SOLUTION_FILE, PickFile, read_pick
 from topoopt.verify.pick.check import check_pick
 
-from topoopt.kinds.kind import Kind, Pages, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, Pages, at_first_use
 
 
 def _pages() -> Pages:
@@ -20,11 +19,7 @@ def _pages() -> Pages:
 RECORDS = (
     Kind(
         name="pick",
-        summary="some of a list of numbers with the largest sum",
-        problem=PickProblem,
-        schema=PickFile,
-        read=read_pick,
-        solution_file=SOLUTION_FILE,
+        files=KindFiles(PickFile, read_pick, SOLUTION_FILE),
         check=check_pick,
         solver=at_first_use("topoopt.kinds.pick.solve", "SOLVER"),
         pages=_pages,
