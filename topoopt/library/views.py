@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.shown import Displayed, short
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
@@ -91,7 +91,7 @@ def _topology(shown: Any) -> Topology | None:
 def _picture(links: Any, topology: Topology | None) -> Iterable[Markup]:
     if topology is None or len(topology.arcs) > MOST_ARCS:
         return ()
-    busy: NDArray[np.float64] = np.zeros(len(topology.arcs))
+    busy: Floats = np.zeros(len(topology.arcs))
     if links is not None and "utilisation" in links:
         busy = np.asarray(links["utilisation"], dtype=np.float64)
     busy = busy / max(1.0, float(busy.max(initial=0.0)))

@@ -9,15 +9,15 @@ and 2-D tori, and for tori of any dimension (Aubert and Schneider 1982); the gen
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Ints
 from topoopt.simulate.jit import kernel
 
 TRIES_PER_SERVER = 400
 SEEDS = range(1, 4)
 
 
-def joined_cycles(factors: NDArray[np.int64], *, seed: int = 1) -> tuple[tuple[int, ...], ...] | None:
+def joined_cycles(factors: Ints, *, seed: int = 1) -> tuple[tuple[int, ...], ...] | None:
     """One Hamiltonian cycle for each factor, together over the same links; None when not found.
 
     Args:
@@ -30,7 +30,7 @@ def joined_cycles(factors: NDArray[np.int64], *, seed: int = 1) -> tuple[tuple[i
     return tuple(_walk(factor) for factor in mine)
 
 
-def most_cycles(factors: NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
+def most_cycles(factors: Ints) -> tuple[tuple[int, ...], ...]:
     """Hamiltonian cycles over the links of all factors, else of all but one; none where neither is found.
 
     Not all can be used always: on a prism over an odd cycle with doubled rungs each of two cycles would cross each rung
@@ -45,7 +45,7 @@ def most_cycles(factors: NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
     return ()
 
 
-def _walk(factor: NDArray[np.int64]) -> tuple[int, ...]:
+def _walk(factor: Ints) -> tuple[int, ...]:
     order = [0]
     before, node = -1, 0
     while True:
@@ -57,7 +57,7 @@ def _walk(factor: NDArray[np.int64]) -> tuple[int, ...]:
 
 
 @kernel
-def _cycles(factor: NDArray[np.int64], seen: NDArray[np.bool_]) -> int:  # pragma: no cover - compiled
+def _cycles(factor: Ints, seen: Bools) -> int:  # pragma: no cover - compiled
     n = factor.shape[0]
     seen[:] = False
     count = 0
@@ -74,7 +74,7 @@ def _cycles(factor: NDArray[np.int64], seen: NDArray[np.bool_]) -> int:  # pragm
 
 
 @kernel
-def _replace(factor: NDArray[np.int64], node: int, old: int, new: int) -> None:  # pragma: no cover - compiled
+def _replace(factor: Ints, node: int, old: int, new: int) -> None:  # pragma: no cover - compiled
     if factor[node, 0] == old:
         factor[node, 0] = new
     else:
@@ -82,7 +82,7 @@ def _replace(factor: NDArray[np.int64], node: int, old: int, new: int) -> None: 
 
 
 @kernel
-def _join_kernel(factors: NDArray[np.int64], tries: int, seed: int) -> bool:  # pragma: no cover - compiled
+def _join_kernel(factors: Ints, tries: int, seed: int) -> bool:  # pragma: no cover - compiled
     """Exchange squares between 2-factors while the number of cycles does not grow; True once all are Hamiltonian."""
     m, n = factors.shape[0], factors.shape[1]
     seen = np.zeros(n, dtype=np.bool_)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.topology import Topology
 from topoopt.simulate.jit import kernel
 
 
 @kernel
-def hop_distances(first: NDArray[np.int64], head: NDArray[np.int32] | NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def hop_distances(first: Ints, head: Int32s | Ints, n: int) -> Ints:
     """int64[n, n]: hops between all pairs, -1 where there is no path."""
     hops = np.full((n, n), -1, dtype=np.int64)
     queue = np.empty(n, dtype=np.int64)
@@ -30,7 +30,7 @@ def hop_distances(first: NDArray[np.int64], head: NDArray[np.int32] | NDArray[np
     return hops
 
 
-def hop_matrix(topology: Topology) -> NDArray[np.int32]:
+def hop_matrix(topology: Topology) -> Int32s:
     """int32[n, n]: hops from i to j over the arcs; -1 where there is no path."""
     n, arcs = topology.servers, topology.arcs
     first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).astype(np.int64)

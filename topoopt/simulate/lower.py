@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.taskgraph import TaskGraph
@@ -27,14 +28,14 @@ class GraphArrays(NamedTuple):
     """A task graph as kernels see it; fields as in `topoopt.core.taskgraph.TaskGraph`."""
 
     kind: NDArray[np.int8]
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    group: NDArray[np.int32]
-    duration: NDArray[np.float64]
-    size: NDArray[np.int64]
-    operator: NDArray[np.int32]
-    successor_ptr: NDArray[np.int64]
-    successor: NDArray[np.int32]
+    source: Int32s
+    target: Int32s
+    group: Int32s
+    duration: Floats
+    size: Ints
+    operator: Int32s
+    successor_ptr: Ints
+    successor: Int32s
 
 
 @kernel
@@ -55,18 +56,18 @@ def _columns(w: WorkloadArrays, u: int, su: int, ku: int, v: int, sv: int, kv: i
 @kernel
 def _emit(
     w: WorkloadArrays,
-    split: NDArray[np.int64],
-    offset: NDArray[np.int64],
+    split: Ints,
+    offset: Ints,
     fill: bool,
     kind: NDArray[np.int8],
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-    group: NDArray[np.int32],
-    duration: NDArray[np.float64],
-    size: NDArray[np.int64],
-    operator: NDArray[np.int32],
-    tail: NDArray[np.int32],
-    head: NDArray[np.int32],
+    source: Int32s,
+    target: Int32s,
+    group: Int32s,
+    duration: Floats,
+    size: Ints,
+    operator: Int32s,
+    tail: Int32s,
+    head: Int32s,
 ) -> tuple[int, int]:
     """Count (fill False) or write all tasks and dependencies; returns (tasks, dependencies)."""
     n = w.servers
@@ -168,7 +169,7 @@ def _emit(
 
 
 @kernel
-def lower_arrays(w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np.int64]) -> GraphArrays:
+def lower_arrays(w: WorkloadArrays, split: Ints, offset: Ints) -> GraphArrays:
     """Task graph of a strategy given as int64[operators] `split` and `offset`; see `GraphArrays`."""
     i8, i32 = np.empty(0, dtype=np.int8), np.empty(0, dtype=np.int32)
     f64, i64 = np.empty(0, dtype=np.float64), np.empty(0, dtype=np.int64)
@@ -192,7 +193,7 @@ def lower_arrays(w: WorkloadArrays, split: NDArray[np.int64], offset: NDArray[np
     return GraphArrays(kind, source, target, group, duration, size, operator, ptr, successor)
 
 
-def strategy_arrays(strategy: Strategy) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def strategy_arrays(strategy: Strategy) -> tuple[Ints, Ints]:
     """(split, offset) arrays of a strategy."""
     return (
         np.array([placement.split for placement in strategy.placements], dtype=np.int64),

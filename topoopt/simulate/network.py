@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.routing import GroupRings, PathTable
 
 HOP_BITS = 10
@@ -35,21 +35,21 @@ class Network:
     """
 
     servers: int
-    link_ends: NDArray[np.int32]
-    link_rate: NDArray[np.float64]
+    link_ends: Int32s
+    link_rate: Floats
     hop_latency_ms: float
     ring_round_latency_ms: float
-    pair_ptr: NDArray[np.int64]
-    path_share: NDArray[np.float64]
-    path_ptr: NDArray[np.int64]
-    path_link: NDArray[np.int32]
+    pair_ptr: Ints
+    path_share: Floats
+    path_ptr: Ints
+    path_link: Int32s
     groups: tuple[tuple[int, ...], ...]
-    group_size: NDArray[np.int32]
-    group_ptr: NDArray[np.int64]
-    ring_share: NDArray[np.float64]
-    ring_ptr: NDArray[np.int64]
-    member_ptr: NDArray[np.int64]
-    member_link: NDArray[np.int32]
+    group_size: Int32s
+    group_ptr: Ints
+    ring_share: Floats
+    ring_ptr: Ints
+    member_ptr: Ints
+    member_link: Int32s
 
     @property
     def links(self) -> int:
@@ -63,17 +63,17 @@ class NetworkArrays(NamedTuple):
     servers: int
     hop_latency: float
     round_latency: float
-    link_rate: NDArray[np.float64]
-    pair_ptr: NDArray[np.int64]
-    path_share: NDArray[np.float64]
-    path_ptr: NDArray[np.int64]
-    path_link: NDArray[np.int32]
-    group_size: NDArray[np.int32]
-    group_ptr: NDArray[np.int64]
-    ring_share: NDArray[np.float64]
-    ring_ptr: NDArray[np.int64]
-    member_ptr: NDArray[np.int64]
-    member_link: NDArray[np.int32]
+    link_rate: Floats
+    pair_ptr: Ints
+    path_share: Floats
+    path_ptr: Ints
+    path_link: Int32s
+    group_size: Int32s
+    group_ptr: Ints
+    ring_share: Floats
+    ring_ptr: Ints
+    member_ptr: Ints
+    member_link: Int32s
 
 
 def network_arrays(network: Network) -> NetworkArrays:
@@ -100,7 +100,7 @@ def network_arrays(network: Network) -> NetworkArrays:
     )
 
 
-def _ids_of(nodes: NDArray[np.int32], table: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int32]:
+def _ids_of(nodes: Int32s, table: Int32s, starts: Ints) -> Int32s:
     """Link ids of consecutive nodes of concatenated paths; `starts` are the path starts after the first."""
     if len(nodes) < 2:
         return np.zeros(0, dtype=np.int32)
@@ -116,8 +116,8 @@ def _ids_of(nodes: NDArray[np.int32], table: NDArray[np.int32], starts: NDArray[
 def compile_network(
     *,
     servers: int,
-    link_ends: NDArray[np.int32],
-    link_rate: NDArray[np.float64],
+    link_ends: Int32s,
+    link_rate: Floats,
     hop_latency_ms: float,
     ring_round_latency_ms: float,
     routes: PathTable,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.demand import Demand
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
 from topoopt.core.traffic import TrafficFigures
 
 
-def model_parallel_arc_bytes(demand: Demand, topology: Topology, routes: PathTable) -> NDArray[np.float64]:
+def model_parallel_arc_bytes(demand: Demand, topology: Topology, routes: PathTable) -> Floats:
     """float64[m]: bytes each arc carries for others and for itself.
 
     Raises:
@@ -32,13 +32,13 @@ def model_parallel_arc_bytes(demand: Demand, topology: Topology, routes: PathTab
     return np.bincount(arcs, weights=np.repeat(carried, hops), minlength=len(topology.arcs)).astype(np.float64)
 
 
-def _path_bytes(demand: Demand, routes: PathTable) -> NDArray[np.float64]:
+def _path_bytes(demand: Demand, routes: PathTable) -> Floats:
     pair = np.repeat(np.arange(len(routes.source)), np.diff(routes.pair_ptr))
-    sent: NDArray[np.float64] = demand.model_parallel_bytes[routes.source, routes.target][pair] * routes.share
+    sent: Floats = demand.model_parallel_bytes[routes.source, routes.target][pair] * routes.share
     return sent
 
 
-def allreduce_arc_bytes(demand: Demand, topology: Topology, rings: Sequence[GroupRings]) -> NDArray[np.float64]:
+def allreduce_arc_bytes(demand: Demand, topology: Topology, rings: Sequence[GroupRings]) -> Floats:
     """float64[m]: every member of a group of k sends 2 (k-1)/k of the payload, split over its rings.
 
     Raises:
@@ -66,7 +66,7 @@ def traffic_figures(
     pairs = np.bincount(hops, weights=routes.share)
     parallel = topology.multiplicity
 
-    def each(arc_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def each(arc_bytes: Floats) -> Floats:
         return np.repeat(arc_bytes / parallel, parallel)
 
     return TrafficFigures(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import GRADIENT_BYTES, Workload
@@ -17,24 +17,24 @@ class WorkloadArrays(NamedTuple):
 
     servers: int
     samples: int
-    split_ptr: NDArray[np.int64]
-    sample_ways: NDArray[np.int64]
-    channel_ways: NDArray[np.int64]
-    reduce_ways: NDArray[np.int64]
-    forward_ms: NDArray[np.float64]
-    backward_ms: NDArray[np.float64]
-    memory: NDArray[np.float64]
-    edge_ptr: NDArray[np.int64]
-    producer: NDArray[np.int64]
-    fraction: NDArray[np.float64]
-    channels: NDArray[np.int64]
-    element_bytes: NDArray[np.int64]
-    mixes: NDArray[np.bool_]
-    weight_ptr: NDArray[np.int64]
-    weight_bytes: NDArray[np.int64]
-    local_ms: NDArray[np.float64]
-    group_base: NDArray[np.int64]
-    pinned: NDArray[np.int64]
+    split_ptr: Ints
+    sample_ways: Ints
+    channel_ways: Ints
+    reduce_ways: Ints
+    forward_ms: Floats
+    backward_ms: Floats
+    memory: Floats
+    edge_ptr: Ints
+    producer: Ints
+    fraction: Floats
+    channels: Ints
+    element_bytes: Ints
+    mixes: Bools
+    weight_ptr: Ints
+    weight_bytes: Ints
+    local_ms: Floats
+    group_base: Ints
+    pinned: Ints
 
 
 def workload_arrays(cluster: Cluster, workload: Workload) -> WorkloadArrays:
@@ -59,7 +59,7 @@ def workload_arrays(cluster: Cluster, workload: Workload) -> WorkloadArrays:
         for elements in operator.weight_elements
     ]
 
-    def ptr(lengths: list[int]) -> NDArray[np.int64]:
+    def ptr(lengths: list[int]) -> Ints:
         return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
     return WorkloadArrays(

@@ -12,13 +12,13 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.chakra.content import CommType
 from topoopt.formats.chakra.trace_content import TraceContent
 
-Coordinates = NDArray[np.int64]
+Coordinates = Ints
 Spans = tuple[int, ...]
 """Ranks of a group in each dimension."""
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.chakra.trace_content import TraceContent
-
-Matrix = NDArray[np.float64]
 
 BITS_PER_MS_OF_GBPS = 1e6
 
 
-def compute_ns(content: TraceContent, peak_tflops: float | None) -> tuple[Matrix, tuple[str, ...]]:
+def compute_ns(content: TraceContent, peak_tflops: float | None) -> tuple[Floats, tuple[str, ...]]:
     """float64[n], compute time of every rank in nanoseconds, and what was assumed.
 
     Args:
@@ -28,7 +26,7 @@ def compute_ns(content: TraceContent, peak_tflops: float | None) -> tuple[Matrix
     total = f"{content.operations.max():.6g} operations on the busiest rank"
     if peak_tflops is None:
         return known, (f"compute nodes without a time ({total}) are not counted: --peak-tflops tells their rate",)
-    added: Matrix = known + content.operations / peak_tflops / 1000.0
+    added: Floats = known + content.operations / peak_tflops / 1000.0
     return added, (f"{total} at {peak_tflops:g} TFLOP/s",)
 
 
@@ -54,15 +52,15 @@ def servers_of(content: TraceContent, ranks_per_server: int) -> int:
     return n
 
 
-def between_servers(matrix: Matrix, servers: int) -> Matrix:
+def between_servers(matrix: Floats, servers: int) -> Floats:
     """float64[servers, servers]: bytes between ranks added up by server, without what stays inside."""
     size = len(matrix) // servers
-    folded: Matrix = matrix.reshape(servers, size, servers, size).sum(axis=(1, 3))
+    folded: Floats = matrix.reshape(servers, size, servers, size).sum(axis=(1, 3))
     np.fill_diagonal(folded, 0.0)
     return folded
 
 
-def topology_document(name: str, traffic_bytes: Matrix, *, degree: int, links: str, link_gbps: float) -> dict[str, Any]:
+def topology_document(name: str, traffic_bytes: Floats, *, degree: int, links: str, link_gbps: float) -> dict[str, Any]:
     """Instance of kind `topology`.
 
     Demand is in Gbit/s if the iteration took a millisecond (bytes x 8 / 10^6), so theta is the time in milliseconds

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.formats.chakra.content import CommType
@@ -101,7 +101,7 @@ def read_chakra(
     return replace(content, notes=(*notes, *_disagreements(content, received)))
 
 
-def _disagreements(content: TraceContent, received: NDArray[np.int64]) -> list[str]:
+def _disagreements(content: TraceContent, received: Ints) -> list[str]:
     """What the ranks do not agree about."""
     notes = []
     odd = [use for use in content.uses if len(set(use.calls)) > 1]

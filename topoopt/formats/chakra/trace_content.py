@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from topoopt.core.arrays import Floats, Ints
 from topoopt.formats.chakra.content import CommType
 
 
@@ -48,9 +46,9 @@ class TraceContent:
     ranks: int
     nodes: int
     uses: tuple[CollectiveUse, ...]
-    sent_bytes: NDArray[np.int64]
-    compute_us: NDArray[np.int64]
-    operations: NDArray[np.float64]
+    sent_bytes: Ints
+    compute_us: Ints
+    operations: Floats
     notes: tuple[str, ...] = ()
 
     def comparable(self) -> tuple[object, ...]:

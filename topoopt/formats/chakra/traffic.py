@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.chakra.content import CommType
 from topoopt.formats.chakra.trace_content import CollectiveUse, TraceContent
@@ -31,7 +31,6 @@ class Algorithm(StrEnum):
     HALVING_DOUBLING = "halving-doubling"
 
 
-Matrix = NDArray[np.float64]
 SUPPORTED = (
     CommType.ALL_REDUCE,
     CommType.ALL_GATHER,
@@ -64,7 +63,7 @@ def _direct(kind: CommType, s: float, p: int) -> float:
     return {CommType.ALL_REDUCE: 2 * s / p, CommType.ALL_GATHER: s}.get(kind, s / p)
 
 
-def block(kind: CommType, size_bytes: float, p: int, algorithm: Algorithm) -> Matrix:
+def block(kind: CommType, size_bytes: float, p: int, algorithm: Algorithm) -> Floats:
     """float64[p, p]: bytes from member to member of one call.
 
     Raises:
@@ -96,7 +95,7 @@ def block(kind: CommType, size_bytes: float, p: int, algorithm: Algorithm) -> Ma
 
 def traffic_matrix(
     content: TraceContent, algorithm: Algorithm = Algorithm.RING, all_to_all: Algorithm = Algorithm.DIRECT
-) -> Matrix:
+) -> Floats:
     """float64[n, n]: bytes of one iteration from rank to rank; every rank's own calls count what it sends.
 
     Raises:

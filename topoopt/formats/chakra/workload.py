@@ -12,8 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
 from topoopt.formats.chakra.content import CommType
@@ -122,10 +122,7 @@ def _shares(traffic: _Traffic) -> dict[tuple[str, int], float]:
 
 
 def _operators(
-    traffic: _Traffic,
-    sent: NDArray[np.float64],
-    n: int,
-    compute_ms: float,
+    traffic: _Traffic, sent: Floats, n: int, compute_ms: float
 ) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
     samples, shares = _samples(traffic, n), _shares(traffic)
     notes = ["compute is placed before the communication of its group; the order of the trace is not kept"]

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-Positions = NDArray[np.int64]
+from topoopt.core.arrays import Bools, Ints
+
+Positions = Ints
 
 MAX_ROWS = 1 << 22
 """Most tables in one vector (the largest released graph has 2 ** 15)."""
@@ -77,7 +79,7 @@ class BufferTables:
     buffer: Buffer
     at: Positions
 
-    def _field(self, slot: int) -> tuple[NDArray[np.bool_], Positions]:
+    def _field(self, slot: int) -> tuple[Bools, Positions]:
         """Which rows have the field, and where it is in those rows."""
         vtable = self.at - self.buffer.integers(self.at, np.int32)
         size = self.buffer.integers(vtable, np.uint16)

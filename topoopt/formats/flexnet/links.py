@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import Problem
 from topoopt.core.routing import PathTable
@@ -20,9 +21,7 @@ SHOWN_PROBLEMS = 5
 MAX_DEGREE = 64
 
 
-def report(
-    problems: list[Problem], bad: NDArray[np.bool_], path: str, message: str, values: NDArray[Any] | None = None
-) -> None:
+def report(problems: list[Problem], bad: Bools, path: str, message: str, values: NDArray[Any] | None = None) -> None:
     """Add a problem for the first few rows where `bad` holds; `path` has `{}` for the row."""
     rows = np.flatnonzero(bad)
     for row in rows[:SHOWN_PROBLEMS].tolist():
@@ -32,7 +31,7 @@ def report(
         problems.append(Problem(f"{message}: {len(rows) - SHOWN_PROBLEMS} more", path=path.format("...")))
 
 
-def read_connections(rows: BufferTables, nodes: int, servers: int, problems: list[Problem]) -> NDArray[np.int64]:
+def read_connections(rows: BufferTables, nodes: int, servers: int, problems: list[Problem]) -> Ints:
     """int64[c, 3] of (from, to, parallel links) over nodes 0..nodes-1; each joins two nodes in both directions."""
     before = len(problems)
     table = np.stack([rows.scalar(slot, np.uint32).astype(np.int64) for slot in range(3)], axis=1)
@@ -51,7 +50,7 @@ def read_connections(rows: BufferTables, nodes: int, servers: int, problems: lis
     return table
 
 
-def colour_arcs(tails: list[int], heads: list[int], servers: int, degree: int) -> NDArray[np.int32]:
+def colour_arcs(tails: list[int], heads: list[int], servers: int, degree: int) -> Int32s:
     """int32[degree, servers]: arcs as `degree` partial permutations (bipartite edge colouring, Koenig 1916).
 
     No node may send or receive more than `degree` of the arcs. Where an arc finds no colour free at both ends, the
@@ -82,7 +81,7 @@ def colour_arcs(tails: list[int], heads: list[int], servers: int, degree: int) -
     return send
 
 
-def topology_of(connections: NDArray[np.int64], servers: int) -> Topology:
+def topology_of(connections: Ints, servers: int) -> Topology:
     """The direct-connect topology of checked connections between servers."""
     links = np.repeat(connections[:, :2], connections[:, 2], axis=0)
     both = np.concatenate((links, links[:, ::-1]))
@@ -92,7 +91,7 @@ def topology_of(connections: NDArray[np.int64], servers: int) -> Topology:
     return replace(topology, switches=switches)
 
 
-def _shares(chance: NDArray[np.float64], owner: NDArray[np.int64], routes: int) -> NDArray[np.float64]:
+def _shares(chance: Floats, owner: Ints, routes: int) -> Floats:
     """Fraction of its pair's bytes on each path: the chances if they sum to 1, their steps if they climb to 1."""
     total = np.bincount(owner, weights=chance, minlength=routes)
     first = np.concatenate(([True], owner[1:] != owner[:-1])) if len(owner) else np.zeros(0, dtype=bool)
@@ -106,7 +105,7 @@ def _shares(chance: NDArray[np.float64], owner: NDArray[np.int64], routes: int) 
 
 
 def read_routes(
-    rows: BufferTables, connections: NDArray[np.int64], nodes: int, servers: int, problems: list[Problem]
+    rows: BufferTables, connections: Ints, nodes: int, servers: int, problems: list[Problem]
 ) -> PathTable | None:
     """Paths of all ordered server pairs that have any; None if the file has none or they are wrong."""
     before = len(problems)

@@ -13,19 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import PathTable
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS, MIB
 from topoopt.formats.flexnet.buffer import BufferTables, MalformedBufferError, root_table
-from topoopt.formats.flexnet.links import (
-    read_connections,
-    read_ring_jumps,
-    read_routes,
-    report,
-    topology_of,
-)
+from topoopt.formats.flexnet.links import read_connections, read_ring_jumps, read_routes, report, topology_of
 
 MAX_FILE_BYTES = 256 * MIB
 MAX_NODES = 4096
@@ -65,7 +60,7 @@ class FlexnetFile:
     switches: int
     gpus_per_server: int
     link_gbps: float
-    connections: NDArray[np.int64]
+    connections: Ints
     routes: PathTable | None
     ring_jumps: dict[int, tuple[tuple[int, ...], ...]]
     topology: Topology | None
@@ -136,9 +131,7 @@ def _decode(data: bytes, problems: list[Problem]) -> FlexnetFile | None:
     )
 
 
-def _index_of(
-    ids: NDArray[np.uint64], wanted: NDArray[np.uint64], what: str, problems: list[Problem]
-) -> NDArray[np.int64]:
+def _index_of(ids: NDArray[np.uint64], wanted: NDArray[np.uint64], what: str, problems: list[Problem]) -> Ints:
     """Row of each wanted id, -1 where there is none; ids are process addresses, unique but otherwise meaningless."""
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
@@ -216,12 +209,8 @@ def _graph(
 
 
 def _groups(
-    rows: NDArray[np.int64],
-    fanout: NDArray[np.int64],
-    following: NDArray[Any],
-    servers: int,
-    problems: list[Problem],
-) -> tuple[NDArray[np.int32], tuple[tuple[int, ...], ...]]:
+    rows: Ints, fanout: Ints, following: NDArray[Any], servers: int, problems: list[Problem]
+) -> tuple[Int32s, tuple[tuple[int, ...], ...]]:
     """Group index of each task (-1 for none) and the distinct groups: an AllReduce lists its servers as successors."""
     group = np.full(len(fanout), -1, dtype=np.int32)
     first = np.cumsum(fanout) - fanout
@@ -236,7 +225,7 @@ def _groups(
     return group, tuple(index)
 
 
-def _acyclic(pointer: NDArray[np.int64], successor: NDArray[np.int64]) -> bool:
+def _acyclic(pointer: Ints, successor: Ints) -> bool:
     """Whether all tasks can be ordered so that each stands before its successors."""
     waiting = np.bincount(successor, minlength=len(pointer) - 1).tolist()
     start, following = pointer.tolist(), successor.tolist()

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import networkx as nx
-import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostRates, HostSetting, LinkRate
 from topoopt.core.topology import Topology
@@ -39,7 +38,7 @@ class AllocatedRates(Protocol):
     @property
     def topology(self) -> Topology: ...
     @property
-    def capacity_gbps(self) -> NDArray[np.float64]: ...
+    def capacity_gbps(self) -> Floats: ...
     @property
     def servers(self) -> Sequence[Destination]: ...
 
@@ -83,9 +82,7 @@ def hosts_of_allocation(solution: AllocatedRates, settings: tuple[HostSetting, .
     return HostRates(solution.name, hosts, tuple(made[key] for key in sorted(made)))
 
 
-def _cables(
-    topology: Topology, capacity_gbps: NDArray[np.float64]
-) -> tuple[tuple[tuple[str, tuple[ServerLink, ...]], ...], Ports]:
+def _cables(topology: Topology, capacity_gbps: Floats) -> tuple[tuple[tuple[str, tuple[ServerLink, ...]], ...], Ports]:
     """Servers with their links, and which link leads where."""
     rate = {
         (tail, head): (count, gbps / count)

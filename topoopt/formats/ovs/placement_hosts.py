@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostRates, HostSetting, LinkRate
 from topoopt.formats.exporter import refuse
@@ -56,7 +56,7 @@ class PlacedRates(Protocol):
     @property
     def servers(self) -> Sequence[LinkedServer]: ...
     @property
-    def rates_gbps(self) -> NDArray[np.float64] | None: ...
+    def rates_gbps(self) -> Floats | None: ...
     @property
     def link_shares(self) -> Sequence[Share]: ...
 
@@ -100,7 +100,7 @@ def hosts_of_placement(solution: PlacedRates, settings: tuple[HostSetting, ...])
     return HostRates(solution.name, hosts, tuple(made), ("links of one number are taken to share a switch",))
 
 
-def _shares(solution: PlacedRates, rates: NDArray[np.float64]) -> dict[tuple[int, int], dict[int, float]]:
+def _shares(solution: PlacedRates, rates: Floats) -> dict[tuple[int, int], dict[int, float]]:
     """Gbit/s of each link, by pair."""
     servers = solution.servers
     problems = []

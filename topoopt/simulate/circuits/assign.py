@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Int32s
 from topoopt.simulate.engine.queue import pop, push
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.splitmix import below
 
-Matrix = NDArray[np.float64]
-Links = NDArray[np.int32]
+Links = Int32s
 
 
 PAIR_BITS = 24
@@ -24,7 +24,7 @@ def _drawn(state: NDArray[np.uint64]) -> int:
 
 
 @kernel
-def greedy_circuits(demand: Matrix, degree: int, directed: bool, state: NDArray[np.uint64]) -> Links:
+def greedy_circuits(demand: Floats, degree: int, directed: bool, state: NDArray[np.uint64]) -> Links:
     """int32[n, n]: parallel circuits. The pair with most demand gets one, its demand is halved, and so on.
 
     A server has `degree` interfaces; directed circuits take a transmit side of one and a receive side of another, the
@@ -100,7 +100,7 @@ def fill_free(links: Links, degree: int, state: NDArray[np.uint64]) -> None:
 
 
 @kernel
-def component_of(links: Links, start: int) -> NDArray[np.bool_]:
+def component_of(links: Links, start: int) -> Bools:
     """bool[n]: servers that `start` reaches over fibre pairs."""
     n = len(links)
     seen = np.zeros(n, dtype=np.bool_)
@@ -120,7 +120,7 @@ def component_of(links: Links, start: int) -> NDArray[np.bool_]:
 
 
 @kernel
-def _take_link(links: Links, demand: Matrix, inside: NDArray[np.bool_]) -> tuple[int, int]:
+def _take_link(links: Links, demand: Floats, inside: Bools) -> tuple[int, int]:
     """Remove the link of least demand among `inside` that is no bridge, and say where it was; (-1, -1): none."""
     n = len(links)
     ends = np.empty((n * n, 2), dtype=np.int64)
@@ -144,7 +144,7 @@ def _take_link(links: Links, demand: Matrix, inside: NDArray[np.bool_]) -> tuple
 
 
 @kernel
-def _free_server(links: Links, degree: int, inside: NDArray[np.bool_]) -> int:
+def _free_server(links: Links, degree: int, inside: Bools) -> int:
     best, most = -1, 0
     for i in range(len(links)):
         free = degree - links[i].sum()
@@ -160,7 +160,7 @@ def _join(links: Links, a: int, b: int) -> None:
 
 
 @kernel
-def connect(links: Links, demand: Matrix, degree: int) -> None:
+def connect(links: Links, demand: Floats, degree: int) -> None:
     """Join all components, giving up links of least demand where no interface is free; degree 2 at least, or n = 2.
 
     A component without a free interface has a link that is no bridge: with two links or more at every server it has a
@@ -194,7 +194,7 @@ def connect(links: Links, demand: Matrix, degree: int) -> None:
 
 @kernel
 def scheduled_circuits(
-    demand: Matrix, degree: int, directed: bool, connected: bool, state: NDArray[np.uint64]
+    demand: Floats, degree: int, directed: bool, connected: bool, state: NDArray[np.uint64]
 ) -> Links:
     """Circuits for `demand`; `connected` (fibre pairs only): free interfaces are used and all servers joined."""
     links = greedy_circuits(demand, degree, directed, state)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.taskgraph import TaskGraph
@@ -41,10 +42,10 @@ class CircuitRun:
     times_ms: tuple[float, ...]
     reconfigurations: int
     dark_ms: float
-    sent_bytes: NDArray[np.float64]
+    sent_bytes: Floats
     carried_bytes: float
-    start_ms: NDArray[np.float64]
-    end_ms: NDArray[np.float64]
+    start_ms: Floats
+    end_ms: Floats
 
     @property
     def bandwidth_tax(self) -> float:
@@ -59,16 +60,16 @@ class _Setting:
     policy: CircuitPolicy
     timing: CircuitTiming
     work: Work
-    pairs: NDArray[np.int64]
+    pairs: Ints
     interval: float
     dice: NDArray[np.uint64]
 
-    def wires(self, links: NDArray[np.int32]) -> Wires:
+    def wires(self, links: Int32s) -> Wires:
         source, target = np.divmod(self.pairs, self.cluster.servers)
         ends = source.astype(np.int32), target.astype(np.int32)
         return lay_wires(links, self.cluster.link_bytes_per_ms, self.policy.forwarding, *ends)
 
-    def waiting(self, s: State) -> NDArray[np.float64]:
+    def waiting(self, s: State) -> Floats:
         """float64[n, n]: bytes not sent yet."""
         n = self.cluster.servers
         matrix = np.zeros(n * n)
@@ -82,7 +83,7 @@ class _Setting:
             return 0.0
         return float((x.high[active] - x.low[active]).max()) * self.cluster.hop_latency_us / US_PER_MS
 
-    def scheduled(self, demand: NDArray[np.float64]) -> Wires:
+    def scheduled(self, demand: Floats) -> Wires:
         policy = self.policy
         return self.wires(
             scheduled_circuits(demand, self.cluster.degree, policy.directed, policy.forwarding, self.dice)
@@ -169,7 +170,7 @@ def simulate_circuits(
     )
 
 
-def _first_links(cluster: Cluster, policy: CircuitPolicy, dice: NDArray[np.uint64]) -> NDArray[np.int32]:
+def _first_links(cluster: Cluster, policy: CircuitPolicy, dice: NDArray[np.uint64]) -> Int32s:
     """Circuits before any demand is known."""
     n = cluster.servers
     if policy.directed:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Int32s
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.circuits.engine import advance, light
 from topoopt.simulate.circuits.state import CARRIED, DARK, State, begin
@@ -49,7 +49,7 @@ class StagedRun:
     carried_bytes: float
 
 
-def phases_of(graph: TaskGraph) -> NDArray[np.int32]:
+def phases_of(graph: TaskGraph) -> Int32s:
     """int32[T], the phase of each task's traffic: transfers that a backward task releases are backward.
 
     Compute tasks count as forward; it means nothing for them.
@@ -101,7 +101,7 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
 
 
 def _union(
-    graph: TaskGraph, networks: Sequence[Network], chosen: Sequence[NDArray[np.bool_]], stages: Sequence[Stage]
+    graph: TaskGraph, networks: Sequence[Network], chosen: Sequence[Bools], stages: Sequence[Stage]
 ) -> tuple[Chunks, Wires]:
     """Chunks of all stages, and the wires of all networks side by side with every route given."""
     chunks: list[Chunks] = []
@@ -147,7 +147,7 @@ def _nothing() -> Chunks:
     return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
 
 
-def _chunks(graph: TaskGraph, network: Network, wanted: NDArray[np.bool_]) -> list[Chunks]:
+def _chunks(graph: TaskGraph, network: Network, wanted: Bools) -> list[Chunks]:
     """Transfers over the paths of their pair, AllReduces over the members' paths of their rings, by shares."""
     n = graph.servers
     moved = np.flatnonzero(wanted & (graph.kind == TaskKind.TRANSFER) & (graph.source != graph.target))

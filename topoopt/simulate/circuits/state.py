@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.circuits.work import Work
 from topoopt.simulate.engine.graph_events import SEND, announce, event
 from topoopt.simulate.engine.queue import Queue, new_queue
@@ -32,19 +32,19 @@ class State(NamedTuple):
 
     tasks: Tasks
     events: Queue
-    open_chunks: NDArray[np.int64]
-    left: NDArray[np.float64]
-    following: NDArray[np.int64]
-    front: NDArray[np.int64]
-    back: NDArray[np.int64]
-    backlog: NDArray[np.float64]
-    served: NDArray[np.float64]
-    active: NDArray[np.int64]
-    rate: NDArray[np.float64]
-    held: NDArray[np.int64]
-    stage_left: NDArray[np.int64]
-    number: NDArray[np.int64]
-    clock: NDArray[np.float64]
+    open_chunks: Ints
+    left: Floats
+    following: Ints
+    front: Ints
+    back: Ints
+    backlog: Floats
+    served: Floats
+    active: Ints
+    rate: Floats
+    held: Ints
+    stage_left: Ints
+    number: Ints
+    clock: Floats
 
 
 @piece

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.hops import hop_distances
 from topoopt.simulate.jit import kernel
 
@@ -28,27 +28,21 @@ class Wires(NamedTuple):
 
     forwarding: bool
     shared: bool
-    link_rate: NDArray[np.float64]
-    first: NDArray[np.int64]
-    head: NDArray[np.int32]
-    distance: NDArray[np.int64]
-    used: NDArray[np.float64]
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    store: NDArray[np.int32]
-    filled: NDArray[np.int64]
+    link_rate: Floats
+    first: Ints
+    head: Int32s
+    distance: Ints
+    used: Floats
+    source: Int32s
+    target: Int32s
+    low: Ints
+    high: Ints
+    store: Int32s
+    filled: Ints
 
 
 @kernel
-def lay_wires(
-    links: NDArray[np.int32],
-    link_rate: float,
-    forwarding: bool,
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-) -> Wires:
+def lay_wires(links: Int32s, link_rate: float, forwarding: bool, source: Int32s, target: Int32s) -> Wires:
     """Wires of parallel circuits (int32[n, n]), each of `link_rate` bytes per ms; no routes yet."""
     n, queues = len(links), len(source)
     first = np.zeros(n + 1, dtype=np.int64)

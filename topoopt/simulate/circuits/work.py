@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 
 
@@ -25,20 +26,20 @@ class Work(NamedTuple):
 
     servers: int
     kind: NDArray[np.int8]
-    source: NDArray[np.int32]
-    duration: NDArray[np.float64]
-    successor_ptr: NDArray[np.int64]
-    successor: NDArray[np.int32]
-    chunk_ptr: NDArray[np.int64]
-    chunk_task: NDArray[np.int32]
-    chunk_queue: NDArray[np.int32]
-    chunk_bytes: NDArray[np.float64]
-    hop_ms: NDArray[np.float64]
-    stage: NDArray[np.int32]
-    stage_delay: NDArray[np.float64]
+    source: Int32s
+    duration: Floats
+    successor_ptr: Ints
+    successor: Int32s
+    chunk_ptr: Ints
+    chunk_task: Int32s
+    chunk_queue: Int32s
+    chunk_bytes: Floats
+    hop_ms: Floats
+    stage: Int32s
+    stage_delay: Floats
 
 
-Chunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+Chunks = tuple[Ints, Ints, Floats]
 """Task, queue and bytes of chunks in any order."""
 
 
@@ -48,8 +49,8 @@ def make_work(
     *,
     hop_latency_ms: float,
     round_latency_ms: float,
-    stage: NDArray[np.int32] | None = None,
-    stage_delay: NDArray[np.float64] | None = None,
+    stage: Int32s | None = None,
+    stage_delay: Floats | None = None,
 ) -> Work:
     """Work of a graph; chunks without bytes are left out.
 
@@ -77,7 +78,7 @@ def make_work(
     )
 
 
-def pair_chunks(graph: TaskGraph, *, both_ways: bool) -> tuple[Chunks, NDArray[np.int64]]:
+def pair_chunks(graph: TaskGraph, *, both_ways: bool) -> tuple[Chunks, Ints]:
     """Chunks with a queue for every ordered pair of servers in use, and int64[Q], source * n + target of each.
 
     An AllReduce of S bytes over k servers is a ring in the order the group is listed, every member sending

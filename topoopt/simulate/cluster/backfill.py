@@ -8,13 +8,13 @@ fabrics the ends are estimates, so that the first job may still be delayed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools
 from topoopt.core.shared_cluster import QueueOrder
 from topoopt.simulate.cluster.state import ClusterState
 
 
-def expected_start(cluster: ClusterState, waiting: int) -> tuple[float, NDArray[np.bool_]]:
+def expected_start(cluster: ClusterState, waiting: int) -> tuple[float, Bools]:
     """When servers are expected to be free for a waiting job, and which are free then; bool[n]."""
     servers, kind = cluster.size[waiting], cluster.kind[waiting]
     record = cluster.record
@@ -22,7 +22,7 @@ def expected_start(cluster: ClusterState, waiting: int) -> tuple[float, NDArray[
     ends += [(at, own) for at, _, own in cluster.releases]
     ends.sort(key=lambda pair: pair[0])
 
-    def free_after(count: int) -> NDArray[np.bool_]:
+    def free_after(count: int) -> Bools:
         free = cluster.free.copy()
         for _, own in ends[:count]:
             free[own] = True
@@ -38,7 +38,7 @@ def expected_start(cluster: ClusterState, waiting: int) -> tuple[float, NDArray[
     return (max(cluster.now, ends[low - 1][0]) if low else cluster.now), free_after(low)
 
 
-def reserved(cluster: ClusterState) -> tuple[float, NDArray[np.bool_]]:
+def reserved(cluster: ClusterState) -> tuple[float, Bools]:
     """Expected start of the first waiting job, and the servers set aside for it; kept until they are out of date."""
     job = cluster.queue[0]
     known = cluster.reservation

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.simulate.cluster.backfill import expected_start
 from topoopt.simulate.cluster.placers import GroupPlacer
 from topoopt.simulate.cluster.state import ClusterState
@@ -22,8 +22,8 @@ from topoopt.simulate.cluster.state import ClusterState
 class Moves:
     """Jobs and their new servers, and those of the job that waits."""
 
-    jobs: tuple[tuple[int, NDArray[np.int64]], ...]
-    waiting: NDArray[np.int64]
+    jobs: tuple[tuple[int, Ints], ...]
+    waiting: Ints
 
 
 def plan_moves(cluster: ClusterState, placer: GroupPlacer, servers: int) -> Moves | None:
@@ -47,7 +47,7 @@ def plan_moves(cluster: ClusterState, placer: GroupPlacer, servers: int) -> Move
     return None if best is None else _moves(cluster, placer, best[2], best[3], servers)
 
 
-def _fewest(jobs: list[tuple[int, int]], need: int, room: NDArray[np.int64]) -> list[tuple[int, int]] | None:
+def _fewest(jobs: list[tuple[int, int]], need: int, room: Ints) -> list[tuple[int, int]] | None:
     """Jobs of at least `need` servers that fit into the other groups, best fit; largest first, last one smallest."""
     left = room.copy()
     chosen: list[tuple[int, int]] = []

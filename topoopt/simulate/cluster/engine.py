@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools
 from topoopt.core.shared_cluster import QueueOrder
 from topoopt.core.shared_cluster_solution import Stays
 from topoopt.core.verdict import StopReason
@@ -36,7 +36,7 @@ class ClusterRun:
     """
 
     stays: Stays
-    finished: NDArray[np.bool_]
+    finished: Bools
     simulated_s: float
     stopped_by: StopReason | None
 

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster import QueueOrder
 from topoopt.simulate.cluster.backfill import reserved
 from topoopt.simulate.cluster.placers import Free, Placer
 from topoopt.simulate.cluster.state import ClusterState
 
-Servers = NDArray[np.int64]
+Servers = Ints
 
 
 @runtime_checkable

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.shared_cluster import FAT_TREE, Fabric
 from topoopt.core.shared_cluster_jobs import JobClass
@@ -36,7 +36,7 @@ class SharedLinks:
     pods: int
     hashed: bool
     seed: int
-    capacity_gbps: NDArray[np.float64]
+    capacity_gbps: Floats
 
 
 def shared_links(servers: int, fabric: Fabric, server_gbps: float, seed: int) -> SharedLinks:
@@ -53,9 +53,7 @@ def shared_links(servers: int, fabric: Fabric, server_gbps: float, seed: int) ->
     return SharedLinks(half, racks, pods, False, 0, capacity)
 
 
-def job_loads(
-    links: SharedLinks, job_class: JobClass, servers: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def job_loads(links: SharedLinks, job_class: JobClass, servers: Ints) -> tuple[Ints, Floats]:
     """Links a job uses, and traffic on each over what one of its servers sends; ring in ascending order of servers."""
     sent = job_class.sent_bytes
     if not links.half or sent <= 0 or len(servers) < 2:
@@ -71,9 +69,7 @@ def job_loads(
 
 
 @kernel
-def _even_loads(
-    servers: NDArray[np.int64], ring: float, pair: float, half: int, racks: int, load: NDArray[np.float64]
-) -> None:
+def _even_loads(servers: Ints, ring: float, pair: float, half: int, racks: int, load: Floats) -> None:
     """Add the traffic that leaves each rack and pod; servers ascend, so each rack and pod is one run of them."""
     k = len(servers)
     for size, base in ((half, 0), (half * half, racks)):
@@ -100,7 +96,7 @@ def _path(seed: np.uint64, source: int, target: int) -> np.uint64:
 
 @kernel
 def _add_flow(
-    source: int, target: int, part: float, half: int, racks: int, pods: int, seed: np.uint64, load: NDArray[np.float64]
+    source: int, target: int, part: float, half: int, racks: int, pods: int, seed: np.uint64, load: Floats
 ) -> None:
     if source // half == target // half or part <= 0.0:
         return
@@ -118,14 +114,7 @@ def _add_flow(
 
 @kernel
 def _hashed_loads(
-    servers: NDArray[np.int64],
-    ring: float,
-    pair: float,
-    half: int,
-    racks: int,
-    pods: int,
-    seed: np.uint64,
-    load: NDArray[np.float64],
+    servers: Ints, ring: float, pair: float, half: int, racks: int, pods: int, seed: np.uint64, load: Floats
 ) -> None:
     k = len(servers)
     for i in range(k):

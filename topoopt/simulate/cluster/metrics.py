@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.shared_cluster import Goal
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, LoadStatistics, Metrics, Stays, Tail
@@ -15,7 +15,7 @@ from topoopt.core.solution import Objective
 MS = 1e-3
 
 
-def tail_of(values: NDArray[np.float64]) -> Tail:
+def tail_of(values: Floats) -> Tail:
     """Mean and tail of one or more values."""
     ordered = np.sort(values)
     count = len(ordered)
@@ -60,12 +60,7 @@ def load_objective(statistics: Sequence[LoadStatistics]) -> Objective:
 
 
 def metrics_of(
-    jobs: JobTable,
-    classes: tuple[JobClass, ...],
-    stays: Stays,
-    finished: NDArray[np.bool_],
-    group: NDArray[np.int64],
-    switching_s: float,
+    jobs: JobTable, classes: tuple[JobClass, ...], stays: Stays, finished: Bools, group: Ints, switching_s: float
 ) -> Metrics | None:
     """None when no job has ended. `group` is int64[n], of the servers as far as shards are concerned."""
     if not finished.any():
@@ -106,12 +101,7 @@ def metrics_of(
 
 
 def _fragmentation(
-    jobs: JobTable,
-    size: NDArray[np.float64],
-    start: NDArray[np.float64],
-    stays: Stays,
-    group: NDArray[np.int64],
-    last: float,
+    jobs: JobTable, size: Floats, start: Floats, stays: Stays, group: Ints, last: float
 ) -> tuple[float, float, float]:
     """Free servers while a job waits, those of them while the first waiting job needs no more, largest over free."""
     groups = int(group.max()) + 1
@@ -136,8 +126,4 @@ def _fragmentation(
     some = free > 0
     open_s = seconds[some].sum()
     share = float((largest[some] / free[some] * seconds[some]).sum() / open_s) if open_s > 0 else 1.0
-    return (
-        float((free * seconds)[waiting].sum() / total),
-        float((free * seconds)[enough].sum() / total),
-        share,
-    )
+    return (float((free * seconds)[waiting].sum() / total), float((free * seconds)[enough].sum() / total), share)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Free = NDArray[np.bool_]
+from topoopt.core.arrays import Bools, Ints
+
+Free = Bools
 
 
 class Placer(Protocol):
@@ -23,7 +24,7 @@ class Placer(Protocol):
     def fits(self, free: Free, servers: int, job_class: int) -> bool:
         """Whether `place` would find that many."""
 
-    def place(self, free: Free, servers: int, job_class: int) -> NDArray[np.int64] | None:
+    def place(self, free: Free, servers: int, job_class: int) -> Ints | None:
         """int64[servers], ascending; None when there are none."""
 
 
@@ -32,12 +33,12 @@ class GroupPlacer:
 
     by_size = True
 
-    def __init__(self, group: NDArray[np.int64], best: bool) -> None:
+    def __init__(self, group: Ints, best: bool) -> None:
         self.group = group
         self.best = best
         self.groups = int(group.max()) + 1
 
-    def counts(self, free: Free) -> NDArray[np.int64]:
+    def counts(self, free: Free) -> Ints:
         """int64[groups], free servers of each."""
         return np.bincount(self.group[free], minlength=self.groups)
 
@@ -45,7 +46,7 @@ class GroupPlacer:
         """Whether a group has that many."""
         return int(self.counts(free).max()) >= servers
 
-    def place(self, free: Free, servers: int, job_class: int = 0) -> NDArray[np.int64] | None:
+    def place(self, free: Free, servers: int, job_class: int = 0) -> Ints | None:
         """Servers of the chosen group."""
         counts = self.counts(free)
         enough = np.flatnonzero(counts >= servers)
@@ -67,7 +68,7 @@ class AnyPlacer:
         """Whether that many are free."""
         return int(np.count_nonzero(free)) >= servers
 
-    def place(self, free: Free, servers: int, job_class: int = 0) -> NDArray[np.int64] | None:
+    def place(self, free: Free, servers: int, job_class: int = 0) -> Ints | None:
         """The lowest or random ones."""
         found = np.flatnonzero(free)
         if len(found) < servers:
@@ -77,7 +78,7 @@ class AnyPlacer:
         return np.sort(self.rng.choice(found, servers, replace=False, shuffle=False))
 
 
-PLACERS: Mapping[str, Callable[[NDArray[np.int64], int], Placer]] = {
+PLACERS: Mapping[str, Callable[[Ints, int], Placer]] = {
     "best-fit": lambda group, _: GroupPlacer(group, best=True),
     "first-fit": lambda group, _: GroupPlacer(group, best=False),
     "random": lambda _, seed: AnyPlacer(np.random.default_rng(seed)),

@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 
 LEAST_PART = 1e-12
@@ -20,14 +20,7 @@ LEAST_PART = 1e-12
 
 @kernel
 def fair_rates(
-    active: NDArray[np.int64],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    link: NDArray[np.int64],
-    part: NDArray[np.float64],
-    capacity: NDArray[np.float64],
-    limit: NDArray[np.float64],
-    rate: NDArray[np.float64],
+    active: Ints, low: Ints, high: Ints, link: Ints, part: Floats, capacity: Floats, limit: Floats, rate: Floats
 ) -> None:
     """Set `rate[j]` of every active job j; its loads are (link, part)[low[j]:high[j]].
 
@@ -100,14 +93,14 @@ def fair_rates(
 
 
 @kernel
-def advance(active: NDArray[np.int64], left: NDArray[np.float64], speed: NDArray[np.float64], seconds: float) -> None:
+def advance(active: Ints, left: Floats, speed: Floats, seconds: float) -> None:
     """Iterations left of the active jobs after that time."""
     for j in active:
         left[j] = max(0.0, left[j] - speed[j] * seconds)
 
 
 @kernel
-def first_end(active: NDArray[np.int64], left: NDArray[np.float64], speed: NDArray[np.float64]) -> tuple[float, int]:
+def first_end(active: Ints, left: Floats, speed: Floats) -> tuple[float, int]:
     """Seconds until the first of the active jobs ends, and which; (infinity, -1) without any."""
     soonest = np.inf
     found = -1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster_solution import Stays
 
 
@@ -17,10 +17,10 @@ class Record:
         self.work_from: list[float] = []
         self.work_to: list[float] = []
         self.held_to: list[float] = []
-        self.servers: list[NDArray[np.int64]] = []
+        self.servers: list[Ints] = []
         self.open_stay: dict[int, int] = {}
 
-    def begin(self, job: int, servers: NDArray[np.int64], held_from: float, work_from: float) -> None:
+    def begin(self, job: int, servers: Ints, held_from: float, work_from: float) -> None:
         """A job gets servers."""
         self.open_stay[job] = len(self.job)
         self.job.append(job)
@@ -30,7 +30,7 @@ class Record:
         self.held_to.append(np.inf)
         self.servers.append(servers)
 
-    def finish(self, job: int, work_to: float, held_to: float) -> NDArray[np.int64]:
+    def finish(self, job: int, work_to: float, held_to: float) -> Ints:
         """The last stay of a job ends; its servers."""
         stay = self.open_stay.pop(job)
         self.work_to[stay], self.held_to[stay] = work_to, held_to

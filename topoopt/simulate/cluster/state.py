@@ -6,8 +6,8 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.shared_cluster import Scheduling
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.simulate.cluster.placers import Placer
@@ -36,7 +36,7 @@ class ClusterState:
         self,
         jobs: JobTable,
         classes: tuple[JobClass, ...],
-        free: NDArray[np.bool_],
+        free: Bools,
         placer: Placer,
         work: RunningWork,
         switching: Switching,
@@ -52,17 +52,17 @@ class ClusterState:
         self.queue: list[int] = []
         self.record = Record()
         self.taken_at = np.full(len(free), -np.inf)  # when the last job of each server took it
-        self.releases: list[tuple[float, int, NDArray[np.int64]]] = []
-        self.reservation: tuple[int, float, NDArray[np.bool_]] | None = None
+        self.releases: list[tuple[float, int, Ints]] = []
+        self.reservation: tuple[int, float, Bools] | None = None
 
-    def dark_s(self, servers: NDArray[np.int64], ready: float, held_from: float) -> float:
+    def dark_s(self, servers: Ints, ready: float, held_from: float) -> float:
         """Time after `held_from` in which circuits are still being set, for a job known since `ready`."""
         if not self.switching.look_ahead:
             return self.switching.seconds
         prepared = max(ready, float(self.taken_at[servers].max()))
         return max(0.0, self.switching.seconds - max(0.0, held_from - prepared))
 
-    def start(self, job: int, servers: NDArray[np.int64], held_from: float | None = None) -> None:
+    def start(self, job: int, servers: Ints, held_from: float | None = None) -> None:
         """Give a job its servers, now or from a later moment on."""
         begin = self.now if held_from is None else held_from
         work_from = begin + self.dark_s(servers, self.arrival[job], begin)
@@ -76,6 +76,6 @@ class ClusterState:
         self.free[self.record.finish(job, self.now, self.now)] = True
         self.work.end(job)
 
-    def release_later(self, servers: NDArray[np.int64], at: float) -> None:
+    def release_later(self, servers: Ints, at: float) -> None:
         """Servers become free then."""
         heapq.heappush(self.releases, (at, len(self.record.job) + len(self.releases), servers))

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import strided_groups
 from topoopt.core.taskgraph import TaskGraph, TaskKind
@@ -28,7 +28,7 @@ class JobOnServers:
     servers: tuple[int, ...]
 
 
-def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, NDArray[np.int64]]:
+def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, Ints]:
     """One task graph over all servers of the cluster, and int64[J+1]: tasks of job j are job_ptr[j]..job_ptr[j+1].
 
     Only AllReduce groups in use are kept; each belongs to one job.
@@ -72,7 +72,7 @@ def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, N
     return merged, job_ptr
 
 
-def needed_pairs(graph: TaskGraph) -> NDArray[np.int64]:
+def needed_pairs(graph: TaskGraph) -> Ints:
     """Ordered pairs (source * n + target) of transfers and of neighbours on rings in list order, ascending, distinct.
 
     All pairs of n servers are too many for a large cluster whose jobs talk among themselves only.
@@ -82,7 +82,7 @@ def needed_pairs(graph: TaskGraph) -> NDArray[np.int64]:
     for members in graph.groups:
         order = np.array(members, dtype=np.int64)
         pairs.append(order * graph.servers + np.roll(order, -1))
-    found: NDArray[np.int64] = np.unique(np.concatenate(pairs))
+    found: Ints = np.unique(np.concatenate(pairs))
     return found
 
 
@@ -91,7 +91,7 @@ def shared_network(graph: TaskGraph, cluster: Cluster, build: FabricBuilder, opt
     return build(cluster, graph.groups, replace(options, pairs=needed_pairs(graph)))
 
 
-def first_iterations(model: str, graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64]) -> NDArray[np.float64]:
+def first_iterations(model: str, graph: TaskGraph, network: Network, job_ptr: Ints) -> Floats:
     """float64[J], by a time model; see `TimeModel.first_iterations`.
 
     Raises:
@@ -105,7 +105,7 @@ def first_iterations(model: str, graph: TaskGraph, network: Network, job_ptr: ND
 
 def simulate_together(
     jobs: Sequence[JobOnServers], cluster: Cluster, build: FabricBuilder, options: FabricOptions, model: str
-) -> NDArray[np.float64]:
+) -> Floats:
     """float64[J]: time of the first iteration of each job, ms.
 
     Args:
@@ -142,7 +142,7 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
     hops = np.diff(whole.path_ptr)[path]
     path_link = whole.path_link[_ranges(whole.path_ptr[path], hops)]
     used, number = np.unique(np.concatenate((path_link, whole.member_link)), return_inverse=True)
-    link_of: NDArray[np.int32] = number.astype(np.int32)
+    link_of: Int32s = number.astype(np.int32)
     return replace(
         whole,
         servers=m,
@@ -157,8 +157,8 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
     )
 
 
-def _ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ranges(first: Ints, count: Ints) -> Ints:
     """first[i], first[i] + 1, ... count[i] of them, for each i in turn."""
     ends = np.cumsum(count)
-    found: NDArray[np.int64] = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
+    found: Ints = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
     return found

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.shared_cluster import Contention, Fabric
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
@@ -22,7 +22,7 @@ MS = 1e-3
 class RunningWork(Protocol):
     """Running jobs and what is left of them; times in seconds."""
 
-    def start(self, job: int, servers: NDArray[np.int64], work_from: float) -> None:
+    def start(self, job: int, servers: Ints, work_from: float) -> None:
         """The job begins its iterations then, on those servers."""
 
     def pause(self, job: int, at: float, work_from: float) -> None:
@@ -55,7 +55,7 @@ class WorkAlone:
         self._end: dict[int, float] = {}
         self._order: list[tuple[float, int]] = []
 
-    def start(self, job: int, servers: NDArray[np.int64], work_from: float) -> None:
+    def start(self, job: int, servers: Ints, work_from: float) -> None:
         """See Work."""
         self._end[job] = work_from + float(self.seconds[job])
         heapq.heappush(self._order, (self._end[job], job))
@@ -90,9 +90,7 @@ class WorkAlone:
         return float(self.seconds[job])
 
 
-def hidden_ms(
-    jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, direct_gbps: Sequence[float]
-) -> NDArray[np.float64]:
+def hidden_ms(jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, direct_gbps: Sequence[float]) -> Floats:
     """float64[J], h of the time model on a fabric whose `server_gbps` is known; `direct_gbps` is R of each class."""
     assert fabric.server_gbps is not None
     hidden = np.empty(len(jobs))
@@ -108,16 +106,14 @@ def hidden_ms(
     return hidden
 
 
-def alone_ms(
-    jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, direct_gbps: Sequence[float]
-) -> NDArray[np.float64]:
+def alone_ms(jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, direct_gbps: Sequence[float]) -> Floats:
     """float64[J], iteration of each job that has a shared fabric to itself; arguments as of `hidden_ms`."""
     assert fabric.server_gbps is not None
     own = [classes[c] for c in jobs.class_index]
     compute = np.array([one.compute_ms for one in own])
     wire = np.array([one.sent_bytes / BYTES_PER_MS_PER_GBPS for one in own])
     lost = np.maximum(0.0, wire / fabric.server_gbps - hidden_ms(jobs, classes, fabric, direct_gbps))
-    alone: NDArray[np.float64] = compute + lost
+    alone: Floats = compute + lost
     return alone
 
 
@@ -156,7 +152,7 @@ class WorkShared:
         self._now = 0.0
         self._stale = False
 
-    def start(self, job: int, servers: NDArray[np.int64], work_from: float) -> None:
+    def start(self, job: int, servers: Ints, work_from: float) -> None:
         """See Work."""
         link, part = job_loads(self._links, self._classes[job], servers)
         self._reserve(len(link))

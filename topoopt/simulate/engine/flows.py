@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import NetworkArrays
 
 
 @kernel
-def first_flows(g: GraphArrays, w: NetworkArrays) -> NDArray[np.int64]:
+def first_flows(g: GraphArrays, w: NetworkArrays) -> Ints:
     """int64[T+1]; the flows of task t are first_flows[t]..first_flows[t+1]."""
     tasks = len(g.kind)
     first = np.empty(tasks + 1, dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.engine.queue import DETAIL, DETAIL_BITS, Queue, add, next_serial
 from topoopt.simulate.engine.tasks import Tasks, compute
 from topoopt.simulate.jit import piece
@@ -39,14 +40,7 @@ def what_of(code: int) -> int:
 
 @piece
 def begin_task(
-    k: Tasks,
-    q: Queue,
-    kind: NDArray[np.int8],
-    device: NDArray[np.int32],
-    duration: NDArray[np.float64],
-    first_flow: NDArray[np.int64],
-    t: int,
-    at: float,
+    k: Tasks, q: Queue, kind: NDArray[np.int8], device: Int32s, duration: Floats, first_flow: Ints, t: int, at: float
 ) -> None:
     """A task is ready: it computes, and then sends if it has flows, first_flow[t]..first_flow[t+1]."""
     if kind[t] < TRANSFER:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.engine.queue import pop, push, replace_first
 from topoopt.simulate.jit import kernel
 
@@ -17,13 +17,13 @@ class FillingSpace(NamedTuple):
     `crossings` is all zeros between calls.
     """
 
-    crossings: NDArray[np.int64]
-    pointer: NDArray[np.int64]
-    free: NDArray[np.float64]
-    rising: NDArray[np.float64]
-    used: NDArray[np.int64]
-    keys: NDArray[np.float64]
-    values: NDArray[np.int64]
+    crossings: Ints
+    pointer: Ints
+    free: Floats
+    rising: Floats
+    used: Ints
+    keys: Floats
+    values: Ints
 
 
 @kernel
@@ -44,11 +44,11 @@ def filling_space(links: int, routes: int) -> FillingSpace:
 def _freeze(
     r: int,
     level: float,
-    weight: NDArray[np.int64],
-    route_low: NDArray[np.int64],
-    route_high: NDArray[np.int64],
-    route_link: NDArray[np.int32],
-    rate: NDArray[np.float64],
+    weight: Ints,
+    route_low: Ints,
+    route_high: Ints,
+    route_link: Int32s,
+    rate: Floats,
     space: FillingSpace,
 ) -> int:
     """Give route r its rate, unless it has one; returns how many got one."""
@@ -63,13 +63,13 @@ def _freeze(
 
 @kernel
 def fill_rates(
-    active: NDArray[np.int64],
-    weight: NDArray[np.int64],
-    route_low: NDArray[np.int64],
-    route_high: NDArray[np.int64],
-    route_link: NDArray[np.int32],
-    link_rate: NDArray[np.float64],
-    rate: NDArray[np.float64],
+    active: Ints,
+    weight: Ints,
+    route_low: Ints,
+    route_high: Ints,
+    route_link: Int32s,
+    link_rate: Floats,
+    rate: Floats,
     space: FillingSpace,
 ) -> None:
     """Set `rate[r]` of every active route r: what each of its weight[r] > 0 flows gets.
@@ -141,12 +141,7 @@ def fill_rates(
 
 @kernel
 def max_min_rates(
-    active: NDArray[np.int64],
-    flow_low: NDArray[np.int64],
-    flow_high: NDArray[np.int64],
-    flow_link: NDArray[np.int32],
-    link_rate: NDArray[np.float64],
-    rate: NDArray[np.float64],
+    active: Ints, flow_low: Ints, flow_high: Ints, flow_link: Int32s, link_rate: Floats, rate: Floats
 ) -> None:
     """Set `rate[f]` of every active flow f; its links are flow_link[flow_low[f]:flow_high[f]]. See `fill_rates`."""
     ones = np.ones(len(rate), dtype=np.int64)

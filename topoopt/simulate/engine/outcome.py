@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from topoopt.core.arrays import Floats, Int32s
 
 
 class Outcome(NamedTuple):
@@ -21,10 +20,10 @@ class Outcome(NamedTuple):
     """
 
     time: float
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    cause: NDArray[np.int32]
-    first_end: NDArray[np.float64]
-    carried: NDArray[np.float64]
-    busy: NDArray[np.float64]
+    start: Floats
+    end: Floats
+    cause: Int32s
+    first_end: Floats
+    carried: Floats
+    busy: Floats
     left: int

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel, piece
 
 DETAIL_BITS = 28
@@ -23,9 +23,9 @@ COUNT, _HOLE, _SERIAL = 0, 1, 2
 class Queue(NamedTuple):
     """Events that wait; `number` has how many there are, whether the first was taken already, and the next serial."""
 
-    time: NDArray[np.float64]
-    code: NDArray[np.int64]
-    number: NDArray[np.int64]
+    time: Floats
+    code: Ints
+    number: Ints
 
 
 @piece
@@ -52,7 +52,7 @@ def with_room(q: Queue, more: int) -> Queue:
 
 
 @kernel
-def push(time: NDArray[np.float64], code: NDArray[np.int64], count: int, at: float, what: int) -> int:
+def push(time: Floats, code: Ints, count: int, at: float, what: int) -> int:
     """Insert an event in a heap of `count`; the arrays must have room. Returns the new count."""
     place = count
     while place > 0:
@@ -66,7 +66,7 @@ def push(time: NDArray[np.float64], code: NDArray[np.int64], count: int, at: flo
 
 
 @kernel
-def replace_first(time: NDArray[np.float64], code: NDArray[np.int64], count: int, at: float, what: int) -> None:
+def replace_first(time: Floats, code: Ints, count: int, at: float, what: int) -> None:
     """Put an event in the place of the first one of `count` events: half the work of a pop and a push."""
     place = 0
     while True:
@@ -84,7 +84,7 @@ def replace_first(time: NDArray[np.float64], code: NDArray[np.int64], count: int
 
 
 @kernel
-def pop(time: NDArray[np.float64], code: NDArray[np.int64], count: int) -> int:
+def pop(time: Floats, code: Ints, count: int) -> int:
     """Remove the first event (read it before). Returns the new count."""
     last = count - 1
     replace_first(time, code, last, time[last], code[last])

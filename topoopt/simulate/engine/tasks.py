@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.engine.queue import Queue
 from topoopt.simulate.jit import kernel, piece
 
@@ -29,25 +29,25 @@ class Tasks(NamedTuple):
         unfinished: int64[1], jobs in their first iteration.
     """
 
-    indegree: NDArray[np.int32]
-    waiting: NDArray[np.int32]
-    ready: NDArray[np.float64]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    cause: NDArray[np.int32]
-    device_free: NDArray[np.float64]
-    device_task: NDArray[np.int32]
-    job_ptr: NDArray[np.int64]
-    job_of: NDArray[np.int32]
-    job_left: NDArray[np.int64]
-    job_began: NDArray[np.float64]
-    job_end: NDArray[np.float64]
-    first_end: NDArray[np.float64]
-    unfinished: NDArray[np.int64]
+    indegree: Int32s
+    waiting: Int32s
+    ready: Floats
+    start: Floats
+    end: Floats
+    cause: Int32s
+    device_free: Floats
+    device_task: Int32s
+    job_ptr: Ints
+    job_of: Int32s
+    job_left: Ints
+    job_began: Floats
+    job_end: Floats
+    first_end: Floats
+    unfinished: Ints
 
 
 @kernel
-def new_tasks(successor: NDArray[np.int32], job_ptr: NDArray[np.int64], devices: int, now: float) -> Tasks:
+def new_tasks(successor: Int32s, job_ptr: Ints, devices: int, now: float) -> Tasks:
     """Tasks before an iteration that begins at `now`."""
     tasks, jobs = job_ptr[-1], len(job_ptr) - 1
     indegree = np.zeros(tasks, dtype=np.int32)
@@ -104,9 +104,7 @@ def compute(k: Tasks, t: int, device: int, duration: float, now: float) -> float
 
 
 @piece
-def release(
-    k: Tasks, q: Queue, ptr: NDArray[np.int64], successor: NDArray[np.int32], t: int, at: float, announce: Announce
-) -> None:
+def release(k: Tasks, q: Queue, ptr: Ints, successor: Int32s, t: int, at: float, announce: Announce) -> None:
     """A task is done at that time, which may be later than now: those that wait for it wait for one less."""
     k.end[t] = at
     for e in range(ptr[t], ptr[t + 1]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.simulate.fabrics.options import US_PER_MS, FabricOptions, Group, server_pairs, single_path_table
@@ -23,13 +23,7 @@ servers was least with 2."""
 
 @kernel
 def _walk(
-    pair_order: NDArray[np.int64],
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-    distance: NDArray[np.int32],
-    neighbour: NDArray[np.int32],
-    links: NDArray[np.int32],
-    paths: NDArray[np.int32],
+    pair_order: Ints, source: Int32s, target: Int32s, distance: Int32s, neighbour: Int32s, links: Int32s, paths: Int32s
 ) -> None:
     """Fill `paths` pair by pair; of the neighbours nearer the target, go to the one over the least used link."""
     n = len(distance)
@@ -55,7 +49,7 @@ def _walk(
             paths[pair, step] = at
 
 
-def shortest_paths(links: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
+def shortest_paths(links: Int32s, seed: int) -> Int32s:
     """int32[n (n - 1), w]: a shortest path of each ordered pair, padded with -1; ties go to the least used link.
 
     Pairs are routed in random order, links at a server are tried in random order.
@@ -83,7 +77,7 @@ def graph_network(
     cluster: Cluster,
     groups: Sequence[Group],
     options: FabricOptions,
-    links: NDArray[np.int32],
+    links: Int32s,
     orders: Mapping[Group, Sequence[Group]] | None = None,
     *,
     both_ways: bool = False,
@@ -137,14 +131,14 @@ def _rings(group: Group, orders: Sequence[Group], routes: PathTable) -> GroupRin
     return GroupRings(group, tuple(rings))
 
 
-def route_hops(routes: PathTable, servers: int) -> NDArray[np.int64]:
+def route_hops(routes: PathTable, servers: int) -> Ints:
     """int64[n, n]: hops of the first route of each pair."""
     table = np.zeros((servers, servers), dtype=np.int64)
     table[routes.source, routes.target] = np.diff(routes.path_ptr)[routes.pair_ptr[:-1]] - 1
     return table
 
 
-def short_tour(group: Group, hops: NDArray[np.int64]) -> Group:
+def short_tour(group: Group, hops: Ints) -> Group:
     """The members in an order whose ring crosses few links: the best nearest-neighbour tour over a few starts.
 
     Of equally near members the one of the smallest number is next. Any whole numbers do for `hops`.
@@ -169,7 +163,7 @@ def short_tour(group: Group, hops: NDArray[np.int64]) -> Group:
     return min((tour(start) for start in starts), key=lambda found: found[0])[1]
 
 
-def spread_tours(group: Group, routes: PathTable, links: NDArray[np.int32]) -> list[Group]:
+def spread_tours(group: Group, routes: PathTable, links: Int32s) -> list[Group]:
     """Short tours of a group that together load the fullest link least, of up to as many as a server has links.
 
     Each tour shuns the links of those before it: a hop costs as much more as its links are already taken.

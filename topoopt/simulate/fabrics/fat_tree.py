@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.units import bytes_per_ms
@@ -85,14 +85,7 @@ def tree_network(
     )
 
 
-def _paths(
-    n: int,
-    half: int,
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-    j: NDArray[np.int64],
-    i: NDArray[np.int64],
-) -> NDArray[np.int32]:
+def _paths(n: int, half: int, source: Int32s, target: Int32s, j: Ints, i: Ints) -> Int32s:
     """int32[m, 7], the nodes of a path of each pair over aggregation switch j of its pods and their i-th core."""
     first_rack, first_aggregation, first_core = n, n + 2 * half * half, n + 4 * half * half
     source_pod, target_pod = source // (half * half), target // (half * half)

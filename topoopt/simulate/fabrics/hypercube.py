@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.cycle_factors import most_cycles
@@ -44,7 +44,7 @@ def _parallel(dimension: int, degree: int) -> list[int]:
     return [copies + (bit < spare) for bit in range(dimension)]
 
 
-def _gray_factor(bits: Sequence[int], servers: int) -> NDArray[np.int64]:
+def _gray_factor(bits: Sequence[int], servers: int) -> Ints:
     """int64[n, 2]: both neighbours on the Gray cycle through these two or three bits; one bit twice: parallel links."""
     here = np.arange(servers, dtype=np.int64)
     if bits[0] == bits[-1]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.price_book import PriceBook
@@ -52,7 +52,7 @@ class FabricOptions:
     layer: str = LAYERS[0]
     shape: tuple[int, ...] | None = None
     book: PriceBook = field(default_factory=default_price_book, repr=False)
-    pairs: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    pairs: Ints | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         problems = [
@@ -107,7 +107,7 @@ def list_order_rings(groups: Sequence[Group], routes: PathTable) -> tuple[GroupR
     )
 
 
-def single_path_table(nodes_total: int, source: NDArray[np.int32], paths: NDArray[np.int32]) -> PathTable:
+def single_path_table(nodes_total: int, source: Int32s, paths: Int32s) -> PathTable:
     """Path table of one path for each pair.
 
     Args:
@@ -129,14 +129,14 @@ def single_path_table(nodes_total: int, source: NDArray[np.int32], paths: NDArra
     )
 
 
-def server_pairs(servers: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def server_pairs(servers: int) -> tuple[Int32s, Int32s]:
     """Sources and targets of all n (n - 1) ordered pairs of distinct servers, sorted."""
     source, target = np.divmod(np.arange(servers * servers, dtype=np.int32), servers)
     apart = source != target
     return source[apart].astype(np.int32), target[apart].astype(np.int32)
 
 
-def routed_pairs(servers: int, options: FabricOptions) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def routed_pairs(servers: int, options: FabricOptions) -> tuple[Int32s, Int32s]:
     """Sources and targets of the pairs that need a route, sorted."""
     if options.pairs is None:
         return server_pairs(servers)

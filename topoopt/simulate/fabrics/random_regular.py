@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.fabrics.direct_graph import graph_network
@@ -17,7 +17,7 @@ from topoopt.simulate.network import Network
 ATTEMPTS = 100
 
 
-def random_regular_links(servers: int, degree: int, seed: int) -> NDArray[np.int32]:
+def random_regular_links(servers: int, degree: int, seed: int) -> Int32s:
     """int32[n, n], symmetric: parallel links between servers of a connected random d-regular multigraph.
 
     Parallel links only where d >= n: every pair gets d // (n - 1), the rest is a random graph without. With n * d odd,
@@ -43,7 +43,7 @@ def random_regular_links(servers: int, degree: int, seed: int) -> NDArray[np.int
     raise InputError([Problem(f"no connected random graph in {ATTEMPTS} attempts", path="degree", value=str(degree))])
 
 
-def _random_simple_graph(servers: int, degree: int, draw: np.random.Generator) -> NDArray[np.int32]:
+def _random_simple_graph(servers: int, degree: int, draw: np.random.Generator) -> Int32s:
     """Adjacency of a random simple graph, regular but for one server if servers * degree is odd; degree < n - 1."""
     import networkx as nx
 
@@ -63,7 +63,7 @@ def _random_simple_graph(servers: int, degree: int, draw: np.random.Generator) -
     return links
 
 
-def _connected(links: NDArray[np.int32]) -> bool:
+def _connected(links: Int32s) -> bool:
     from scipy.sparse.csgraph import connected_components
 
     return int(connected_components(links, directed=False, return_labels=False)) == 1

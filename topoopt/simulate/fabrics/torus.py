@@ -13,8 +13,8 @@ from functools import partial
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regular_graphs import torus_steps
@@ -84,7 +84,7 @@ def _parallel(shape: Sequence[int], degree: int) -> list[int]:
     return [copies + (longest_first.index(axis) < spare) for axis in range(axes)]
 
 
-def _cycles(steps: NDArray[np.int64], parallel: Sequence[int]) -> tuple[Group, ...]:
+def _cycles(steps: Ints, parallel: Sequence[int]) -> tuple[Group, ...]:
     """Link-disjoint Hamiltonian cycles over the links of these axes."""
     both_sides = [np.column_stack((step, np.argsort(step))) for step in steps]
     return most_cycles(np.repeat(both_sides, parallel, axis=0))

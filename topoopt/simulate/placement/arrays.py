@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Latency, PlacementProblem, Sharing
 from topoopt.core.units import bytes_per_ms
@@ -32,33 +32,33 @@ class PlacementArrays(NamedTuple):
         sharing: FAIR, FIFO, STATIC or ALONE (no contention).
     """
 
-    time: NDArray[np.float64]
-    memory: NDArray[np.int64]
-    room: NDArray[np.int64]
-    group: NDArray[np.int32]
-    group_ptr: NDArray[np.int64]
-    group_member: NDArray[np.int32]
-    tensor_ptr: NDArray[np.int64]
-    tensor_size: NDArray[np.float64]
-    user_ptr: NDArray[np.int64]
-    user: NDArray[np.int32]
-    needs: NDArray[np.int64]
-    topo: NDArray[np.int32]
-    server: NDArray[np.int64]
-    network: NDArray[np.float64]
-    inside: NDArray[np.float64]
+    time: Floats
+    memory: Ints
+    room: Ints
+    group: Int32s
+    group_ptr: Ints
+    group_member: Int32s
+    tensor_ptr: Ints
+    tensor_size: Floats
+    user_ptr: Ints
+    user: Int32s
+    needs: Ints
+    topo: Int32s
+    server: Ints
+    network: Floats
+    inside: Floats
     alpha: float
     alpha_inside: float
     sharing: int
 
 
-def _pointers(lengths: list[int]) -> NDArray[np.int64]:
+def _pointers(lengths: list[int]) -> Ints:
     pointers = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=pointers[1:])
     return pointers
 
 
-def topological_order(n: int, successors: list[list[int]]) -> NDArray[np.int32]:
+def topological_order(n: int, successors: list[list[int]]) -> Int32s:
     """Every producer before its consumers, depth first, so that a chain stays together.
 
     Raises:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.engine.loop import run
 from topoopt.simulate.engine.queue import Queue, new_queue
 from topoopt.simulate.jit import borrowed, kernel, piece
@@ -34,8 +35,6 @@ from topoopt.simulate.placement.state import (
     FINISHED,
     NOW,
     SENT,
-    Floats,
-    Ints,
     Step,
     became_ready,
     ended,

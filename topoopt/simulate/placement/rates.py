@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.placement.arrays import PlacementArrays
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 FILL_ROUNDS = 8
 
 

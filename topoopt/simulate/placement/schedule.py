@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement_solution import TensorTransfer
 from topoopt.simulate.placement.arrays import ALONE, PlacementArrays
 from topoopt.simulate.placement.events import simulate
@@ -24,20 +24,15 @@ class PlacedSchedule:
         makespan_ms: last end.
     """
 
-    device: NDArray[np.int64]
-    start_ms: NDArray[np.float64]
-    end_ms: NDArray[np.float64]
+    device: Ints
+    start_ms: Floats
+    end_ms: Floats
     transfers: tuple[TensorTransfer, ...]
-    rates: NDArray[np.float64]
+    rates: Floats
     makespan_ms: float
 
 
-def simulated(
-    a: PlacementArrays,
-    device: NDArray[np.int64],
-    rates: NDArray[np.float64],
-    priority: NDArray[np.float64] | None = None,
-) -> PlacedSchedule:
+def simulated(a: PlacementArrays, device: Ints, rates: Floats, priority: Floats | None = None) -> PlacedSchedule:
     """The step by events; without priorities, longest tails first."""
     tail = tails(a, device, rates)
     order = -tail if priority is None else priority
@@ -47,9 +42,7 @@ def simulated(
     return PlacedSchedule(device, start, end, tuple(TensorTransfer(*row) for row in rows), rates, float(value))
 
 
-def ordered(
-    a: PlacementArrays, device: NDArray[np.int64], rates: NDArray[np.float64], start_ms: NDArray[np.float64]
-) -> PlacedSchedule:
+def ordered(a: PlacementArrays, device: Ints, rates: Floats, start_ms: Floats) -> PlacedSchedule:
     """The step in the order of given starts, each device waiting for its next operator; only without contention.
 
     Raises:

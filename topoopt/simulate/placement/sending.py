@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from topoopt.core.arrays import Ints
 from topoopt.simulate.engine.queue import Queue, add
 from topoopt.simulate.jit import piece
 from topoopt.simulate.placement.arrays import ALONE, FAIR, STATIC
@@ -17,7 +18,6 @@ from topoopt.simulate.placement.state import (
     SENT,
     SOONEST,
     WAITING,
-    Ints,
     Step,
     input_arrived,
 )

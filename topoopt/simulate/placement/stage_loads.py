@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Int32s
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, Throughput
 from topoopt.core.placement_solution import DeviceLoad
 
 
-def device_loads(problem: PlacementProblem, device: NDArray[np.int32]) -> tuple[DeviceLoad, ...]:
+def device_loads(problem: PlacementProblem, device: Int32s) -> tuple[DeviceLoad, ...]:
     """Loads of all devices for a placement int32[operators]."""
     k = len(problem.devices)
     compute = np.zeros((k, 2))
@@ -67,7 +67,7 @@ def max_load_ms(settings: Throughput, loads: Sequence[DeviceLoad]) -> float:
     return max(joined(load.compute_ms, load.communication_ms) for load in loads)
 
 
-def compute_loads(problem: PlacementProblem, device: NDArray[np.int32]) -> tuple[DeviceLoad, ...]:
+def compute_loads(problem: PlacementProblem, device: Int32s) -> tuple[DeviceLoad, ...]:
     """The same without communication, which does not occupy devices in objective latency."""
     return tuple(
         replace(load, forward_communication_ms=0.0, backward_communication_ms=0.0)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.simulate.engine.queue import Queue, add, pop, push
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.placement.arrays import STATIC, PlacementArrays
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Flags = Bools
 
 DONE, FINISHED, SENT, WAITING, FLOWS, CHANGED, BEYOND = range(7)
 NOW, SOONEST = range(2)

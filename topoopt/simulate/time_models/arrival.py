@@ -21,8 +21,8 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.engine.flows import first_flows
 from topoopt.simulate.engine.loop import go_on, never, nothing_flows, run
@@ -53,7 +53,7 @@ from topoopt.simulate.time_models.time_model import Simulation, TimeModel, requi
 
 
 @kernel
-def _most_new_events(g: GraphArrays, first: NDArray[np.int64], restart: bool) -> int:
+def _most_new_events(g: GraphArrays, first: Ints, restart: bool) -> int:
     """Most events one event may add."""
     tasks = len(g.kind)
     most = 4
@@ -100,13 +100,7 @@ def _handle(x: Arrival, q: Queue, now: float, event: int) -> bool:
 
 @kernel
 def simulate_events(
-    g: GraphArrays,
-    w: NetworkArrays,
-    rounds: bool,
-    threshold: float,
-    record: bool,
-    job_ptr: NDArray[np.int64],
-    restart: bool,
+    g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: float, record: bool, job_ptr: Ints, restart: bool
 ) -> Outcome:
     """Simulate jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
 
@@ -142,9 +136,7 @@ def _simulate(graph: TaskGraph, network: Network, *, rounds: bool) -> Simulation
     return simulation_of(simulate_events(arrays, links, rounds, np.inf, True, whole(graph), False), graph.tasks)
 
 
-def _first_iterations(
-    graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64], *, rounds: bool
-) -> NDArray[np.float64]:
+def _first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints, *, rounds: bool) -> Floats:
     """Jobs together; see `TimeModel.first_iterations`."""
     arrays, links = graph_arrays(graph, network), network_arrays(network)
     outcome: Outcome = simulate_events(arrays, links, rounds, np.inf, False, job_ptr, len(job_ptr) > 2)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.job_solution import Breakdown, Evaluation, Span
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
@@ -83,7 +83,7 @@ def bandwidth_tax(graph: TaskGraph, simulation: Simulation) -> float:
     return float(simulation.link_bytes.sum()) / demanded if demanded > 0 else 1.0
 
 
-def _merged_transfers(graph: TaskGraph, simulation: Simulation, shown: NDArray[np.int64]) -> list[Span]:
+def _merged_transfers(graph: TaskGraph, simulation: Simulation, shown: Ints) -> list[Span]:
     """For every server the times in which it sends any of the transfers shown."""
     spans = []
     moved = shown[graph.kind[shown] == TaskKind.TRANSFER]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.units import MIB
@@ -63,7 +64,7 @@ def simulate(graph: TaskGraph, network: Network, ring_directions: NDArray[np.int
     return simulation_of(outcome, graph.tasks)
 
 
-def opposite_links(network: Network) -> NDArray[np.int32]:
+def opposite_links(network: Network) -> Int32s:
     """int32[L]: for each link the one from its head to its tail.
 
     Raises:
@@ -106,15 +107,15 @@ class Booking(NamedTuple):
     w: NetworkArrays
     tasks: Tasks
     directions: NDArray[np.int8]
-    opposite: NDArray[np.int32]
-    task: NDArray[np.int32]
-    left: NDArray[np.float64]
-    path: NDArray[np.int64]
-    next_flow: NDArray[np.int64]
-    under_way: NDArray[np.int64]
-    free: NDArray[np.float64]
-    carried: NDArray[np.float64]
-    busy: NDArray[np.float64]
+    opposite: Int32s
+    task: Int32s
+    left: Floats
+    path: Ints
+    next_flow: Ints
+    under_way: Ints
+    free: Floats
+    carried: Floats
+    busy: Floats
 
 
 @kernel
@@ -223,11 +224,7 @@ def _handle(x: Booking, q: Queue, now: float, code: int) -> bool:
 
 @kernel
 def _simulate(
-    g: GraphArrays,
-    w: NetworkArrays,
-    directions: NDArray[np.int8],
-    opposite: NDArray[np.int32],
-    job_ptr: NDArray[np.int64],
+    g: GraphArrays, w: NetworkArrays, directions: NDArray[np.int8], opposite: Int32s, job_ptr: Ints
 ) -> Outcome:
     tasks, links, flows = len(g.kind), len(w.link_rate), _most_flows(g, w)
     k = new_tasks(g.successor, job_ptr, w.servers, 0.0)

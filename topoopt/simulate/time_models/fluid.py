@@ -15,8 +15,8 @@ rate changes and one rate computation, however many flows are under way.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.engine.graph_events import DONE, READY, SEND, announce, begin_task, event, task_of, what_of
 from topoopt.simulate.engine.loop import run
@@ -119,7 +119,7 @@ def _settle(x: Fluid, q: Queue) -> bool:
 
 
 @kernel
-def simulate_fluid(g: GraphArrays, w: NetworkArrays, job_ptr: NDArray[np.int64], restart: bool) -> Outcome:
+def simulate_fluid(g: GraphArrays, w: NetworkArrays, job_ptr: Ints, restart: bool) -> Outcome:
     """Simulate jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
 
     With `restart`, a job that is done begins again at once (unless it took no time), until the last one has finished
@@ -149,7 +149,7 @@ def simulate(graph: TaskGraph, network: Network) -> Simulation:
     return simulation_of(outcome, graph.tasks)
 
 
-def first_iterations(graph: TaskGraph, network: Network, job_ptr: NDArray[np.int64]) -> NDArray[np.float64]:
+def first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints) -> Floats:
     """Jobs together; see `TimeModel.first_iterations`."""
     require_paths(graph, network)
     outcome: Outcome = simulate_fluid(graph_arrays(graph, network), network_arrays(network), job_ptr, True)

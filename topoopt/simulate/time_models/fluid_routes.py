@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.simulate.engine.flows import first_flows, first_path, ring_bytes, rounds_ms
 from topoopt.simulate.engine.graph_events import DONE, event
 from topoopt.simulate.engine.max_min import FillingSpace
@@ -26,14 +26,14 @@ class FluidFlows(NamedTuple):
         mark: float64[F], clock of the route at which it ends; following: int64[F], next in its route or -1.
     """
 
-    first: NDArray[np.int64]
-    under_way: NDArray[np.int64]
-    task: NDArray[np.int32]
-    route: NDArray[np.int64]
-    size: NDArray[np.float64]
-    tail: NDArray[np.float64]
-    mark: NDArray[np.float64]
-    following: NDArray[np.int64]
+    first: Ints
+    under_way: Ints
+    task: Int32s
+    route: Ints
+    size: Floats
+    tail: Floats
+    mark: Floats
+    following: Ints
 
 
 class Routes(NamedTuple):
@@ -45,33 +45,33 @@ class Routes(NamedTuple):
     `active` are the routes with flows, the first active_count[0] of it.
     """
 
-    link: NDArray[np.int32]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    weight: NDArray[np.int64]
-    rate: NDArray[np.float64]
-    filled: NDArray[np.float64]
-    clock: NDArray[np.float64]
-    since: NDArray[np.float64]
-    ends_at: NDArray[np.float64]
-    moved: NDArray[np.float64]
-    touched: NDArray[np.bool_]
-    head: NDArray[np.int64]
-    active: NDArray[np.int64]
-    active_count: NDArray[np.int64]
+    link: Int32s
+    low: Ints
+    high: Ints
+    weight: Ints
+    rate: Floats
+    filled: Floats
+    clock: Floats
+    since: Floats
+    ends_at: Floats
+    moved: Floats
+    touched: Bools
+    head: Ints
+    active: Ints
+    active_count: Ints
 
 
 class Fluid(NamedTuple):
     """State of a simulation; `now`: float64[1]; `changed`: bool[1], rates are out of date."""
 
     g: GraphArrays
-    link_rate: NDArray[np.float64]
+    link_rate: Floats
     tasks: Tasks
     flows: FluidFlows
     routes: Routes
     space: FillingSpace
-    now: NDArray[np.float64]
-    changed: NDArray[np.bool_]
+    now: Floats
+    changed: Bools
     restart: bool
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.units import KIB, MIB
 from topoopt.simulate.engine.flows import first_path, ring_bytes, rounds_ms
 from topoopt.simulate.engine.queue import DETAIL_BITS, Queue, add
@@ -36,17 +36,17 @@ class Flows(NamedTuple):
         slowest: float64[F], end of the latest step so far.
     """
 
-    first: NDArray[np.int64]
-    under_way: NDArray[np.int32]
-    task: NDArray[np.int32]
-    route: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    left: NDArray[np.int64]
-    chunk: NDArray[np.float64]
-    last_chunk: NDArray[np.float64]
-    step_gap: NDArray[np.float64]
-    tail: NDArray[np.float64]
-    slowest: NDArray[np.float64]
+    first: Ints
+    under_way: Int32s
+    task: Int32s
+    route: Ints
+    steps: Ints
+    left: Ints
+    chunk: Floats
+    last_chunk: Floats
+    step_gap: Floats
+    tail: Floats
+    slowest: Floats
 
 
 class Arrival(NamedTuple):
@@ -59,10 +59,10 @@ class Arrival(NamedTuple):
     w: NetworkArrays
     tasks: Tasks
     flows: Flows
-    free: NDArray[np.float64]
-    carried: NDArray[np.float64]
-    busy: NDArray[np.float64]
-    latest: NDArray[np.float64]
+    free: Floats
+    carried: Floats
+    busy: Floats
+    latest: Floats
     threshold: float
     rounds: bool
     record: bool
@@ -70,7 +70,7 @@ class Arrival(NamedTuple):
 
 
 @kernel
-def new_flows(first: NDArray[np.int64]) -> Flows:
+def new_flows(first: Ints) -> Flows:
     """Room for so many flows."""
     flows = first[-1]
     return Flows(

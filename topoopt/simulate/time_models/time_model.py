@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.engine.outcome import Outcome
@@ -26,11 +26,11 @@ class Simulation:
     """
 
     iteration_time_ms: float
-    start_ms: NDArray[np.float64]
-    end_ms: NDArray[np.float64]
-    cause: NDArray[np.int32]
-    link_bytes: NDArray[np.float64]
-    link_busy_ms: NDArray[np.float64]
+    start_ms: Floats
+    end_ms: Floats
+    cause: Int32s
+    link_bytes: Floats
+    link_busy_ms: Floats
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class TimeModel:
 
     summary: str
     run: Callable[[TaskGraph, Network], Simulation]
-    first_iterations: Callable[[TaskGraph, Network, NDArray[np.int64]], NDArray[np.float64]] | None = None
+    first_iterations: Callable[[TaskGraph, Network, Ints], Floats] | None = None
 
 
-def whole(graph: TaskGraph) -> NDArray[np.int64]:
+def whole(graph: TaskGraph) -> Ints:
     """The tasks of a graph as those of one job."""
     return np.array([0, graph.tasks], dtype=np.int64)
 
