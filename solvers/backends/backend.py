@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import numpy as np
 
 from formulations.parts.arrays import LpArrays, shape_faults
 from solvers.backends.evaluate import judged
-from solvers.backends.result import Claim, Features, LpResult, OnIncumbent, Options, RunBackend, SolverLimits
+from solvers.backends.result import Claim, Features, LpResult, OnIncumbent, Options, RunBackend, SolverLimits, Task
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
@@ -62,7 +61,7 @@ class Backend:
         """Solve; see `LpBackend`."""
         limits, options = limits or SolverLimits(), options or {}
         refuse(self, program, options, start)
-        claim = trivial(program) or self._ran(program, limits, options, start, on_incumbent)
+        claim = trivial(program) or self._ran(Task(program, limits, options, start, on_incumbent))
         return judged(program, limits, claim, start)
 
     def covers(self, program: LpArrays) -> str | None:
@@ -74,21 +73,11 @@ class Backend:
             return f"continuous variables ({first} is one)"
         return None
 
-    def _ran(
-        self,
-        program: LpArrays,
-        limits: SolverLimits,
-        options: Options,
-        start: Floats | None,
-        on_incumbent: OnIncumbent | None,
-    ) -> Claim:
-        began = time.monotonic()
-        claim = self.load().run(program, limits, options, start, on_incumbent)
-        if limits.time_s is not None and claim.status is Status.UNKNOWN and claim.stopped_by is StopReason.ERROR:
-            # Several libraries answer "not solved" for a time limit; past the limit that is what it was.
-            overdue = time.monotonic() - began >= limits.time_s
-            return Claim(**{**vars(claim), "stopped_by": StopReason.TIME}) if overdue else claim
-        return claim
+    def _ran(self, task: Task) -> Claim:
+        claim = self.load().run(task)
+        failed = claim.status is Status.UNKNOWN and claim.stopped_by is StopReason.ERROR
+        # Several libraries answer "not solved" for a time limit; past the limit that is what it was.
+        return replace(claim, stopped_by=StopReason.TIME) if failed and task.time_left_s() == 0.0 else claim
 
 
 def refuse(backend: Backend, program: LpArrays, options: Options, start: Floats | None) -> None:

@@ -11,12 +11,11 @@ import numpy as np
 from ortools.sat import sat_parameters_pb2
 from ortools.sat.python import cp_model
 
-from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.glop import run_glop
 from solvers.backends.integer_rows import implied_bounds, whole_numbers, whole_rows
 from solvers.backends.proto_options import field_names
-from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
+from solvers.backends.result import Claim, OnIncumbent, Options, Task
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
@@ -53,15 +52,13 @@ class _Report(cp_model.CpSolverSolutionCallback):
         self._on_incumbent(np.array([self.value(variable) for variable in self._variables], dtype=np.float64))
 
 
-def run_cp_sat(
-    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
-) -> Claim:
+def run_cp_sat(task: Task) -> Claim:
     """Solve; rows must be whole numbers once scaled by a common denominator.
 
     Raises:
         InputError: a row cannot be scaled to whole numbers, or activities leave 64 bits.
     """
-    began = time.monotonic()
+    program = task.program
     lower, upper = implied_bounds(program)
     if (lower > upper).any():
         name = program.column_name(int(np.argmax(lower > upper)))
@@ -70,20 +67,21 @@ def run_cp_sat(
     low = np.where(kept[0], lower, np.clip(lower, -_CUT, _CUT))
     high = np.where(kept[1], upper, np.clip(upper, -_CUT, _CUT))
     low, high = np.minimum(low, high), np.maximum(low, high)
-    claim = _solved(program, limits, options, start, on_incumbent, low, high, began)
+    claim = _solved(task, low, high)
     if kept[0].all() and kept[1].all():
         return claim
-    return _uncut(claim, program, limits, low, high, began)
+    return _uncut(claim, task, low, high)
 
 
-def _uncut(claim: Claim, program: LpArrays, limits: SolverLimits, low: Floats, high: Floats, began: float) -> Claim:
+def _uncut(claim: Claim, task: Task, low: Floats, high: Floats) -> Claim:
     """What a claim about the program with cut domains says about the program itself."""
+    program = task.program
     if claim.x is not None:
         inside = implied_bounds(program, objective_at_most=float(program.cost @ claim.x))
         if (inside[0] >= low).all() and (inside[1] <= high).all():
             return claim  # nothing better lies outside the cut
-    left = None if limits.time_s is None else max(0.01, limits.time_s - (time.monotonic() - began))
-    relaxed = run_glop(replace(program, integer=None), replace(limits, time_s=left), {}, None, None)
+    limits = replace(task.limits, time_s=task.time_left_s(least=0.01))
+    relaxed = run_glop(Task(replace(program, integer=None), limits, {}))
     if relaxed.status is Status.INFEASIBLE:
         return replace(claim, status=Status.INFEASIBLE, bound=None)
     if relaxed.unbounded and claim.x is not None:
@@ -103,16 +101,8 @@ def _least(cost: Floats, low: Floats, high: Floats) -> float:
     return float(np.minimum(cost * low, cost * high).sum())
 
 
-def _solved(
-    program: LpArrays,
-    limits: SolverLimits,
-    options: Options,
-    start: Floats | None,
-    on_incumbent: OnIncumbent | None,
-    low: Floats,
-    high: Floats,
-    began: float,
-) -> Claim:
+def _solved(task: Task, low: Floats, high: Floats) -> Claim:
+    program, limits, options, start = task.program, task.limits, task.options, task.start
     rows, impossible = whole_rows(program)
     reach = np.maximum(np.abs(low), np.abs(high))
     problems = [Problem("the coefficients have no small common denominator", path=name) for name in impossible]
@@ -141,20 +131,21 @@ def _solved(
             model.add_hint(variable, int(value))
     solver = cp_model.CpSolver()
     settings: Options = {"num_workers": limits.threads, "random_seed": limits.seed, "relative_gap_limit": 0.0}
-    if limits.time_s is not None:
+    if (left := task.time_left_s()) is not None:
         # large models take seconds to build, which count for the one who waits
-        settings = {**settings, "max_time_in_seconds": max(0.0, limits.time_s - (time.monotonic() - began))}
+        settings = {**settings, "max_time_in_seconds": left}
     for name, value in {**settings, **options}.items():
         try:
             setattr(solver.parameters, name, value)
         except (TypeError, ValueError, AttributeError) as error:
             raise bad_option("CP-SAT", name, value) from error
-    code = solver.solve(model, _Report(variables, on_incumbent)) if on_incumbent is not None else solver.solve(model)
+    report = None if task.on_incumbent is None else _Report(variables, task.on_incumbent)
+    code = solver.solve(model, report)
     status, stopped_by = STATUS_MAP[code.name]
     if stopped_by is StopReason.BUDGET and limits.time_s is not None:
         # CP-SAT does not say which limit it met; without another one it was the clock.
         other = any(name.startswith("max_") or name.endswith("_limit") for name in options)
-        if not other or time.monotonic() - began >= 0.9 * limits.time_s:
+        if not other or time.monotonic() - task.began >= 0.9 * limits.time_s:
             stopped_by = StopReason.TIME
     found = status in (Status.OPTIMAL, Status.FEASIBLE)
     bound = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache
 from typing import Any
 
@@ -10,11 +9,9 @@ import numpy as np
 from ortools.glop.parameters_pb2 import GlopParameters
 from ortools.linear_solver.python import model_builder_helper as helper
 
-from formulations.parts.arrays import LpArrays
 from solvers.backends.proto_options import field_names, fill
-from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
+from solvers.backends.result import Claim, Task
 from solvers.backends.settle import settled
-from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
@@ -40,26 +37,24 @@ def option_names() -> frozenset[str]:
     return field_names(GlopParameters.DESCRIPTOR)
 
 
-def run_glop(
-    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
-) -> Claim:
+def run_glop(task: Task) -> Claim:
     """Solve by simplex; start and on_incumbent have no use here."""
-    began = time.monotonic()
     parameters = GlopParameters()
-    fill(parameters, {"random_seed": limits.seed, **options}, "GLOP")
+    fill(parameters, {"random_seed": task.limits.seed, **task.options}, "GLOP")
     text = str(parameters)  # protocol buffer text format
 
-    def solve(program: LpArrays, limits: SolverLimits) -> Claim:
-        return _solved(program, limits, text)
+    def solve(task: Task) -> Claim:
+        return _solved(task, text)
 
-    claim = solve(program, limits)
+    claim = solve(task)
     # GLOP calls unbounded programs infeasible when its presolve finds them.
     if claim.unbounded or claim.status is Status.INFEASIBLE:
-        return settled(claim, program, limits, began, solve)
+        return settled(claim, task, solve)
     return claim
 
 
-def _solved(program: LpArrays, limits: SolverLimits, parameters: str) -> Claim:
+def _solved(task: Task, parameters: str) -> Claim:
+    program = task.program
     model: Any = helper.ModelBuilderHelper()
     model.fill_model_from_sparse_data(
         program.lower, program.upper, program.cost, program.row_lower, program.row_upper, program.matrix().tocsr()
@@ -67,8 +62,8 @@ def _solved(program: LpArrays, limits: SolverLimits, parameters: str) -> Claim:
     solver = helper.ModelSolverHelper("GLOP")
     solver.enable_output(False)
     solver.set_solver_specific_parameters(parameters)
-    if limits.time_s is not None:
-        solver.set_time_limit_in_seconds(limits.time_s)
+    if task.limits.time_s is not None:
+        solver.set_time_limit_in_seconds(task.limits.time_s)
     solver.solve(model)
     name = solver.status().name
     status, stopped_by = STATUS_MAP[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache
 from typing import Any
 
@@ -11,8 +10,7 @@ import numpy as np
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
-from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
-from topoopt.core.arrays import Floats
+from solvers.backends.result import Claim, Options, Task
 from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
@@ -68,24 +66,15 @@ def option_names() -> frozenset[str]:
     return frozenset(name for name in dir(highspy.HighsOptions) if not name.startswith("_"))
 
 
-def run_highs(
-    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
-) -> Claim:
+def run_highs(task: Task) -> Claim:
     """Solve with the algorithm the size asks for, unless the option `solver` names one."""
-    algorithm = "" if program.has_integers or "solver" in options else algorithm_for(program.nonzeros)
-    return run_algorithm(algorithm, program, limits, options, start, on_incumbent)
+    algorithm = "" if task.program.has_integers or "solver" in task.options else algorithm_for(task.program.nonzeros)
+    return run_algorithm(algorithm, task)
 
 
-def run_algorithm(
-    algorithm: str,
-    program: LpArrays,
-    limits: SolverLimits,
-    options: Options,
-    start: Floats | None,
-    on_incumbent: OnIncumbent | None,
-) -> Claim:
+def run_algorithm(algorithm: str, task: Task) -> Claim:
     """Solve with one of ALGORITHMS, or "" for what HiGHS and the options choose."""
-    began = time.monotonic()
+    program, limits = task.program, task.limits
     settings: dict[str, Any] = {"threads": limits.threads, "random_seed": limits.seed, **ALGORITHMS.get(algorithm, {})}
     if program.has_integers:
         # The default stops at a gap of 1e-4 and calls it optimal.
@@ -94,23 +83,16 @@ def run_algorithm(
         tolerance = min(1e-7, limits.feasibility)
         settings |= {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
         settings |= {"pdlp_optimality_tolerance": min(1e-7, limits.optimality)}
-    settings |= dict(options)
-    claim, code = _solved(program, settings, limits, start, on_incumbent)
+    settings |= dict(task.options)
+    claim, code = _solved(task, settings, limits.time_s)
     if code == highspy.HighsModelStatus.kUnboundedOrInfeasible and settings.get("presolve") != "off":
         # Presolve alone cannot tell; the solver itself can.
-        left = None if limits.time_s is None else max(0.0, limits.time_s - (time.monotonic() - began))
-        settings |= {"presolve": "off"}
-        again = SolverLimits(**{**vars(limits), "time_s": left})
-        claim, _ = _solved(program, settings, again, start, on_incumbent)
+        claim, _ = _solved(task, settings | {"presolve": "off"}, task.time_left_s())
     return claim
 
 
-def load(solver: Any, program: LpArrays) -> None:
-    """Hand the arrays to a `highspy.Highs`.
-
-    Raises:
-        ValueError: HiGHS refuses the model.
-    """
+def highs_model(program: LpArrays) -> highspy.HighsLp:
+    """Arrays in the form HiGHS takes."""
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = program.columns, program.rows
     model.col_cost_, model.col_lower_, model.col_upper_ = program.cost, program.lower, program.upper
@@ -122,17 +104,25 @@ def load(solver: Any, program: LpArrays) -> None:
     if program.has_integers:
         kind = highspy.HighsVarType
         model.integrality_ = [kind.kInteger if whole else kind.kContinuous for whole in program.is_integer]
-    if solver.passModel(model) == highspy.HighsStatus.kError:
+    return model
+
+
+def load(solver: Any, program: LpArrays) -> None:
+    """Hand the arrays to a `highspy.Highs`.
+
+    Raises:
+        ValueError: HiGHS refuses the model.
+    """
+    if solver.passModel(highs_model(program)) == highspy.HighsStatus.kError:
         raise ValueError("HiGHS refuses the model")
 
 
-def _solved(
-    program: LpArrays, settings: Options, limits: SolverLimits, start: Floats | None, on_incumbent: OnIncumbent | None
-) -> tuple[Claim, highspy.HighsModelStatus]:
+def _solved(task: Task, settings: Options, time_s: float | None) -> tuple[Claim, highspy.HighsModelStatus]:
+    program, start = task.program, task.start
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
-    if limits.time_s is not None:
-        solver.setOptionValue("time_limit", float(limits.time_s))
+    if time_s is not None:
+        solver.setOptionValue("time_limit", float(time_s))
     for name, value in settings.items():
         if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise bad_option("HiGHS", name, value)
@@ -148,8 +138,8 @@ def _solved(
         given.col_value = list(start)
         given.value_valid = True
         solver.setSolution(given)
-    if on_incumbent is not None and program.has_integers:
-        report = on_incumbent
+    if task.on_incumbent is not None and program.has_integers:
+        report = task.on_incumbent
         solver.cbMipImprovingSolution += lambda event: report(np.array(event.data_out.mip_solution, dtype=np.float64))
     solver.run()
     code = solver.getModelStatus()

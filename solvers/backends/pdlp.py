@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache
 
 import numpy as np
 from ortools.pdlp import solve_log_pb2, solvers_pb2
 from ortools.pdlp.python import pdlp
 
-from formulations.parts.arrays import LpArrays
 from solvers.backends.proto_options import field_names, fill
-from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
+from solvers.backends.result import Claim, Options, Task
 from solvers.backends.settle import settled
-from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
@@ -42,34 +39,32 @@ def option_names() -> frozenset[str]:
     return field_names(solvers_pb2.PrimalDualHybridGradientParams.DESCRIPTOR)
 
 
-def run_pdlp(
-    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
-) -> Claim:
+def run_pdlp(task: Task) -> Claim:
     """Solve to a hundredth of the tolerances of `limits`, unless the options say otherwise; on_incumbent has no use.
 
     A looser tolerance given by the options is fine, but the point then often fails the check and is found in `raw_x`
     of the result, beside `row_dual`.
     """
-    began = time.monotonic()
-    eps = 0.01 * min(limits.feasibility, limits.optimality)
-    settings: Options = {"num_threads": limits.threads}
-    if not any(name.startswith("termination_criteria.detailed_optimality") for name in options):
+    eps = 0.01 * min(task.limits.feasibility, task.limits.optimality)
+    settings: Options = {"num_threads": task.limits.threads}
+    if not any(name.startswith("termination_criteria.detailed_optimality") for name in task.options):
         settings = {**settings, f"{_OPTIMALITY}.eps_optimal_absolute": eps, f"{_OPTIMALITY}.eps_optimal_relative": eps}
-    settings = {**settings, **options}
+    settings = {**settings, **task.options}
 
-    def solve(program: LpArrays, limits: SolverLimits) -> Claim:
-        return _solved(program, limits, settings, start)
+    def solve(task: Task) -> Claim:
+        return _solved(task, settings)
 
-    claim = solve(program, limits)
+    claim = solve(task)
     if claim.message.endswith(("_DUAL_INFEASIBLE", "_PRIMAL_OR_DUAL_INFEASIBLE")):
-        return settled(claim, program, limits, began, solve)
+        return settled(claim, task, solve)
     return claim
 
 
-def _solved(program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None) -> Claim:
+def _solved(task: Task, options: Options) -> Claim:
+    program, start = task.program, task.start
     parameters = solvers_pb2.PrimalDualHybridGradientParams()
-    if limits.time_s is not None:
-        parameters.termination_criteria.time_sec_limit = limits.time_s
+    if task.limits.time_s is not None:
+        parameters.termination_criteria.time_sec_limit = task.limits.time_s
     fill(parameters, options, "PDLP")
     quadratic = pdlp.QuadraticProgram()
     quadratic.resize_and_initialize(program.columns, program.rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.highs import option_names
 from solvers.backends.pyomo_model import model_of
-from solvers.backends.result import Claim, OnIncumbent, Options, SolverLimits
+from solvers.backends.result import Claim, Task
 from solvers.backends.settle import settled
 from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
@@ -39,35 +38,30 @@ STATUS_MAP = {
 }
 
 
-def run_pyomo(
-    program: LpArrays, limits: SolverLimits, options: Options, start: Floats | None, on_incumbent: OnIncumbent | None
-) -> Claim:
+def run_pyomo(task: Task) -> Claim:
     """Build the Pyomo model and solve it by HiGHS; the options are HiGHS's, start and on_incumbent have no use."""
-    began = time.monotonic()
 
-    def solve(program: LpArrays, limits: SolverLimits) -> Claim:
-        return _solved(program, limits, options)
-
-    claim = solve(program, limits)
+    claim = _solved(task)
     if claim.message == "Pyomo: infeasibleOrUnbounded":
-        return settled(claim, program, limits, began, solve)
+        return settled(claim, task, _solved)
     return claim
 
 
-def _solved(program: LpArrays, limits: SolverLimits, options: Options) -> Claim:
+def _solved(task: Task) -> Claim:
+    program, options = task.program, task.options
     model = model_of(program)
-    settings: dict[str, Any] = {"random_seed": limits.seed}
+    settings: dict[str, Any] = {"random_seed": task.limits.seed}
     if program.has_integers:
         settings |= {"mip_rel_gap": 0.0}
     settings |= dict(options)
-    limit = {} if limits.time_s is None else {"time_limit": max(float(limits.time_s), 1e-3)}
+    limit = {} if task.limits.time_s is None else {"time_limit": max(float(task.limits.time_s), 1e-3)}
     try:
         # Solutions are loaded by hand: the interface raises on every model without one.
         results = Highs().solve(
             model,
             load_solutions=False,
             raise_exception_on_nonoptimal_result=False,
-            threads=limits.threads,
+            threads=task.limits.threads,
             solver_options=settings,
             **limit,
         )

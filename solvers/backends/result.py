@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from formulations.parts.arrays import LpArrays
@@ -32,6 +33,27 @@ class SolverLimits:
     feasibility: float = 1e-6
     optimality: float = 1e-6
     seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a library is asked: options are known to exist, the program to be sound; see `LpBackend`.
+
+    Attributes:
+        began: time.monotonic() when it was asked.
+    """
+
+    program: LpArrays
+    limits: SolverLimits
+    options: Options
+    start: Floats | None = None
+    on_incumbent: OnIncumbent | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    def time_left_s(self, least: float = 0.0) -> float | None:
+        """Seconds of the limit that are left, so many at least; None without a limit."""
+        limit = self.limits.time_s
+        return None if limit is None else max(least, limit - (time.monotonic() - self.began))
 
 
 @dataclass(frozen=True)
@@ -116,6 +138,13 @@ class LpResult:
     from_start: bool = False
 
 
+RunBackend = Callable[[Task], Claim]
+"""The part of a backend that talks to its library: solves and translates, checking nothing.
+
+Raises InputError for an option with a value that the library refuses.
+"""
+
+
 class LpBackend(Protocol):
     """A solver of linear or mixed-integer programs."""
 
@@ -140,24 +169,5 @@ class LpBackend(Protocol):
 
         Raises:
             InputError: malformed arrays, a program the backend's features do not cover, unknown or bad options.
-        """
-        ...
-
-
-class RunBackend(Protocol):
-    """The part of a backend that talks to its library: options are known to exist, the program to be sound."""
-
-    def __call__(
-        self,
-        program: LpArrays,
-        limits: SolverLimits,
-        options: Options,
-        start: Floats | None,
-        on_incumbent: OnIncumbent | None,
-    ) -> Claim:
-        """Solve and translate, checking nothing.
-
-        Raises:
-            InputError: an option has a value the library refuses.
         """
         ...

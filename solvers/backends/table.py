@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 
@@ -12,21 +13,11 @@ from topoopt.core.errors import InputError, Problem
 _HIGHS = Features(
     continuous=True, integer=True, duals=True, warm_start=True, exact=True, streams=True, proves_unbounded=True
 )
-_INEXACT = Features(
-    continuous=True, integer=False, duals=True, warm_start=False, exact=False, streams=False, proves_unbounded=True
-)
-_GLOP = Features(
-    continuous=True, integer=False, duals=True, warm_start=False, exact=True, streams=False, proves_unbounded=True
-)
-_PDLP = Features(
-    continuous=True, integer=False, duals=True, warm_start=True, exact=False, streams=False, proves_unbounded=True
-)
-_CP_SAT = Features(
-    continuous=False, integer=True, duals=False, warm_start=True, exact=True, streams=True, proves_unbounded=True
-)
-_PYOMO = Features(
-    continuous=True, integer=True, duals=True, warm_start=False, exact=True, streams=False, proves_unbounded=True
-)
+_INEXACT = replace(_HIGHS, integer=False, warm_start=False, exact=False, streams=False)
+_GLOP = replace(_INEXACT, exact=True)
+_PDLP = replace(_INEXACT, warm_start=True)
+_CP_SAT = replace(_HIGHS, continuous=False, duals=False)
+_PYOMO = replace(_HIGHS, warm_start=False, streams=False)
 
 
 def _highs(algorithm: str | None = None) -> Engine:

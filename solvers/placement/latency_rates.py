@@ -12,7 +12,7 @@ import highspy
 import numpy as np
 
 from formulations.placement.placement_rates import Pair, RateProblem, build_arrays, tangent
-from solvers.network.routing.highs_model import highs_model
+from solvers.backends.highs import highs_model
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.placement_solution import TensorTransfer

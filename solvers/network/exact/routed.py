@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from scipy.sparse import csc_array
 
+from formulations.parts.rows import Families
+from solvers.backends.highs import highs_model
 from topoopt.core.arrays import Floats, Ints
 
 Counts = Ints
@@ -71,28 +72,21 @@ def relaxed_theta(demand: Floats, counts: Counts) -> tuple[float, Floats, Floats
     flow = np.zeros((n, arcs))
     if not len(sources):
         return 0.0, flow, lengths
-    row, column, value = [], [], []
-    every = np.arange(arcs)
-    for k, s in enumerate(sources):
-        columns = 1 + k * arcs + every
-        for ends, sign in ((heads, 1.0), (tails, -1.0)):
-            inner = ends != s
-            row.append(arcs + k * n + ends[inner])
-            column.append(columns[inner])
-            value.append(np.full(int(inner.sum()), sign))
-        row.append(every)
-        column.append(columns)
-        value.append(np.ones(arcs))
-    row.append(every)
-    column.append(np.zeros(arcs, dtype=np.int64))
-    value.append(-counts[tails, heads].astype(np.float64))
-    shape = (arcs + len(sources) * n, 1 + len(sources) * arcs)
-    matrix = csc_array((np.concatenate(value), (np.concatenate(row), np.concatenate(column))), shape=shape)
+    made = Families()
+    theta, sent = made.columns(1, cost=1.0), made.columns((len(sources), arcs))
     due = demand[sources].copy()
     due[np.arange(len(sources)), sources] = 0.0
-    lower = np.concatenate((np.full(arcs, -np.inf), due.ravel()))
-    upper = np.concatenate((np.zeros(arcs), due.ravel()))
-    solution = _solve(matrix, lower, upper)
+    fit, deliver = made.rows(arcs, -np.inf, 0.0), made.rows(due.shape, due, due)
+    for ends, sign in ((heads, 1.0), (tails, -1.0)):
+        made.terms(deliver[:, ends], sent, sign, where=ends != sources[:, None])
+    made.terms(fit, sent, 1.0)
+    made.terms(fit, theta, -counts[tails, heads])
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.passModel(highs_model(made.arrays()))
+    solver.run()
+    solution = solver.getSolution()
     x, price = np.array(solution.col_value), np.array(solution.row_dual)
     flow[sources] = np.maximum(x[1:], 0.0).reshape(len(sources), arcs)
     lengths[tails, heads] = np.maximum(-price[:arcs], 0.0)
@@ -172,22 +166,3 @@ def _path(leaving: list[list[tuple[int, int]]], source: int, target: int, left: 
         node, a = reached[node]
         path.append(a)
     return path
-
-
-def _solve(matrix: csc_array, lower: Floats, upper: Floats) -> highspy.HighsSolution:
-    model = highspy.HighsLp()
-    model.num_row_, model.num_col_ = matrix.shape
-    model.col_cost_ = np.eye(1, matrix.shape[1])[0]
-    model.col_lower_ = np.zeros(matrix.shape[1])
-    model.col_upper_ = np.full(matrix.shape[1], np.inf)
-    model.row_lower_, model.row_upper_ = lower, upper
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    model.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-    model.a_matrix_.index_ = matrix.indices.astype(np.int32)
-    model.a_matrix_.value_ = matrix.data
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.passModel(model)
-    solver.run()
-    return solver.getSolution()

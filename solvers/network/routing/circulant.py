@@ -10,8 +10,8 @@ import highspy
 import numpy as np
 
 from formulations.network.circulant_flow import build_arrays
+from solvers.backends.highs import highs_model
 from solvers.network.routing.cyclic import cyclic_distances, cyclic_flow, cyclic_loads
-from solvers.network.routing.highs_model import highs_model
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology

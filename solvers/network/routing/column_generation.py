@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from formulations.job.path_split import PathSplit, build_arrays
-from solvers.network.routing.highs_model import highs_model
+from solvers.backends.highs import highs_model
 from solvers.network.routing.hop_limits import WAIT, limited_tree
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.shortest import shortest_parents, tree_flows
