@@ -33,6 +33,13 @@ class Stop:
             return StopReason.TIME
         return None
 
+    def within(self, seconds: float | None) -> Stop:
+        """The same interrupt, with a deadline no later than so many seconds from now; None: the same."""
+        if seconds is None:
+            return self
+        deadline = time.monotonic() + seconds
+        return replace(self, deadline=deadline if self.deadline is None else min(deadline, self.deadline))
+
     def remaining_s(self) -> float | None:
         """Seconds left, None without a limit."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from solvers.failures.listing import links_left
-from solvers.network.constructions.graph import ArcGraph
-from solvers.network.constructions.route_kernels import all_hops_kernel
+from solvers.network.constructions.graph import ArcGraph, row_ptr
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.failures import Failure
 from topoopt.core.topology import Topology
+from topoopt.simulate.hops import hop_distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +67,11 @@ def _graph(topology: Topology, left: Int32s) -> ArcGraph:
     n = topology.servers
     tail = topology.arcs[:, 0].astype(np.int64)
     head = np.where(left > 0, topology.arcs[:, 1], topology.arcs[:, 0]).astype(np.int64)
-    hops_to = np.empty((n, n), dtype=np.int32)
     by_head = np.argsort(head, kind="stable")
-    all_hops_kernel(_rows(head, n), np.ascontiguousarray(tail[by_head]), hops_to)
+    hops_to = hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
     capacity = left.astype(np.float64)
     inverse = np.divide(1.0, capacity, out=np.zeros_like(capacity), where=capacity > 0)
-    return ArcGraph(_rows(tail, n), tail, head, inverse, hops_to)
-
-
-def _rows(keys: Ints, n: int) -> Ints:
-    return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=n)))).astype(np.int64)
+    return ArcGraph(row_ptr(tail, n), tail, head, inverse, hops_to)
 
 
 def after(topology: Topology, failure: Failure) -> Surviving:

@@ -44,23 +44,16 @@ class ShardLimits:
     """How long a method may work.
 
     Attributes:
-        time_s: of the solver, wall-clock seconds; None: no limit but that of `stop`.
         seed: of the searches and of the solver.
         most_columns: variables of a program up to which it is solved; larger ones are left to the heuristic (BUDGET).
         stop: a deadline and an interrupt shared with others.
         most_nodes: of the branch and bound; None: no limit. It makes no result depend on the speed of the machine.
     """
 
-    time_s: float | None = 60.0
     seed: int = 0
     most_columns: int = 50_000
     stop: Stop = field(default_factory=Stop)
     most_nodes: int | None = None
-
-    def solver_s(self) -> float | None:
-        """Seconds the solver has."""
-        left = self.stop.remaining_s()
-        return left if self.time_s is None else self.time_s if left is None else min(left, self.time_s)
 
 
 @dataclass(frozen=True)
@@ -145,7 +138,7 @@ def counting_bound(
 
 def solve_program(program: LpArrays, limits: ShardLimits, start: Floats | None = None) -> LpResult:
     """HiGHS, in a process that can be stopped when the program is large."""
-    allowed = SolverLimits(time_s=limits.solver_s(), seed=limits.seed % 2**31)
+    allowed = SolverLimits(time_s=limits.stop.remaining_s(), seed=limits.seed % 2**31)
     options = OPTIONS if limits.most_nodes is None else OPTIONS | {"mip_max_nodes": limits.most_nodes}
     if program.columns < GUARDED:
         return solver_named("highs")(program, allowed, options, start)

@@ -14,6 +14,7 @@ from solvers.shards import (
     search_shard,
 )
 from solvers.shards.exact_shards import ShardLimits, assign_shards
+from solvers.stop import Stop
 from tests.benchmarks.figures import Figure
 from tests.support.shard_cases import random_layer, random_shape, rings
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer, staggered_layer
@@ -21,7 +22,11 @@ from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_la
 SERVERS, PLANES, PORTS = 4096, 8, 384
 CALLS = 10_000
 SMALL_CASES = 300
-LIMITS = ShardLimits(time_s=10.0)
+
+
+def limits() -> ShardLimits:
+    """Ten seconds from now."""
+    return ShardLimits(stop=Stop().within(10.0))
 
 
 def shard_figures() -> list[Figure]:
@@ -95,8 +100,8 @@ def _small_figures() -> list[Figure]:
             for _ in range(int(rng.integers(1, 5)))
         ]
         if search_shard(layer, free, shapes[0], seed).verdict is Verdict.NOT_FOUND:
-            missed += assign_shards(layer, free, shapes[:1], None, LIMITS).value > 0
-        bound = assign_shards(layer, free, shapes, None, LIMITS).bound
+            missed += assign_shards(layer, free, shapes[:1], None, limits()).value > 0
+        bound = assign_shards(layer, free, shapes, None, limits()).bound
         if bound > 0:
             lost.append(1 - _placed(shapes, place_jobs(layer, free, shapes)) / bound)
             order = place_in_order(layer, free, shapes, range(len(shapes)))
@@ -121,7 +126,7 @@ def _packing_figures() -> list[Figure]:
     free = rng.random(SERVERS) < 0.7
     shapes = [rings(int(k), 1, -1) for k in rng.choice((16, 24, 40, 64, 100), 90)]
     began = time.perf_counter()
-    result = assign_shards(layer, free, shapes, None, LIMITS)
+    result = assign_shards(layer, free, shapes, None, limits())
     spent = time.perf_counter() - began
     return [
         Figure(f"90 jobs on {SERVERS} servers, as many servers as can be: time", spent, "s", 1.0),

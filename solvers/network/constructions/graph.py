@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.network.constructions.route_kernels import all_hops_kernel
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.topology import Topology
+from topoopt.simulate.hops import hop_distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +44,15 @@ def arc_graph(topology: Topology) -> ArcGraph:
     n = topology.servers
     tail = topology.arcs[:, 0].astype(np.int64)
     head = topology.arcs[:, 1].astype(np.int64)
-    hops_to = np.empty((n, n), dtype=np.int32)
     # Hops towards t are hops from t over reversed arcs.
     by_head = np.argsort(head, kind="stable")
-    all_hops_kernel(_row_ptr(head, n), np.ascontiguousarray(tail[by_head]), hops_to)
+    hops_to = hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
     if (hops_to < 0).any():
         t, s = np.argwhere(hops_to < 0)[0]
         raise InfeasibleError(f"no route from server {s} to server {t}: the topology is not connected")
-    return ArcGraph(_row_ptr(tail, n), tail, head, 1.0 / topology.multiplicity.astype(np.float64), hops_to)
+    return ArcGraph(row_ptr(tail, n), tail, head, 1.0 / topology.multiplicity.astype(np.float64), hops_to)
 
 
-def _row_ptr(keys: Ints, n: int) -> Ints:
+def row_ptr(keys: Ints, n: int) -> Ints:
+    """int64[n+1]: where the entries of each key begin once they are sorted."""
     return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=n)))).astype(np.int64)

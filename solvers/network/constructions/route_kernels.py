@@ -1,4 +1,4 @@
-"""Compiled loops of routing on any topology: hop counts of all pairs, and least-loaded shortest paths.
+"""Compiled loops of routing on any topology: least-loaded shortest paths.
 
 Price of an arc: (load after, relative to its parallel links)^4, so that the largest load decides long before the sum.
 """
@@ -9,29 +9,6 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.jit import kernel
-
-
-@kernel
-def all_hops_kernel(ptr: Ints, head: Ints, hops: Int32s) -> None:  # pragma: no cover - compiled
-    """hops[s, t] = fewest arcs from s to t, -1 if there is no path; arcs of s are head[ptr[s]:ptr[s+1]]."""
-    n = len(ptr) - 1
-    queue = np.empty(n, dtype=np.int64)
-    for s in range(n):
-        row = hops[s]
-        row[:] = -1
-        row[s] = 0
-        queue[0] = s
-        first = 0
-        last = 1
-        while first < last:
-            u = queue[first]
-            first += 1
-            for a in range(ptr[u], ptr[u + 1]):
-                v = head[a]
-                if row[v] < 0:
-                    row[v] = row[u] + 1
-                    queue[last] = v
-                    last += 1
 
 
 @kernel

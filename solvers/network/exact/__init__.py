@@ -37,11 +37,9 @@ def solve_exact(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult
     space = open_space(problem)
     if not covers(space):
         refuse_large(space)
-    stop = limits.started()
-    limits = replace(limits, time_s=None, stop=stop)
     if limits.incumbent is None:
         # Work limits end these searches long before the clock does, so that results stay reproducible.
-        early = first_part(stop, 0.2, 20.0)
+        early = first_part(limits.stop, 0.2, 20.0)
         if covers(space):
             found = known_by_lifts(space, np.random.default_rng(limits.seed), early)
         else:

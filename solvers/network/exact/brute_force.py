@@ -36,7 +36,7 @@ def solve_brute_force(problem: TopologyProblem, limits: ExactLimits) -> Topology
         raise InputError(
             [Problem("too many servers for `brute-force`", path="servers", value=str(problem.servers), allowed="<= 5")]
         )
-    stop = limits.started()
+    stop = limits.stop
     networks = maximal_networks(space)
     table = networks.reshape(len(networks), -1).astype(np.float64)
     limit = np.full(len(networks), 1.0 / max(space.bound.value, 1e-300))

@@ -41,7 +41,7 @@ def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         InfeasibleError: no circulant satisfies the constraints.
     """
     space = open_space(problem)
-    stop = limits.started()
+    stop = limits.stop
     n = problem.servers
     sets = distance_sets(space)
     weights = shift_invariant(space.demand)

@@ -74,7 +74,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     """
     space = open_space(problem)
     refuse(space)
-    stop = limits.started()
+    stop = limits.stop
     n, degree = problem.servers, problem.degree
     unit = float(space.demand[0, 1])
     plain = np.ones((n, n)) - np.eye(n)

@@ -45,7 +45,7 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     Raises:
         InputError, InfeasibleError, LimitError: see `ExactMethod`; InputError for more servers than fit into memory.
     """
-    stop = limits.started()
+    stop = limits.stop
     space = open_space(problem)
     refuse_large(space)
     known = None if limits.incumbent is None else limits.incumbent.adjacency()

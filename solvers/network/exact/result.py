@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from solvers.stop import Stop
@@ -20,23 +19,14 @@ class ExactLimits:
     """How long a method may work.
 
     Attributes:
-        time_s: wall-clock seconds; None: no limit but that of `stop`.
         seed: of the local search that gives a first network, and of the solver.
         incumbent: a network already known; methods never return a worse one.
         stop: a deadline and an interrupt shared with others.
     """
 
-    time_s: float | None = None
     seed: int = 0
     incumbent: Topology | None = None
     stop: Stop = field(default_factory=Stop)
-
-    def started(self) -> Stop:
-        """`stop`, its deadline no later than `time_s` from this call."""
-        if self.time_s is None:
-            return self.stop
-        deadline = time.monotonic() + self.time_s
-        return replace(self.stop, deadline=min(deadline, self.stop.deadline or deadline))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

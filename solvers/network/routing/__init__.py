@@ -6,7 +6,6 @@ is taken from a solver's tolerances.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -109,17 +108,9 @@ def route(
     if name == "circulant" and not rotates(network):
         text = "this method needs a circulant topology and a demand that depends on the displacement alone"
         raise InputError([Problem(text, path="method", value=name, allowed="another method")])
-    proof = RoutingProof(network, accuracy, _earlier(stop or Stop(), time_limit_s), max_hops, hop_price)
+    proof = RoutingProof(network, accuracy, (stop or Stop()).within(time_limit_s), max_hops, hop_price)
     work = ROUTING_METHODS[name](proof)
     return proof.result(name, work)
-
-
-def _earlier(stop: Stop, time_limit_s: float | None) -> Stop:
-    """The same interrupt, with the earlier of two deadlines."""
-    if time_limit_s is None:
-        return stop
-    deadline = time.monotonic() + time_limit_s
-    return Stop(deadline if stop.deadline is None else min(deadline, stop.deadline), stop.interrupted)
 
 
 def _refuse_far(network: RoutingNetwork, max_hops: int) -> None:

@@ -64,7 +64,7 @@ def _replace(table: Ints, row: int, old: int, new: int) -> None:
 
 
 @kernel
-def _swap(out: Ints, into: Ints, i: int, j: int, k: int, l: int, paired: bool) -> None:  # noqa: E741
+def swap(out: Ints, into: Ints, i: int, j: int, k: int, l: int, paired: bool) -> None:  # noqa: E741
     """Links i -> j and k -> l become i -> l and k -> j; with paired links the opposite arcs follow."""
     _replace(out, i, j, l)
     _replace(out, k, l, j)
@@ -75,6 +75,14 @@ def _swap(out: Ints, into: Ints, i: int, j: int, k: int, l: int, paired: bool) -
         _replace(out, l, k, i)
         _replace(into, i, j, l)
         _replace(into, k, l, j)
+
+
+@kernel
+def may_swap(allowed: Bools, i: int, j: int, k: int, l: int, paired: bool) -> bool:  # noqa: E741
+    """Whether `swap` makes arcs that may be made, between servers that differ."""
+    if i == k or j == l or not allowed[i, l] or not allowed[k, j]:
+        return False
+    return not paired or not (i in (j, l) or k in (j, l) or not allowed[l, i] or not allowed[j, k])
 
 
 @kernel
@@ -124,9 +132,7 @@ def anneal_hops(
         heat *= ratio
         i, k = np.random.randint(n), np.random.randint(n)
         j, l = out[i, np.random.randint(d)], out[k, np.random.randint(d)]  # noqa: E741
-        if i == k or j == l or not allowed[i, l] or not allowed[k, j]:
-            continue
-        if paired and (i in (j, l) or k in (j, l) or not allowed[l, i] or not allowed[j, k]):
+        if not may_swap(allowed, i, j, k, l, paired):
             continue
         if not parallel:
             double = False
@@ -135,7 +141,7 @@ def anneal_hops(
                     double = True
             if double:
                 continue
-        _swap(out, into, i, j, k, l, paired)
+        swap(out, into, i, j, k, l, paired)
         sources = 2
         heads[0], heads[1] = i, k
         if paired:
@@ -193,7 +199,7 @@ def anneal_hops(
                 best = total
                 best_out[:] = out
         else:
-            _swap(out, into, i, l, k, j, paired)
+            swap(out, into, i, l, k, j, paired)
             for c in range(count):
                 for w in range(words):
                     reach[changed_level[c], changed_row[c], w] = saved[c, w]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.network.search.anneal_kernels import _swap, exact_hop_total
+from solvers.network.search.anneal_kernels import exact_hop_total, may_swap, swap
 from solvers.network.search.links import LinkTable
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
@@ -131,9 +131,7 @@ def _anneal_kept(
         heat *= ratio
         i, k = np.random.randint(n), np.random.randint(n)
         j, l = out[i, np.random.randint(d)], out[k, np.random.randint(d)]  # noqa: E741
-        if i == k or j == l or not allowed[i, l] or not allowed[k, j]:
-            continue
-        if paired and (i in (j, l) or k in (j, l) or not allowed[l, i] or not allowed[j, k]):
+        if not may_swap(allowed, i, j, k, l, paired):
             continue
         if (i == j and not _dark(into, i)) or (k == l and not _dark(into, k)):
             continue
@@ -144,7 +142,7 @@ def _anneal_kept(
             grown += _exchange(links, kept, j, i, l, k)
         new = total
         if lost + grown <= limit:
-            _swap(out, into, i, j, k, l, paired)
+            swap(out, into, i, j, k, l, paired)
             new = exact_hop_total(out, demand)
             if new <= total or new - total <= -heat * np.log(np.random.random()):
                 lost += grown
@@ -153,7 +151,7 @@ def _anneal_kept(
                     least = total
                     best[:] = out
                 continue
-            _swap(out, into, i, l, k, j, paired)
+            swap(out, into, i, l, k, j, paired)
         _exchange(links, kept, i, l, k, j)
         if paired:
             _exchange(links, kept, l, i, j, k)

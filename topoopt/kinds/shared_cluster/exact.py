@@ -93,7 +93,7 @@ class ExactPlacer:
 
     def together(self, free: Bools, classes: Sequence[int], worth: Sequence[int]) -> tuple[Ints | None, ...]:
         """See JointPlacer."""
-        limits = ShardLimits(time_s=None, seed=self.seed, stop=self.stop, most_nodes=self.most_nodes)
+        limits = ShardLimits(seed=self.seed, stop=self.stop, most_nodes=self.most_nodes)
         found = place(self.layer, free, [self._shapes[c] for c in classes], worth, limits)
         if found.status is Status.OPTIMAL:
             self.proven += 1

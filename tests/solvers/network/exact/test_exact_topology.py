@@ -21,12 +21,13 @@ from solvers.network.exact.enumeration import moore_sum, networks_of_excess
 from solvers.network.exact.local import price_cut
 from solvers.network.exact.routed import relaxed_theta, route
 from solvers.network.exact.space import open_space
+from solvers.stop import Stop
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import AdaptedRouting, TopologyProblem
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
-LIMITS = ExactLimits(time_s=900.0)
+LIMITS = ExactLimits()
 KNOWN = {  # lambda of uniform demand, directed links; published values
     (5, 2): 1 / 3,
     (6, 2): 0.238095,
@@ -148,7 +149,7 @@ def test_uniform_eight_and_nine_are_closed(n: int, most_theta: float) -> None:
 @pytest.mark.parametrize(("n", "d"), [(7, 2), (8, 2), (7, 3)])
 def test_program_confirms_enumeration(n: int, d: int) -> None:
     """HiGHS on the joint program proves what enumeration proves."""
-    milp = METHODS["milp"].run(problem(n, d), ExactLimits(time_s=900.0))
+    milp = METHODS["milp"].run(problem(n, d), LIMITS)
     listed = METHODS["enumerate"].run(problem(n, d), LIMITS)
     assert milp.optimal
     assert listed.optimal
@@ -377,7 +378,7 @@ def test_a_given_incumbent_is_never_lost() -> None:
     """With no time at all, the program still returns the network it was given, and an honest bound."""
     case = problem(7, 2, skewed(7, 2, balanced=True))
     known = METHODS["circulant"].run(case, LIMITS)
-    result = METHODS["milp"].run(case, ExactLimits(time_s=0.05, incumbent=known.network.topology))
+    result = METHODS["milp"].run(case, ExactLimits(stop=Stop().within(0.05), incumbent=known.network.topology))
     assert result.theta <= known.theta * (1 + 1e-9)
     assert result.bound.value <= result.theta
     assert result.bound.value >= open_space(case).bound.value * (1 - 1e-9)
@@ -388,4 +389,4 @@ def test_same_seed_same_result() -> None:
     case = problem(5, 2, skewed(5, 4, balanced=True))
     one, two = (METHODS["milp"].run(case, LIMITS) for _ in range(2))
     np.testing.assert_array_equal(one.network.topology.arcs, two.network.topology.arcs)
-    np.testing.assert_array_equal(one.flow.flow, two.flow.flow)
+    np.testing.assert_array_equal(one.network.flows[0].flow, two.network.flows[0].flow)
