@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,7 +119,8 @@ def label_step(n: int) -> int:
     return step
 
 
-def _position(server: int, n: int, radius: float) -> tuple[float, float]:
+def position(server: int, n: int, radius: float = RADIUS) -> tuple[float, float]:
+    """Where a server stands on the circle, first on top and then clockwise."""
     angle = 2 * math.pi * server / n - math.pi / 2
     return SIZE / 2 + radius * math.cos(angle), SIZE / 2 + radius * math.sin(angle)
 
@@ -151,14 +152,13 @@ def topology_svg(
     names = sorted({link.family for link in links if link.family.startswith("ring-")}, key=lambda text: int(text[5:]))
     colour = {name: f"k{place % RING_COLOURS}" for place, name in enumerate(names)} | {"group": "kg", "matching": "km"}
     width = 2.2 if n <= 32 else 1.4 if n <= 64 else 0.9 if n <= 256 else 0.5
-    dot = 11.0 if n <= 20 else 6.0 if n <= 64 else 3.0 if n <= 256 else 1.5
     directed = topology.links is LinkDirection.UNIDIRECTIONAL and n <= 64
     drawn = []
     # The busy ones on top, and among equals the short ones, which long ones would hide.
     order = sorted(links, key=lambda item: (use_class(float(busy[list(item.arcs)].max())), -item.distance))
     for link in order:
-        x1, y1 = _position(link.tail, n, RADIUS)
-        x2, y2 = _position(link.head, n, RADIUS)
+        x1, y1 = position(link.tail, n)
+        x2, y2 = position(link.head, n)
         parallel = int(topology.multiplicity[list(link.arcs)].max())
         used = float(busy[list(link.arcs)].max())
         drawn.append(
@@ -173,26 +173,49 @@ def topology_svg(
                 data_b=link.head,
             )
         )
-    step = label_step(n)
-    nodes = []
+    return on_circle(drawn, n, width, f"Topology of {n} servers", directed=directed, selectable=True)
+
+
+def on_circle(
+    links: Sequence[Markup],
+    n: int,
+    width: float,
+    label: str,
+    *,
+    directed: bool,
+    selectable: bool = False,
+    css: str = "topology",
+) -> Markup:
+    """Links drawn between n servers on a circle.
+
+    Args:
+        links: paths, the lowest first.
+        n: servers.
+        width: of a link.
+        label: what is drawn, in words.
+        directed: whether paths have arrows in their middle.
+        selectable: whether a server can be picked to show its links alone.
+        css: classes of the picture.
+    """
+    dot = 11.0 if n <= 20 else 6.0 if n <= 64 else 3.0 if n <= 256 else 1.5
+    nodes, labels = [], []
     for server in range(n):
-        x, y = _position(server, n, RADIUS)
-        nodes.append(element("circle", element("title", f"server {server}"), cx=x, cy=y, r=dot, data_s=server))
-    labels = []
-    for server in range(0, n, step):
-        x, y = _position(server, n, RADIUS if dot > 10 else RADIUS + 18 + dot / 2)
-        labels.append(element("text", str(server), x=x, y=y, class_="in" if dot > 10 else None))
-    box = f"0 0 {SIZE:.0f} {SIZE:.0f}"
+        x, y = position(server, n)
+        title, picked = element("title", f"server {server}"), server if selectable else None
+        nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=picked))
+        if server % label_step(n) == 0:
+            x, y = position(server, n, RADIUS if dot > 10 else RADIUS + 18 + dot / 2)
+            labels.append(element("text", str(server), x=x, y=y, class_="in" if dot > 10 else None))
     marker = element("marker", element("path", d="M0 0L6 3L0 6z"), id="arrow", viewBox="0 0 6 6", refX=3, refY=3,
                      markerWidth=5, markerHeight=5, markerUnits="strokeWidth", orient="auto")  # fmt: skip
     return picture(
         element("defs", marker) if directed else Markup(""),
-        element("g", joined(drawn), class_="links", stroke_width=width),
+        element("g", joined(links), class_="links", stroke_width=width),
         element("g", joined(nodes), class_="nodes"),
         element("g", joined(labels), class_="labels"),
-        label=f"Topology of {n} servers",
-        viewBox=box,
-        class_="topology" if n > 8 else "topology small",
+        label=label,
+        viewBox=f"0 0 {SIZE:.0f} {SIZE:.0f}",
+        class_=css if n > 8 else f"{css} small",
     )
 
 

@@ -42,24 +42,25 @@ class RatedPortFile(RatedPartFile):
     unit: Literal["port"]  # type: ignore[assignment]  # narrower
 
 
-class PortFile(FileModel):
+class PricedPartFile(FileModel):
+    """What parts with one price have."""
+
+    source: Text
+    power_source: Text | None = None
+    usd: Usd
+    watts: Power = None
+
+
+class PortFile(PricedPartFile):
     """A port of an optical device."""
 
     unit: Literal["port"]
-    source: Text
-    power_source: Text | None = None
-    usd: Usd
-    watts: Power = None
 
 
-class PieceFile(FileModel):
+class PieceFile(PricedPartFile):
     """A part with one price."""
 
     unit: Literal["each"]
-    source: Text
-    power_source: Text | None = None
-    usd: Usd
-    watts: Power = None
 
 
 class LengthFile(FileModel):
@@ -70,14 +71,10 @@ class LengthFile(FileModel):
     most: Metres
 
 
-class FibreFile(FileModel):
+class FibreFile(PricedPartFile):
     """Fibre pairs by the metre."""
 
     unit: Literal["metre"]
-    source: Text
-    power_source: Text | None = None
-    usd: Usd
-    watts: Power = None
     length_m: LengthFile
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem, TopooptError
 from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove
-from topoopt.studies.executors import Event, ExecutorWork
+from topoopt.studies.executors import Event, ExecutorWork, backend_of
 
 POLL_S = 0.2
 OPTIONS = ("scheduler",)
@@ -27,17 +27,7 @@ def dask(work: ExecutorWork) -> Iterator[Event]:
         InputError: distributed is not installed, an unknown option, or nobody answers at the address.
         TopooptError: a chunk failed again and again; what was done is kept.
     """
-    try:
-        import distributed
-    except ImportError:
-        text = "the dask executor needs distributed"
-        raise InputError(
-            [Problem(text, path="--executor", value="dask", allowed="pip install 'topoopt[dask]'")]
-        ) from None
-    options = dict(work.options)
-    for name in options:
-        if name not in OPTIONS:
-            raise InputError([Problem("unknown option of the executor", value=name, allowed=", ".join(OPTIONS))])
+    distributed, options = backend_of(work, "dask", "distributed", OPTIONS)
     stop_file = new_stop_file(work.store.root)
     try:
         with _client(distributed, options.get("scheduler"), work) as client:

@@ -13,7 +13,7 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem, TopooptError
 from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove
-from topoopt.studies.executors import Event, ExecutorWork
+from topoopt.studies.executors import Event, ExecutorWork, backend_of
 
 POLL_S = 0.2
 SLURM_POLL_S = 5.0
@@ -42,17 +42,7 @@ def slurm(work: ExecutorWork) -> Iterator[Event]:
         InputError: submitit is not installed, an unknown option, or no sbatch here.
         TopooptError: a chunk failed again and again; what was done is kept.
     """
-    try:
-        import submitit
-    except ImportError:
-        text = "the slurm executor needs submitit"
-        raise InputError(
-            [Problem(text, path="--executor", value="slurm", allowed="pip install 'topoopt[slurm]'")]
-        ) from None
-    options = dict(work.options)
-    for name in options:
-        if name not in OPTIONS:
-            raise InputError([Problem("unknown option of the executor", value=name, allowed=", ".join(OPTIONS))])
+    submitit, options = backend_of(work, "slurm", "submitit", OPTIONS)
     cluster = options.pop("cluster", "slurm")
     try:
         executor = submitit.AutoExecutor(folder=str(work.store.root / "slurm"), cluster=cluster)

@@ -6,13 +6,15 @@ run has a process of its own.
 
 from __future__ import annotations
 
+import importlib
 import os
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import StudyRun
 from topoopt.studies.execute import execute
 from topoopt.studies.process import PROGRAM, ServerDiedError, Worker
@@ -99,6 +101,25 @@ def local(work: ExecutorWork) -> Iterator[Event]:
             work.stop.set()
         for thread in threads:
             thread.join()
+
+
+def backend_of(work: ExecutorWork, name: str, module: str, allowed: Collection[str]) -> tuple[Any, dict[str, str]]:
+    """The module that an executor needs, and the options it is given.
+
+    Raises:
+        InputError: the module is not installed, or an option is unknown.
+    """
+    try:
+        backend = importlib.import_module(module)
+    except ImportError:
+        text = f"the {name} executor needs {module}"
+        found = Problem(text, path="--executor", value=name, allowed=f"pip install 'topoopt[{name}]'")
+        raise InputError([found]) from None
+    options = dict(work.options)
+    for option in options:
+        if option not in allowed:
+            raise InputError([Problem("unknown option of the executor", value=option, allowed=", ".join(allowed))])
+    return backend, options
 
 
 def default_jobs(memory_mib: int) -> int:

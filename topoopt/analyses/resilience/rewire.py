@@ -56,12 +56,12 @@ def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop
         method=found.method,
     )
     findings = ViolationLog()
-    check_topology(findings, subject.cluster, found.topology)
+    check_topology(findings, subject.solution.cluster, found.topology)
     plan = Plan(subject.solution.plan.strategy, found.topology, found.plan.routes, found.plan.rings)
     laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, found.topology)]
     if subject.instance is not None:
         laws += check_plan(subject.instance.cluster, subject.instance.workload, plan)
-    demand, rate = subject.solution.demand, subject.cluster.link_bytes_per_ms
+    demand, rate = subject.solution.demand, subject.solution.cluster.link_bytes_per_ms
     laws += check_repair(found.topology, demand, _whole(found.topology, found.time_ms), plan.routes, plan.rings, rate)
     return _with(result, laws)
 
@@ -81,7 +81,7 @@ def _network(subject: NetworkSubject, failure: Failure, most: int, seed: int, st
     left = Counter(links_of(topology)) - Counter(failure.links)
     gone = tuple(link for link in set(failure.links) if not left[link])
     problem = TopologyProblem(
-        name=subject.name,
+        name=subject.solution.name,
         servers=topology.servers,
         degree=topology.degree,
         links=topology.links,

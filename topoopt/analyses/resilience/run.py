@@ -69,8 +69,8 @@ class _Study:
         question, evaluator = self.question, self.subject.evaluator
         self._refuse_bad()
         blank = Resilience(
-            name=self.subject.name,
-            kind=self.subject.kind,
+            name=self.subject.solution.name,
+            kind=self.subject.solution.kind,
             objective=self.subject.objective,
             unit=self.subject.unit,
             nominal=evaluator.nominal,

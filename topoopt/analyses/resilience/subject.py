@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from solvers.failures.damage import PlanTraffic
 from solvers.failures.evaluator import Evaluator
 from solvers.failures.job import JobEvaluator
 from solvers.failures.network import NetworkEvaluator
 from solvers.stop import Stop
-from topoopt.core.cluster import Cluster
 from topoopt.core.errors import CheckError
 from topoopt.core.failures import Failure
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.solution import SolutionHead
 from topoopt.kinds.network.check import check_solution as check_network_solution
 from topoopt.kinds.network.explain import demand_from_flow
 from topoopt.simulate.lower import build_task_graph
@@ -38,108 +38,53 @@ DEMAND_NOTE = "Demand from and to failed servers goes with them; all other deman
 PLANE_NOTE = "A failed optical switch takes one interface of every server: the arcs of its permutation."
 
 
-class Subject(Protocol):
-    """A solution under study."""
+@dataclass(frozen=True, eq=False)
+class Subject(ABC):
+    """A solution under study.
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def objective(self) -> str: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    @property
-    def evaluator(self) -> Evaluator: ...
+    Attributes:
+        solution: whose failures are studied.
+        evaluator: of failures.
+        objective, unit: of values.
+        notes: what is assumed.
+    """
 
+    solution: SolutionHead
+    evaluator: Evaluator
+    objective: str
+    unit: str
+    notes: tuple[str, ...]
+
+    @abstractmethod
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """What the checker says of the repair of a failure that was evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
-class JobSubject:
-    """The plan of a job."""
+class JobSubject(Subject):
+    """The plan of a job; `instance` where it is known."""
 
     solution: JobSolution
-    instance: CoOptimisation | None
     evaluator: JobEvaluator
-
-    @property
-    def name(self) -> str:
-        """Of the instance."""
-        return self.solution.name
-
-    @property
-    def kind(self) -> str:
-        """Of the instance."""
-        return self.solution.kind
-
-    @property
-    def objective(self) -> str:
-        """What values are."""
-        return "busiest_link" if self.instance is None else "iteration_time"
-
-    @property
-    def unit(self) -> str:
-        """Of values."""
-        return "ms"
-
-    @property
-    def cluster(self) -> Cluster:
-        """Of the solution."""
-        return self.solution.cluster
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is assumed."""
-        return (*((TRAFFIC_NOTE,) if self.instance is None else ()), RELAY_NOTE, PLANE_NOTE)
+    instance: CoOptimisation | None
 
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """Repaired routes and rings against the laws, or distances alone where nothing can be repaired."""
         repair = self.evaluator.repair(failure)
         if repair.plan is None:
             return _distances_only(self.evaluator, failure)
-        plan, demand = repair.plan, self.solution.demand
+        plan, rate = repair.plan, self.solution.cluster.link_bytes_per_ms
         return check_repair(
-            self.evaluator.topology, demand, repair.outcome, plan.routes, plan.rings, self.cluster.link_bytes_per_ms
+            self.evaluator.topology, self.solution.demand, repair.outcome, plan.routes, plan.rings, rate
         )
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkSubject:
+class NetworkSubject(Subject):
     """The routing of a demand."""
 
     solution: NetworkSolution
     evaluator: NetworkEvaluator
-
-    @property
-    def name(self) -> str:
-        """Of the instance."""
-        return self.solution.name
-
-    @property
-    def kind(self) -> str:
-        """Of the instance."""
-        return self.solution.kind
-
-    @property
-    def objective(self) -> str:
-        """What values are."""
-        return "theta"
-
-    @property
-    def unit(self) -> str:
-        """Of values."""
-        return "link capacity"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is assumed."""
-        hops = self.solution.flow.by_hop is not None or self.solution.objective.name != "theta"
-        limits = ("Limits and prices of hops are left out after a failure.",) if hops else ()
-        return (DEMAND_NOTE, PLANE_NOTE, *limits)
 
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """The routing after the failure against the laws."""
@@ -180,7 +125,10 @@ def job_subject(solution: JobSolution, instance: CoOptimisation | None) -> JobSu
         graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
     plan = solution.plan
     traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, solution.demand)
-    return JobSubject(solution, instance, JobEvaluator(solution.cluster, traffic, graph))
+    evaluator = JobEvaluator(solution.cluster, traffic, graph)
+    if instance is None:
+        return JobSubject(solution, evaluator, "busiest_link", "ms", (TRAFFIC_NOTE, RELAY_NOTE, PLANE_NOTE), None)
+    return JobSubject(solution, evaluator, "iteration_time", "ms", (RELAY_NOTE, PLANE_NOTE), instance)
 
 
 def network_subject(
@@ -196,4 +144,7 @@ def network_subject(
     if problem is not None:
         _refuse(check_network_solution(problem, solution))
     demand = demand_from_flow(solution) if problem is None else problem.demand
-    return NetworkSubject(solution, NetworkEvaluator(solution.topology, demand, solution.theta, stop))
+    hops = solution.flow.by_hop is not None or solution.objective.name != "theta"
+    limits = ("Limits and prices of hops are left out after a failure.",) if hops else ()
+    evaluator = NetworkEvaluator(solution.topology, demand, solution.theta, stop)
+    return NetworkSubject(solution, evaluator, "theta", "link capacity", (DEMAND_NOTE, PLANE_NOTE, *limits))

@@ -30,8 +30,8 @@ from topoopt.verify.laws.findings import (
     int_array,
 )
 
-BOUND_RELATIVE = Tolerance.ROUNDING.relative
-"""Rounding forgiven when a value is held against a bound."""
+ROUNDING = Tolerance.ROUNDING.relative
+"""Forgiven when a value is held against a bound, and sums of the same sizes against each other."""
 SIMULATED_RELATIVE = Tolerance.EVENTS.relative
 """Rounding forgiven in sums a simulator makes over many events."""
 
@@ -120,7 +120,7 @@ def _check_demand(findings: ViolationLog, solution: JobSolution, figures: PlanFi
     else:
         expected = figures.model_parallel_bytes
         # A size rounded down from a fraction may come out one byte off.
-        agree = np.abs(stated - expected) <= 1e-9 * expected + traffic.inexact
+        agree = np.abs(stated - expected) <= ROUNDING * expected + traffic.inexact
         findings.add_each(
             "demand",
             np.flatnonzero(~agree),
@@ -192,15 +192,15 @@ def _check_bounds(
     """A value better than a bound is an error; so is a bound better than its proof."""
     value, stated = as_float(solution.objective.value), as_float(solution.bound.value)
     for bound in tighter:
-        if not value >= bound.value * (1 - BOUND_RELATIVE):
+        if not value >= bound.value * (1 - ROUNDING):
             findings.add("bound", f"the objective {value!r} beats the lower bound {bound.value!r} ({bound.proved_by})")
     initial = as_float(solution.initial_ms)
     for bound in proven:
-        if not initial >= bound.value * (1 - BOUND_RELATIVE):
+        if not initial >= bound.value * (1 - ROUNDING):
             findings.add("bound", f"the first plan's {initial!r} beats the lower bound {bound.value!r}")
-        if solution.bound.proved_by == bound.proved_by and stated > bound.value * (1 + BOUND_RELATIVE):
+        if solution.bound.proved_by == bound.proved_by and stated > bound.value * (1 + ROUNDING):
             findings.add("bound-claim", f"{bound.proved_by} proves {bound.value!r}, the solution claims {stated!r}")
-    if not 0 <= stated <= value * (1 + BOUND_RELATIVE):
+    if not 0 <= stated <= value * (1 + ROUNDING):
         findings.add("gap", f"the bound {stated!r} is not between 0 and the objective {value!r}")
     expected = (value - stated) / value if value > 0 else 0.0
     if differs(as_float(solution.gap), expected, absolute=1e-12):
@@ -232,5 +232,5 @@ def _check_baselines(findings: ViolationLog, instance: CoOptimisation, solution:
         if not isfinite(value):
             findings.add("baseline", f"{baseline.fabric} takes {baseline.iteration_time_ms!r} ms")
         for bound in bounds:
-            if value < bound.value * (1 - BOUND_RELATIVE):
+            if value < bound.value * (1 - ROUNDING):
                 findings.add("baseline", f"{baseline.fabric}'s {value!r} ms beat the bound {bound.value!r}")

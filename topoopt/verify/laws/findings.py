@@ -11,6 +11,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.solution import SolutionHead
+from topoopt.core.verdict import Tolerance
 
 REPEATS_SHOWN = 20
 """Violations of one code listed one by one; the rest are counted."""
@@ -129,6 +130,8 @@ def float_array(value: object, dimensions: int) -> Floats | None:
     return array.astype(np.float64)
 
 
-def differs(value: float, expected: float, relative: float = 1e-9, absolute: float = 0.0) -> bool:
+def differs(
+    value: float, expected: float, relative: float = Tolerance.ROUNDING.relative, absolute: float = 0.0
+) -> bool:
     """Whether two figures disagree; anything not finite disagrees."""
     return not abs(value - expected) <= relative * max(abs(value), abs(expected)) + absolute

@@ -10,6 +10,9 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Tolerance
+
+ROUNDING = Tolerance.ROUNDING.relative
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class FlowCheck:
         return not self.violations
 
 
-def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, tolerance: float = 1e-9) -> FlowCheck:
+def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, tolerance: float = ROUNDING) -> FlowCheck:
     """Conservation of every source's flow at every server, no negative flow, and the theta it has.
 
     A flow conserves when what stays at a server differs from its demand by `tolerance` of the source's total demand at
@@ -54,9 +57,7 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
     return FlowCheck(theta, tuple(violations))
 
 
-def check_hops(
-    topology: Topology, demand: Floats, flow: SourceFlow, max_hops: int, *, tolerance: float = 1e-9
-) -> tuple[str, ...]:
+def check_hops(topology: Topology, demand: Floats, flow: SourceFlow, max_hops: int) -> tuple[str, ...]:
     """Whether the flow is made of paths of at most `max_hops` hops, as its split `by_hop` must show.
 
     It is when, for every source, hop 1 leaves the source only and no server sends on more with its hops up to k + 1
@@ -70,7 +71,7 @@ def check_hops(
         return (f"the flow by hops has shape {split.shape}, at most ({max_hops}, {n}, {len(arcs)}) expected",)
     if not np.isfinite(split).all() or (split < 0).any():
         return ("the flow by hops has entries that are negative or not finite",)
-    slack = tolerance * demand.sum(axis=1)
+    slack = ROUNDING * demand.sum(axis=1)
     violations = []
     off = np.abs(split.sum(axis=0) - flow.flow) > slack[:, None]
     for s, a in np.argwhere(off)[:5]:

@@ -10,6 +10,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import AdaptedRouting, CommonRouting
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 
@@ -19,7 +20,7 @@ _UNIT = 2.0**-52
 
 
 def common_thetas(
-    topology: Topology, demands: Demands, routing: CommonRouting, *, tolerance: float = 1e-9
+    topology: Topology, demands: Demands, routing: CommonRouting
 ) -> tuple[tuple[float, ...], tuple[str, ...]]:
     """theta of every matrix, and what is wrong with the routing (pairs left out, parts lost, negative parts)."""
     n, arcs, pairs, split = topology.servers, topology.arcs, routing.pairs, routing.split
@@ -38,7 +39,7 @@ def common_thetas(
         stays = np.bincount(arcs[:, 1], row, n) - np.bincount(arcs[:, 0], row, n)
         stays[s] += 1.0
         stays[t] -= 1.0
-        if np.abs(stays).max() > tolerance:
+        if np.abs(stays).max() > Tolerance.ROUNDING.relative:
             wrong.append(f"traffic {s} -> {t} is lost on its way")
     amounts = demands[:, pairs[:, 0], pairs[:, 1]]
     if routing.amounts.shape != amounts.shape or (routing.amounts != amounts).any():
