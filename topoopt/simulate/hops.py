@@ -30,6 +30,31 @@ def hop_distances(first: Ints, head: Int32s | Ints, n: int) -> Ints:
     return hops
 
 
+@kernel
+def breadth_first_trees(
+    first: NDArray[np.int64], head: NDArray[np.int64], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """From every server: int64[n, n] all servers as they are found, itself first and unreachable ones last; int64[n, n]
+    the last arc of the first shortest path to each, -1 for itself and where there is no path."""
+    order, via = np.empty((n, n), dtype=np.int64), np.full((n, n), -1, dtype=np.int64)
+    for source in range(n):
+        order[source, 0] = source
+        begin, end = 0, 1
+        while begin < end:
+            v = order[source, begin]
+            begin += 1
+            for arc in range(first[v], first[v + 1]):
+                if head[arc] != source and via[source, head[arc]] < 0:
+                    via[source, head[arc]] = arc
+                    order[source, end] = head[arc]
+                    end += 1
+        for v in range(n):
+            if v != source and via[source, v] < 0:
+                order[source, end] = v
+                end += 1
+    return order, via
+
+
 def hop_matrix(topology: Topology) -> Int32s:
     """int32[n, n]: hops from i to j over the arcs; -1 where there is no path."""
     n, arcs = topology.servers, topology.arcs

@@ -94,27 +94,6 @@ def route_kernel(
 
 
 @kernel
-def plain_trees_kernel(ptr: Ints, head: Ints, via: Ints, order: Ints) -> None:  # pragma: no cover - compiled
-    """Breadth-first trees: via[s, v] = last arc of the first shortest path from s to v, -1 at s; order[s] = servers as
-    they are found."""
-    n = len(ptr) - 1
-    for s in range(n):
-        via[s, :] = -1
-        order[s, 0] = s
-        first = 0
-        last = 1
-        while first < last:
-            u = order[s, first]
-            first += 1
-            for a in range(ptr[u], ptr[u + 1]):
-                v = head[a]
-                if v != s and via[s, v] < 0:
-                    via[s, v] = a
-                    order[s, last] = v
-                    last += 1
-
-
-@kernel
 def tree_loads_kernel(
     tail: Ints, via: Ints, order: Ints, amount: Floats, load: Floats
 ) -> None:  # pragma: no cover - compiled

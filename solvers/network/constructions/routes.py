@@ -8,7 +8,6 @@ from solvers.network.constructions.assemble import common_offsets
 from solvers.network.constructions.coin_routes import circulant_routes
 from solvers.network.constructions.graph import ArcGraph, arc_graph
 from solvers.network.constructions.route_kernels import (
-    plain_trees_kernel,
     route_kernel,
     tree_loads_kernel,
     tree_paths_kernel,
@@ -17,6 +16,7 @@ from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
+from topoopt.simulate.hops import breadth_first_trees
 
 PASSES_SMALL = 5
 PASSES_LARGE = 1
@@ -104,7 +104,7 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int) 
 
     improve(range(passes))
     if _plain_peak(graph, amount) < best_value * (1.0 - ROUNDING):
-        via, _ = _plain_trees(graph)
+        _, via = breadth_first_trees(graph.ptr, graph.head, graph.servers)
         tree_paths_kernel(order, source, target, graph.tail, via, path_ptr, arcs)
         load[:] = _loads_of(arcs, path_ptr, bytes_each, graph) / graph.inverse_capacity
         best_value, best_arcs = peak(), arcs.copy()
@@ -118,16 +118,9 @@ def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: ArcGraph) -> F
     return np.asarray(load * graph.inverse_capacity, dtype=np.float64)
 
 
-def _plain_trees(graph: ArcGraph) -> tuple[Ints, Ints]:
-    n = graph.servers
-    via, found = np.empty((n, n), dtype=np.int64), np.empty((n, n), dtype=np.int64)
-    plain_trees_kernel(graph.ptr, graph.head, via, found)
-    return via, found
-
-
 def _plain_peak(graph: ArcGraph, amount: Floats) -> float:
     """Largest load per link when every pair takes its first shortest path in breadth-first order."""
-    via, found = _plain_trees(graph)
+    found, via = breadth_first_trees(graph.ptr, graph.head, graph.servers)
     load = np.zeros(len(graph.head))
     tree_loads_kernel(graph.tail, via, found, amount, load)
     return float((load * graph.inverse_capacity).max(initial=0.0))

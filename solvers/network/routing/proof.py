@@ -13,11 +13,12 @@ from solvers.network.routing.hop_limits import limited_flow, limited_total
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.repair import repaired_flow
 from solvers.network.routing.result import RoutingResult
-from solvers.network.routing.shortest import breadth_first_orders, total_distance
+from solvers.network.routing.shortest import total_distance
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.verdict import Status, StopReason
+from topoopt.simulate.hops import breadth_first_trees
 
 _PROVEN = 1e-6
 _DUST = 1e-12  # of a source's demand: less flow than this on an arc is none
@@ -56,7 +57,7 @@ class RoutingProof:
     lengths: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.orders = breadth_first_orders(self.network.first, self.network.head, self.network.servers)
+        self.orders, _ = breadth_first_trees(self.network.first, self.network.head, self.network.servers)
         self.lengths = np.ones(len(self.network.head))
         self.offer_lengths(self.lengths)
 

@@ -9,33 +9,6 @@ from topoopt.simulate.jit import kernel
 
 
 @kernel
-def breadth_first_orders(first: Ints, head: Ints, n: int) -> Ints:
-    """int64[n, n]: row s lists all servers, source s first, by hops from s; unreachable ones last."""
-    order = np.empty((n, n), dtype=np.int64)
-    seen = np.empty(n, dtype=np.bool_)
-    for source in range(n):
-        row = order[source]
-        seen[:] = False
-        seen[source] = True
-        row[0] = source
-        begin, end = 0, 1
-        while begin < end:
-            v = row[begin]
-            begin += 1
-            for arc in range(first[v], first[v + 1]):
-                w = head[arc]
-                if not seen[w]:
-                    seen[w] = True
-                    row[end] = w
-                    end += 1
-        for v in range(n):
-            if not seen[v]:
-                row[end] = v
-                end += 1
-    return order
-
-
-@kernel
 def shortest_tree(
     first: Ints, head: Ints, length: Floats, source: int, order: Ints, place: Ints, distance: Floats, parent: Ints
 ) -> None:
