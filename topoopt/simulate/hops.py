@@ -31,9 +31,7 @@ def hop_distances(first: Ints, head: Int32s | Ints, n: int) -> Ints:
 
 
 @kernel
-def breadth_first_trees(
-    first: NDArray[np.int64], head: NDArray[np.int64], n: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def breadth_first_trees(first: Ints, head: Ints, n: int) -> tuple[Ints, Ints]:
     """From every server: int64[n, n] all servers as they are found, itself first and unreachable ones last; int64[n, n]
     the last arc of the first shortest path to each, -1 for itself and where there is no path."""
     order, via = np.empty((n, n), dtype=np.int64), np.full((n, n), -1, dtype=np.int64)
