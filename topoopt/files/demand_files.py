@@ -75,7 +75,7 @@ def read_npy_matrix(path: str | os.PathLike[str]) -> Floats:
     file = os.fspath(path)
     try:
         with open(path, "rb") as stream:
-            shape, dtype, column_order = _npy_header(stream)
+            shape, dtype, column_order = npy_header(stream)
             if dtype.hasobject or dtype.kind not in "iuf":
                 raise _bad("not an array of numbers", file, value=str(dtype), allowed="integers or floats")
             if len(shape) != 2:
@@ -93,8 +93,12 @@ def read_npy_matrix(path: str | os.PathLike[str]) -> Floats:
     return values.T.copy() if column_order else values
 
 
-def _npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
-    """Shape, type and whether columns come first."""
+def npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    """Shape, type and whether columns come first, of an NPY file of version 1 or 2.
+
+    Raises:
+        ValueError: another version, or no NPY file.
+    """
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:

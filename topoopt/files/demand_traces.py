@@ -13,6 +13,7 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
+from topoopt.files.demand_files import npy_header
 
 MOST_BYTES = 512 * MIB
 MOST_ARRAYS = 1000
@@ -72,11 +73,7 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 def _array(content: bytes, file: str, name: str) -> Floats:
     stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        raise ValueError(f"version {version}")
-    shape, _, dtype = readers[version](stream)
+    shape, dtype, _ = npy_header(stream)
     if dtype.hasobject or dtype.kind not in "iuf":
         raise _bad(f"{name} is not an array of numbers", file, dtype, "integers or floats")
     if len(shape) not in (2, 3) or shape[-1] != shape[-2] or 0 in shape:

@@ -9,7 +9,7 @@ from topoopt.core.verdict import Status
 from topoopt.drawing.format import percent
 from topoopt.drawing.page import Card, check_card, render_page, run_rows
 from topoopt.kinds.hierarchy.charts import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest
-from topoopt.kinds.hierarchy.format import duration, gigabytes, money, rate, times
+from topoopt.kinds.hierarchy.format import dimension_figures, duration, gigabytes, money, rate, times
 
 TEMPLATE = "kinds/hierarchy/page.html.j2"
 SHOWN_ROWS = 60
@@ -39,24 +39,9 @@ def headline(solution: HierarchicalSolution) -> tuple[Card, ...]:
 
 def dimension_rows(solution: HierarchicalSolution) -> tuple[tuple[str, ...], ...]:
     """Name, block, bandwidth, what one more GB/s saves alone, and at the margin."""
-    marginal = solution.marginal_ns or (math.nan,) * len(solution.dimensions)
     return tuple(
-        (
-            name,
-            f"{block} of {size}",
-            rate(value),
-            duration(gain) if gain > 1e-6 * solution.time_ns else "nothing",
-            "–" if math.isnan(price) else duration(price),
-        )
-        for name, block, size, value, gain, price in zip(
-            solution.dimensions,
-            solution.blocks,
-            solution.sizes,
-            solution.bandwidth_gbytes_per_s,
-            solution.gain_ns,
-            marginal,
-            strict=True,
-        )
+        (name, f"{block} of {size}", rate(value), alone, "–" if price is None else duration(price))
+        for name, block, size, value, alone, price in dimension_figures(solution)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,12 +11,9 @@ from rich.table import Table
 from topoopt.console.solution_tables import show_figures
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
-from topoopt.kinds.hierarchy.format import duration, gigabytes, money, times
+from topoopt.kinds.hierarchy.format import dimension_figures, duration, gigabytes, money, times
 from topoopt.kinds.hierarchy.report import render_hierarchical
 from topoopt.kinds.kind import Pages
-
-if TYPE_CHECKING:
-    pass
 
 
 def figures(problem: HierarchicalProblem, solution: HierarchicalSolution) -> dict[str, Any]:
@@ -73,18 +70,7 @@ def _dimension_table(solution: HierarchicalSolution) -> Table:
     table = Table("dimension", "block", "GB/s per NPU", "1 GB/s more here saves", "at the margin")
     for column in (2, 3, 4):
         table.columns[column].justify = "right"
-    marginal = solution.marginal_ns or (None,) * len(solution.dimensions)
-    for name, block, size, rate, gain, price in zip(
-        solution.dimensions,
-        solution.blocks,
-        solution.sizes,
-        solution.bandwidth_gbytes_per_s,
-        solution.gain_ns,
-        marginal,
-        strict=True,
-    ):
-        # Bandwidths are right to about 1e-4, so what is left of a gain where dimensions tie is rounding.
-        alone = duration(gain) if gain > 1e-6 * solution.time_ns else "nothing"
+    for name, block, size, rate, alone, price in dimension_figures(solution):
         table.add_row(escape(name), f"{block} {size}", f"{rate:.3f}", alone, "-" if price is None else duration(price))
     return table
 
