@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.network_cases import run
+from tests.support.network_cases import HOT_EXPERTS, run
 from topoopt.analyses.reconfiguration.trace import EVERY_STEP, best_sequence, trace_sweep
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
@@ -18,16 +18,7 @@ from topoopt.core.network import RoutingMode, TopologyProblem
 from topoopt.core.reconfiguration import Scheme, WhenBetter
 from topoopt.kinds.pipeline import solve
 
-TRACE = """
-schema_version: 1
-kind: topology
-name: case
-servers: 5
-degree: 2
-links: unidirectional
-step_ms: 2
-demands: [{family: hot-experts, steps: 3, seed: 1, law: dirichlet, skew: 0.3}]
-"""
+TRACE = HOT_EXPERTS
 
 
 def shifted(mode: RoutingMode, step_ms: float | None = 10.0) -> TopologyProblem:

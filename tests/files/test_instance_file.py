@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.file_cases import instance_document
+from tests.support.refused import errors, save
 from topoopt.core.cluster import LinkDirection, LocalAllReduce
 from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings
@@ -20,21 +20,6 @@ from topoopt.core.workload import OperatorInput, Split
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.operator_order import topological_order
 from topoopt.kinds.instance_file import read_instance, write_instance
-
-
-def save(path: Path, document: dict[str, Any]) -> Path:
-    """The document as JSON with one value a line, so that each path has a line of its own."""
-    path.write_text(json.dumps(document, indent=1))
-    return path
-
-
-def errors(path: Path) -> InputError:
-    """The refusal of a file; every problem has the file and a line."""
-    with pytest.raises(InputError) as caught:
-        read_instance(path)
-    assert caught.value.exit_code == 2
-    assert all(problem.line is not None and problem.file == str(path) for problem in caught.value.problems)
-    return caught.value
 
 
 def test_a_graph_in_full_becomes_the_domain_object(tmp_path: Path, graph_instance: dict[str, Any]) -> None:

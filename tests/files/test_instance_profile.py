@@ -10,26 +10,12 @@ from typing import Any
 import pytest
 
 from tests.support.paths import SHARED_DATA
+from tests.support.refused import errors, save
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
 from topoopt.kinds.instance_file import read_instance
 
 DATA = SHARED_DATA / "flexnet"
-
-
-def save(path: Path, document: dict[str, Any]) -> Path:
-    """The document as JSON with one value a line, so that each path has a line of its own."""
-    path.write_text(json.dumps(document, indent=1))
-    return path
-
-
-def errors(path: Path) -> InputError:
-    """The refusal of a file; every problem has the file and a line."""
-    with pytest.raises(InputError) as caught:
-        read_instance(path)
-    assert caught.value.exit_code == 2
-    assert all(problem.line is not None and problem.file == str(path) for problem in caught.value.problems)
-    return caught.value
 
 
 PROFILE: dict[str, Any] = {

@@ -12,20 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.taskgraphs import shared
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskKind
 from topoopt.formats.flexnet.links import colour_arcs
 from topoopt.formats.flexnet.read_taskgraph import MAX_FILE_BYTES, FlexnetFile, read_flexnet_taskgraph
-
-TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
-
-
-def shared(name: str) -> FlexnetFile:
-    """A shared task graph, or skip."""
-    path = TASKGRAPHS / f"{name}.fbuf"
-    if not path.exists():
-        pytest.skip(f"shared data absent: {path}")
-    return read_flexnet_taskgraph(path)
 
 
 def groups_by_size(file: FlexnetFile) -> dict[int, tuple[int, float]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,22 +12,12 @@ from hypothesis import strategies as st
 from tests.support import plain_cases as cases
 from tests.support import plain_flexnet as plain
 from tests.support.simulated import times
+from tests.support.taskgraphs import shared
 from topoopt.analyses.replay.run import replay_network
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskKind
-from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
 from topoopt.simulate.time_models.flexnet import simulate
-
-TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
-
-
-def shared(name: str) -> FlexnetFile:
-    """A shared task graph, or skip."""
-    path = TASKGRAPHS / f"{name}.fbuf"
-    if not path.exists():
-        pytest.skip(f"shared data absent: {path}")
-    return read_flexnet_taskgraph(path)
 
 
 @given(seed=st.integers(0, 10**9), with_ties=st.booleans(), turned=st.booleans())

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from tests.support.paths import INSTANCES
+from tests.support.taskgraphs import TASKGRAPHS, shared
 from topoopt.analyses.replay.run import TIME_MODELS, file_rings, replay
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskKind
-from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
-
-TASKGRAPHS = Path("../shared/data/flexnet/taskgraphs")
-
-
-def shared(name: str) -> FlexnetFile:
-    """A shared task graph, or skip."""
-    path = TASKGRAPHS / f"{name}.fbuf"
-    if not path.exists():
-        pytest.skip(f"shared data absent: {path}")
-    return read_flexnet_taskgraph(path)
 
 
 @pytest.mark.parametrize("time_model", ["rounds", "flexnet", "fluid"])

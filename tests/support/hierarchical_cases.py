@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from tests.support.paths import SHARED_DATA
-from topoopt.cli.app import app
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.files.documents import Document
@@ -117,27 +113,3 @@ def random_instance(seed: int, dimensions: int = 3, **fields: Any) -> dict[str, 
     own = job("job", *layers, communicators={"tensor": tensor, "data": data}, loop=fields.pop("loop", "no-overlap"))
     net = network(sizes, prices, total_gbytes_per_s=round(rng.uniform(50, 900)))
     return instance(net, own, **fields)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a command did."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """Standard output, which must be one JSON object."""
-        document = json.loads(self.stdout)
-        assert isinstance(document, dict)
-        return document
-
-
-def run(*words: object) -> Run:
-    """A command in this process."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Run(result.exit_code, result.stdout, result.stderr)

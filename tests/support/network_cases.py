@@ -53,3 +53,16 @@ def solved(folder: Path, *options: str, **fields: Any) -> dict[str, Any]:
     assert run("check", path, folder / "out" / "solution.json")[0] == 0
     assert isinstance(document, dict)
     return document
+
+
+HOT_EXPERTS = """
+schema_version: 1
+kind: topology
+name: case
+servers: 5
+degree: 2
+links: unidirectional
+step_ms: 2
+demands: [{family: hot-experts, steps: 3, seed: 1, law: dirichlet, skew: 0.3}]
+"""
+"""A topology for three steps of experts that are hot by turns."""

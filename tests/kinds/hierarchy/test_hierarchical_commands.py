@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.hierarchical_cases import Run, instance, job, network, random_instance, run
+from tests.support.cli_cases import Run, run
+from tests.support.hierarchical_cases import instance, job, network, random_instance
 from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
 
 COMMON = {

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.hierarchical_cases import SHARED, instance, job, layer, network, phase, problem_of, run
+from tests.support.cli_cases import run
+from tests.support.hierarchical_cases import SHARED, instance, job, layer, network, phase, problem_of
 from topoopt.core.errors import InputError
 from topoopt.kinds.instance_file import read_instance, write_instance
 

@@ -10,19 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.network_cases import run
+from tests.support.network_cases import HOT_EXPERTS, run
 from topoopt.kinds.network.solution_file import SOLUTION_FILE
 
-FOUND = """
-schema_version: 1
-kind: topology
-name: case
-servers: 5
-degree: 2
-links: unidirectional
-step_ms: 2
-demands: [{family: hot-experts, steps: 3, seed: 1, law: dirichlet, skew: 0.3}]
-"""
+FOUND = HOT_EXPERTS
 RING = """
 schema_version: 1
 kind: routing
