@@ -10,7 +10,16 @@ import numpy as np
 
 from formulations.parts.arrays import LpArrays, shape_faults
 from solvers.backends.evaluate import judged
-from solvers.backends.result import Claim, Features, LpResult, OnIncumbent, Options, RunBackend, SolverLimits, Task
+from solvers.backends.result import (
+    Claim,
+    Features,
+    LpResult,
+    OnIncumbent,
+    Options,
+    RunBackend,
+    SolverLimits,
+    SolverTask,
+)
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
@@ -61,7 +70,7 @@ class Backend:
         """Solve; see `LpBackend`."""
         limits, options = limits or SolverLimits(), options or {}
         refuse(self, program, options, start)
-        claim = trivial(program) or self._ran(Task(program, limits, options, start, on_incumbent))
+        claim = trivial(program) or self._ran(SolverTask(program, limits, options, start, on_incumbent))
         return judged(program, limits, claim, start)
 
     def covers(self, program: LpArrays) -> str | None:
@@ -73,7 +82,7 @@ class Backend:
             return f"continuous variables ({first} is one)"
         return None
 
-    def _ran(self, task: Task) -> Claim:
+    def _ran(self, task: SolverTask) -> Claim:
         claim = self.load().run(task)
         failed = claim.status is Status.UNKNOWN and claim.stopped_by is StopReason.ERROR
         # Several libraries answer "not solved" for a time limit; past the limit that is what it was.

@@ -15,7 +15,7 @@ from solvers.backends.backend import bad_option
 from solvers.backends.glop import run_glop
 from solvers.backends.integer_rows import implied_bounds, whole_numbers, whole_rows
 from solvers.backends.proto_options import field_names
-from solvers.backends.result import Claim, OnIncumbent, Options, Task
+from solvers.backends.result import Claim, OnIncumbent, Options, SolverTask
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
@@ -52,7 +52,7 @@ class _Report(cp_model.CpSolverSolutionCallback):
         self._on_incumbent(np.array([self.value(variable) for variable in self._variables], dtype=np.float64))
 
 
-def run_cp_sat(task: Task) -> Claim:
+def run_cp_sat(task: SolverTask) -> Claim:
     """Solve; rows must be whole numbers once scaled by a common denominator.
 
     Raises:
@@ -73,7 +73,7 @@ def run_cp_sat(task: Task) -> Claim:
     return _uncut(claim, task, low, high)
 
 
-def _uncut(claim: Claim, task: Task, low: Floats, high: Floats) -> Claim:
+def _uncut(claim: Claim, task: SolverTask, low: Floats, high: Floats) -> Claim:
     """What a claim about the program with cut domains says about the program itself."""
     program = task.program
     if claim.x is not None:
@@ -81,7 +81,7 @@ def _uncut(claim: Claim, task: Task, low: Floats, high: Floats) -> Claim:
         if (inside[0] >= low).all() and (inside[1] <= high).all():
             return claim  # nothing better lies outside the cut
     limits = replace(task.limits, time_s=task.time_left_s(least=0.01))
-    relaxed = run_glop(Task(replace(program, integer=None), limits, {}))
+    relaxed = run_glop(SolverTask(replace(program, integer=None), limits, {}))
     if relaxed.status is Status.INFEASIBLE:
         return replace(claim, status=Status.INFEASIBLE, bound=None)
     if relaxed.unbounded and claim.x is not None:
@@ -101,7 +101,7 @@ def _least(cost: Floats, low: Floats, high: Floats) -> float:
     return float(np.minimum(cost * low, cost * high).sum())
 
 
-def _solved(task: Task, low: Floats, high: Floats) -> Claim:
+def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
     program, limits, options, start = task.program, task.limits, task.options, task.start
     rows, impossible = whole_rows(program)
     reach = np.maximum(np.abs(low), np.abs(high))

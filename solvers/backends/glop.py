@@ -10,7 +10,7 @@ from ortools.glop.parameters_pb2 import GlopParameters
 from ortools.linear_solver.python import model_builder_helper as helper
 
 from solvers.backends.proto_options import field_names, fill
-from solvers.backends.result import Claim, Task
+from solvers.backends.result import Claim, SolverTask
 from solvers.backends.settle import settled
 from topoopt.core.verdict import Status, StopReason
 
@@ -37,13 +37,13 @@ def option_names() -> frozenset[str]:
     return field_names(GlopParameters.DESCRIPTOR)
 
 
-def run_glop(task: Task) -> Claim:
+def run_glop(task: SolverTask) -> Claim:
     """Solve by simplex; start and on_incumbent have no use here."""
     parameters = GlopParameters()
     fill(parameters, {"random_seed": task.limits.seed, **task.options}, "GLOP")
     text = str(parameters)  # protocol buffer text format
 
-    def solve(task: Task) -> Claim:
+    def solve(task: SolverTask) -> Claim:
         return _solved(task, text)
 
     claim = solve(task)
@@ -53,7 +53,7 @@ def run_glop(task: Task) -> Claim:
     return claim
 
 
-def _solved(task: Task, parameters: str) -> Claim:
+def _solved(task: SolverTask, parameters: str) -> Claim:
     program = task.program
     model: Any = helper.ModelBuilderHelper()
     model.fill_model_from_sparse_data(

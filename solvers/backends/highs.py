@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
-from solvers.backends.result import Claim, Options, Task
+from solvers.backends.result import Claim, Options, SolverTask
 from topoopt.core.verdict import Status, StopReason
 
 STATUS_MAP = {
@@ -66,13 +66,13 @@ def option_names() -> frozenset[str]:
     return frozenset(name for name in dir(highspy.HighsOptions) if not name.startswith("_"))
 
 
-def run_highs(task: Task) -> Claim:
+def run_highs(task: SolverTask) -> Claim:
     """Solve with the algorithm the size asks for, unless the option `solver` names one."""
     algorithm = "" if task.program.has_integers or "solver" in task.options else algorithm_for(task.program.nonzeros)
     return run_algorithm(algorithm, task)
 
 
-def run_algorithm(algorithm: str, task: Task) -> Claim:
+def run_algorithm(algorithm: str, task: SolverTask) -> Claim:
     """Solve with one of ALGORITHMS, or "" for what HiGHS and the options choose."""
     program, limits = task.program, task.limits
     settings: dict[str, Any] = {"threads": limits.threads, "random_seed": limits.seed, **ALGORITHMS.get(algorithm, {})}
@@ -117,7 +117,7 @@ def load(solver: Any, program: LpArrays) -> None:
         raise ValueError("HiGHS refuses the model")
 
 
-def _solved(task: Task, settings: Options, time_s: float | None) -> tuple[Claim, highspy.HighsModelStatus]:
+def _solved(task: SolverTask, settings: Options, time_s: float | None) -> tuple[Claim, highspy.HighsModelStatus]:
     program, start = task.program, task.start
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)

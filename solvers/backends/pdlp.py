@@ -9,7 +9,7 @@ from ortools.pdlp import solve_log_pb2, solvers_pb2
 from ortools.pdlp.python import pdlp
 
 from solvers.backends.proto_options import field_names, fill
-from solvers.backends.result import Claim, Options, Task
+from solvers.backends.result import Claim, Options, SolverTask
 from solvers.backends.settle import settled
 from topoopt.core.verdict import Status, StopReason
 
@@ -39,7 +39,7 @@ def option_names() -> frozenset[str]:
     return field_names(solvers_pb2.PrimalDualHybridGradientParams.DESCRIPTOR)
 
 
-def run_pdlp(task: Task) -> Claim:
+def run_pdlp(task: SolverTask) -> Claim:
     """Solve to a hundredth of the tolerances of `limits`, unless the options say otherwise; on_incumbent has no use.
 
     A looser tolerance given by the options is fine, but the point then often fails the check and is found in `raw_x`
@@ -51,7 +51,7 @@ def run_pdlp(task: Task) -> Claim:
         settings = {**settings, f"{_OPTIMALITY}.eps_optimal_absolute": eps, f"{_OPTIMALITY}.eps_optimal_relative": eps}
     settings = {**settings, **task.options}
 
-    def solve(task: Task) -> Claim:
+    def solve(task: SolverTask) -> Claim:
         return _solved(task, settings)
 
     claim = solve(task)
@@ -60,7 +60,7 @@ def run_pdlp(task: Task) -> Claim:
     return claim
 
 
-def _solved(task: Task, options: Options) -> Claim:
+def _solved(task: SolverTask, options: Options) -> Claim:
     program, start = task.program, task.start
     parameters = solvers_pb2.PrimalDualHybridGradientParams()
     if task.limits.time_s is not None:

@@ -13,7 +13,7 @@ from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.highs import option_names
 from solvers.backends.pyomo_model import model_of
-from solvers.backends.result import Claim, Task
+from solvers.backends.result import Claim, SolverTask
 from solvers.backends.settle import settled
 from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, StopReason
@@ -38,7 +38,7 @@ STATUS_MAP = {
 }
 
 
-def run_pyomo(task: Task) -> Claim:
+def run_pyomo(task: SolverTask) -> Claim:
     """Build the Pyomo model and solve it by HiGHS; the options are HiGHS's, start and on_incumbent have no use."""
 
     claim = _solved(task)
@@ -47,7 +47,7 @@ def run_pyomo(task: Task) -> Claim:
     return claim
 
 
-def _solved(task: Task) -> Claim:
+def _solved(task: SolverTask) -> Claim:
     program, options = task.program, task.options
     model = model_of(program)
     settings: dict[str, Any] = {"random_seed": task.limits.seed}

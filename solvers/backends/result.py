@@ -36,7 +36,7 @@ class SolverLimits:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class SolverTask:
     """What a library is asked: options are known to exist, the program to be sound; see `LpBackend`.
 
     Attributes:
@@ -138,7 +138,7 @@ class LpResult:
     from_start: bool = False
 
 
-RunBackend = Callable[[Task], Claim]
+RunBackend = Callable[[SolverTask], Claim]
 """The part of a backend that talks to its library: solves and translates, checking nothing.
 
 Raises InputError for an option with a value that the library refuses.

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.backends.result import Claim, Task
+from solvers.backends.result import Claim, SolverTask
 from topoopt.core.verdict import Status, StopReason
 
 
-def settled(claim: Claim, task: Task, solve: Callable[[Task], Claim]) -> Claim:
+def settled(claim: Claim, task: SolverTask, solve: Callable[[SolverTask], Claim]) -> Claim:
     """The claim of a solver that found no finite optimum, made definite.
 
     A program without objective cannot be unbounded, so that its outcome decides.
