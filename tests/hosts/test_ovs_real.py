@@ -193,7 +193,18 @@ def test_tc(tmp_path: Path) -> None:
 
 
 def check_tcp(machines: dict[str, Machine]) -> None:
-    """Two sockets to C get the larger share of a link beside six to B."""
+    """Two sockets to C get the larger share of a link beside six to B; measured again where they did not overlap."""
+    for _ in range(6):
+        received = two_clients(machines)
+        if sum(received.values()) <= 1.2 * LINK_MBIT:
+            break
+    assert sum(received.values()) <= 1.2 * LINK_MBIT, f"never at the same time: {received}"
+    for there, mbit in received.items():
+        assert mbit >= TOLERANCE * SHARES["A", there, 0], received
+
+
+def two_clients(machines: dict[str, Machine]) -> dict[str, float]:
+    """Mbit/s on the wire that B and C received from A, each over as many sockets as it has."""
     pairs = (("B", "6", 5201), ("C", "2", 5202))
     with ExitStack() as stack:
         for there, _, port in pairs:
@@ -207,10 +218,7 @@ def check_tcp(machines: dict[str, Machine]) -> None:
             words = ["ip", "netns", "exec", machines["A"].space, *ends, "-t", "4", "-O", "1", "-J"]
             clients[there] = stack.enter_context(process(words, {}))
         told = {there: json.loads(client.communicate(timeout=180)[0])["end"] for there, client in clients.items()}
-    received = {there: end["sum_received"]["bits_per_second"] * 1514 / 1448 / 1e6 for there, end in told.items()}
-    assert sum(received.values()) <= 1.2 * LINK_MBIT, f"not at the same time: {received}"
-    for there, mbit in received.items():
-        assert mbit >= TOLERANCE * SHARES["A", there, 0], received
+    return {there: end["sum_received"]["bits_per_second"] * 1514 / 1448 / 1e6 for there, end in told.items()}
 
 
 def parallel(here: Machine, there: Machine, address: str, sockets: str) -> float:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tests.support.least_ring import EXACT_SIZE, least_ring_bound
 from topoopt.core.demand import Demand
+from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import SourceFlow
 from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
@@ -54,6 +55,8 @@ def certified_mix_bound(
     np.fill_diagonal(joined, 0.0)
     scaled = integer_lengths(topology.servers, lengths)
     distance = all_pairs(topology, scaled)
+    if (distance[joined > 0] >= 2**60).any():
+        raise InfeasibleError("demand, or members of a group, that no path joins")
     moved = demand.model_parallel_bytes
     terms = (moved[moved > 0] * distance[moved > 0]).tolist()
     exact = True
