@@ -227,3 +227,16 @@ def test_a_crowded_timeline_merges_the_transfers_of_a_server(monkeypatch):
     assert short[2].start_ms == min(span.start_ms for span in sent)
     assert short[2].end_ms == max(span.end_ms for span in sent)
     assert short[2].label == "3 transfers"
+
+
+def test_a_queue_that_grows_keeps_its_events() -> None:
+    """ResNet on 16 servers announces more events at once than room was made for: the run goes on, and is repeated."""
+    from tests.support.paths import INSTANCES
+    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.kind import SolveOptions
+    from topoopt.kinds.pipeline import solve as solve_any
+
+    job = read_instance(INSTANCES / "resnet-16.yaml")
+    options = SolveOptions(budget=0, method="fixed-topology", objective_only=True)
+    times = [solve_any(job, options).objective.value for _ in range(2)]
+    assert times[0] == times[1] == pytest.approx(155.981, abs=2.0)

@@ -49,7 +49,7 @@ def run(
         together = serve(x, q, upcoming)
         while first_time(q) <= together:
             if is_crowded(q, most):
-                owner = with_room(q, most)
+                owner = with_room(owner, most)  # of the owner, which must outlive what is borrowed of it
                 q = borrowed(owner)
             at = q.time[0]
             if handle(x, q, at, take(q)):
