@@ -101,7 +101,8 @@ def programs(draw: st.DrawFn) -> BandwidthAllocation:
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_readable_model_and_arrays_are_equal(data: BandwidthAllocation) -> None:
     """Both builders have the same optimum on random programs."""
-    pyo = pytest.importorskip("pyomo.environ")
+    import pyomo.environ as pyo
+
     model = build_pyomo(data)
     found = pyo.SolverFactory("appsi_highs").solve(model)
     assert str(found.solver.termination_condition) == "optimal"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -20,9 +21,9 @@ class LazyGroup(TyperGroup):
     names: ClassVar[Iterable[str]]
 
     @staticmethod
+    @abstractmethod
     def load(name: str) -> Callable[..., None] | typer.Typer:
         """The function of a command, or the group below it."""
-        raise NotImplementedError
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
