@@ -160,7 +160,7 @@ class HierarchicalSolution(SolutionHead):
 
     @property
     def perf_per_cost_gain(self) -> float | None:
-        """Performance per cost over that of the equal split; None without prices."""
-        if self.cost_usd is None or self.equal_cost_usd is None:
+        """Performance per cost over that of the equal split; None without prices, and where nothing costs anything."""
+        if not self.cost_usd or self.equal_cost_usd is None:
             return None
         return self.equal_time_ns * self.equal_cost_usd / (self.time_ns * self.cost_usd)

@@ -123,8 +123,6 @@ class HierarchicalSolutionFile(SolutionHeadFile):
     cost_usd: Amount | None
     equal_time_ns: Amount
     equal_cost_usd: Amount | None
-    speedup_over_equal: Number
-    perf_per_cost_gain: Number | None
     gain_ns: Amounts
     marginal_ns: Amounts | None
     instance_sha256: Sha256
