@@ -363,9 +363,9 @@ def test_overlapping_vectors_are_refused(tmp_path: Path) -> None:
 
 def test_missing_and_oversized_files_are_refused(tmp_path: Path) -> None:
     """A missing file, a folder and a file over the size bound are refused by name."""
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="no such file"):
         read_flexnet_taskgraph(tmp_path / "absent.fbuf")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="this is a folder"):
         read_flexnet_taskgraph(tmp_path)
     big = tmp_path / "big.fbuf"
     with big.open("wb") as file:

@@ -103,7 +103,7 @@ def test_changes_only() -> None:
         ("circuits.csv", lambda s: s.replace("1,1,2,", "1,1,3,"), "the text says something else"),
         ("patch-list.txt", lambda s: s.replace("Circuits: 8", "Circuits: 9"), "another number of circuits"),
         ("patch-list.txt", lambda s: s + "in 1\n", "a line that is none"),
-        ("circuits.csv", lambda s: s + "one,two\n", "not a circuit"),
+        ("circuits.csv", lambda s: s + "one,two\n", "not a list of circuits"),
     ],
 )
 def test_patch_lists_that_are_wrong(tmp_path: Path, name: str, change: Callable[[str], str], message: str) -> None:

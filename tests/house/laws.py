@@ -128,6 +128,53 @@ def one_class_a_name(tree: Tree) -> Iterator[str]:
             yield f"class {name} is defined in {', '.join(where)}"
 
 
+OPENER = "topoopt.files.untrusted"
+
+OWN_FILES: Mapping[str, str] = {
+    "topoopt.costs.default_book": "a price book of the package",
+    "topoopt.drawing.svg": "a style sheet of the package",
+    "topoopt.formats.hosts.script": "parts of scripts of the package",
+    "topoopt.simulate.jit": "sources of the package",
+    "topoopt.studies.identity": "sources of the package",
+    "topoopt.studies.executors": "/proc/meminfo",
+    "topoopt.studies.process": "/proc/PID/stat",
+    "topoopt.files.atomic": "writes",
+    "topoopt.console.output": "writes nowhere",
+    "topoopt.studies.runner": "the lock of a study",
+    "topoopt.studies.server": "the streams of a child",
+    "topoopt.studies.executor_slurm": "a mark that a job stops at",
+}
+"""Modules that open files themselves, and which; none of them is of unknown origin."""
+
+OPENS = frozenset({"open", "read_text", "read_bytes", "fromfile", "genfromtxt", "loadtxt", "memmap", "ZipFile"})
+"""Methods and functions of other packages that open a file by its name."""
+
+OPENS_BY_NAME = frozenset(
+    {("np", "load"), ("numpy", "load"), ("json", "load"), ("ElementTree", "parse"), ("io", "FileIO")}
+)
+"""More of them, where the name alone says too little."""
+
+
+def one_opener(tree: Tree) -> Iterator[str]:
+    """Files of unknown origin are opened in one module, which refuses what could hang or fill the memory."""
+    for module in tree.values():
+        found = [node for node in ast.walk(module.syntax) if isinstance(node, ast.Call) and _opens(node.func)]
+        if module.name in OWN_FILES and not found:
+            yield f"{module.file}: opens no file, but is listed as if it did"
+        elif module.name not in (OPENER, *OWN_FILES):
+            for call in found:
+                yield f"{module.file}:{call.lineno}: {ast.unparse(call.func)} opens a file; {OPENER} does that"
+
+
+def _opens(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id in OPENS - {"read_text", "read_bytes"}  # those of the opener are called by their names
+    if not isinstance(function, ast.Attribute):
+        return False
+    owner = function.value.id if isinstance(function.value, ast.Name) else ""
+    return function.attr in OPENS or (owner, function.attr) in OPENS_BY_NAME
+
+
 LAWS: Mapping[str, Law] = {
     "short modules": short_modules,
     "short functions": short_functions,
@@ -135,4 +182,5 @@ LAWS: Mapping[str, Law] = {
     "no module out of reach": all_reached,
     "no plug-in without a line": all_plugins_named,
     "one class a name": one_class_a_name,
+    "one opener of files": one_opener,
 }

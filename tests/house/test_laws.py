@@ -65,6 +65,9 @@ def test_a_good_tree(tmp_path: Path) -> None:
             {"topoopt/table.py": TABLE + "class A: ...\n", "solvers/search.py": "class A: ...\n"},
             "class A is defined in solvers/search.py:1, topoopt/table.py:3",
         ),
+        ("one opener of files", {"solvers/search.py": "text = path.read_text()\n"}, "path.read_text opens a file"),
+        ("one opener of files", {"solvers/search.py": "x = np.load(name)\n"}, "solvers/search.py:1: np.load opens"),
+        ("one opener of files", {"solvers/search.py": "with open(name) as x: ...\n"}, "open opens a file"),
     ],
 )  # fmt: skip
 def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) -> None:
@@ -82,6 +85,7 @@ def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) ->
         {"solvers/search.py": f"@numba.njit(cache=True)\ndef f():\n{LINES}"},
         {"topoopt/table.py": TABLE + "def f():\n    import topoopt.kinds.a\n"},
         {"topoopt/kinds/a.py": GOOD["topoopt/kinds/a.py"] + "if TYPE_CHECKING:\n    import topoopt.table\n"},
+        {"solvers/search.py": "x = read_text(name, 5)\ny = torch.load(name)\n"},
         {"topoopt/table.py": TABLE + "class _A: ...\n", "solvers/search.py": "class _A: ...\n"},
     ],
 )

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import math
 import os
-import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
-from topoopt.files.demand_files import npy_header
+from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.numpy_files import START_BYTES, ArrayHeader, array_header, array_of
+from topoopt.files.untrusted import opened_zip, read_bytes, refusal
 
-MOST_BYTES = 512 * MIB
+MOST_BYTES = 256 * MIB
+"""Of a file, and of all its matrices as float64."""
+
 MOST_ARRAYS = 1000
-TRACE_ENDINGS = (".npy", ".npz")
-
-
-def _bad(message: str, file: str, value: object = None, allowed: str | None = None) -> InputError:
-    return InputError([Problem(message, file=file, value=None if value is None else str(value), allowed=allowed)])
 
 
 def read_trace(path: str | os.PathLike[str]) -> Floats:
@@ -31,56 +27,67 @@ def read_trace(path: str | os.PathLike[str]) -> Floats:
         InputError: another ending, no such file, no NumPy file, arrays that are no square matrices of one size.
     """
     file = os.fspath(path)
-    if FilePath(file).suffix.lower() not in TRACE_ENDINGS:
-        raise _bad("unknown kind of trace", file, FilePath(file).suffix, ", ".join(TRACE_ENDINGS))
-    try:
-        if FilePath(file).suffix.lower() == ".npy":
-            if os.path.getsize(path) > MOST_BYTES:
-                raise _bad("the file is too large", file, allowed=f"at most {MOST_BYTES} bytes")
-            parts = [("the array", _array(FilePath(path).read_bytes(), file, "the array"))]
-        else:
-            parts = _members(path, file)
-    except OSError as error:
-        raise _bad(f"cannot be read: {error.strerror}", file) from None
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
-        raise _bad("not a NumPy file", file, str(error)[:80]) from None
-    sizes = {part.shape[1] for _, part in parts}
-    if len(sizes) > 1:
-        raise _bad("matrices of different size", file, ", ".join(map(str, sorted(sizes))), "one number of servers")
-    return np.concatenate([part for _, part in parts])
+    ending = FilePath(file).suffix.lower()
+    if ending not in _READERS:
+        raise refusal("unknown kind of trace", file, value=ending, allowed=", ".join(_READERS))
+    return _READERS[ending](file)
 
 
-def _members(path: str | os.PathLike[str], file: str) -> list[tuple[str, Floats]]:
-    with zipfile.ZipFile(path) as archive:
-        found = sorted((info for info in archive.infolist() if info.filename.endswith(".npy")), key=_order)
-        if not found:
-            raise _bad("no arrays in this file", file)
-        if len(found) > MOST_ARRAYS or sum(info.file_size for info in found) > MOST_BYTES:
-            raise _bad("too much in this file", file, allowed=f"{MOST_ARRAYS} arrays of {MOST_BYTES} bytes in all")
-        return [(info.filename, _array(_unpacked(archive, info), file, info.filename)) for info in found]
+def _one_array(file: str) -> Floats:
+    content = read_bytes(file, MOST_BYTES, "an NPY file")
+    header = array_header(content[:START_BYTES], file)
+    _fit({"the array": header}, file)
+    return _stack(array_of(content, header, file))
 
 
-def _order(info: zipfile.ZipInfo) -> tuple[int, str]:
+def _archive(file: str) -> Floats:
+    with opened_zip(file, MOST_BYTES, "an NPZ file") as archive:
+        names = sorted((name for name in archive.sizes if name.endswith(".npy")), key=_order)
+        if not 0 < len(names) <= MOST_ARRAYS:
+            allowed = f"1 to {MOST_ARRAYS} arrays (*.npy) in the archive"
+            raise refusal("wrong number of arrays", file, value=len(names), allowed=allowed)
+        headers = {name: array_header(archive.unpacked(name, START_BYTES), file, name) for name in names}
+        _fit(headers, file)
+        for name, header in headers.items():
+            if header.bytes_in_file != archive.sizes[name]:
+                value = f"{name}: {archive.sizes[name]} bytes"
+                raise refusal("content and header disagree", file, value=value, allowed=str(header.bytes_in_file))
+        parts = [
+            _stack(array_of(archive.unpacked(name, header.bytes_in_file), header, file))
+            for name, header in headers.items()
+        ]
+    return np.concatenate(parts)
+
+
+_READERS: Mapping[str, Callable[[str], Floats]] = {".npy": _one_array, ".npz": _archive}
+
+TRACE_ENDINGS = tuple(_READERS)
+
+
+def _order(name: str) -> tuple[int, str]:
     """`arr_2` before `arr_10`."""
-    return len(info.filename), info.filename
+    return len(name), name
 
 
-def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Not more than the archive's own table says, whatever is packed."""
-    with archive.open(info) as stream:
-        return stream.read(info.file_size)
+def _fit(headers: Mapping[str, ArrayHeader], file: str) -> None:
+    """Refuse arrays that are no square matrices of one size, or that take too much memory.
+
+    Raises:
+        InputError: they are not, or they do.
+    """
+    for name, header in headers.items():
+        shape = header.shape
+        if len(shape) not in (2, 3) or shape[-1] != shape[-2] or shape[-1] > MAX_SERVERS:
+            text = " x ".join(map(str, shape))
+            allowed = f"n x n, or k x n x n, n at most {MAX_SERVERS}"
+            raise refusal(f"{name} is no square matrix and no stack of them", file, value=text, allowed=allowed)
+    sizes = sorted({header.shape[-1] for header in headers.values()})
+    if len(sizes) > 1:
+        raise refusal("matrices of different size", file, value=sizes, allowed="one number of servers")
+    total = sum(header.bytes_as_floats for header in headers.values())
+    if total > MOST_BYTES:
+        raise refusal("too many matrices", file, value=f"{total} bytes", allowed=f"at most {MOST_BYTES} as float64")
 
 
-def _array(content: bytes, file: str, name: str) -> Floats:
-    stream = io.BytesIO(content)
-    shape, dtype, _ = npy_header(stream)
-    if dtype.hasobject or dtype.kind not in "iuf":
-        raise _bad(f"{name} is not an array of numbers", file, dtype, "integers or floats")
-    if len(shape) not in (2, 3) or shape[-1] != shape[-2] or 0 in shape:
-        text = " x ".join(map(str, shape))
-        raise _bad(f"{name} is no square matrix and no stack of them", file, text, "n x n, or k x n x n")
-    if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
-        raise ValueError("content and header disagree")
-    stream.seek(0)
-    values = np.lib.format.read_array(stream, allow_pickle=False).astype(np.float64)
-    return values.reshape(-1, shape[-1], shape[-1])
+def _stack(array: Floats) -> Floats:
+    return array.reshape(-1, *array.shape[-2:])

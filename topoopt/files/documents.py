@@ -7,7 +7,6 @@ bounded before they take memory; YAML anchors, aliases and tags, duplicate keys,
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -16,6 +15,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.faults import MAX_LISTED, Fault, Path, path_text
 from topoopt.files.json_document import parse_json
+from topoopt.files.untrusted import parsing, read_text, refusal
 from topoopt.files.yaml_document import parse_yaml
 
 
@@ -93,39 +93,6 @@ class Document:
             raise InputError(problems)
 
 
-def read_text(path: str | os.PathLike[str], max_bytes: int) -> str:
-    """Text of a regular file in UTF-8.
-
-    Raises:
-        InputError: missing, a folder or device, unreadable, larger than `max_bytes`, not UTF-8 text.
-    """
-    file = os.fspath(path)
-    try:
-        # Without O_NONBLOCK, opening a named pipe would wait for a writer for ever.
-        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb") as stream:
-            mode = os.fstat(handle).st_mode
-            if not stat.S_ISREG(mode):
-                what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise InputError([Problem(f"this is {what}", file=file, allowed="a YAML or JSON file")])
-            content = stream.read(max_bytes + 1)
-    except IsADirectoryError:
-        raise InputError([Problem("this is a folder", file=file, allowed="a YAML or JSON file")]) from None
-    except FileNotFoundError:
-        raise InputError([Problem("no such file", file=file)]) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError([Problem(f"cannot be read: {reason}", file=file)]) from None
-    if len(content) > max_bytes:
-        allowed = f"at most {max_bytes} bytes"
-        raise InputError([Problem("the file is too large", file=file, allowed=allowed)])
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError([Problem("not UTF-8 text", file=file, line=line, allowed="a YAML or JSON file")]) from None
-
-
 def _names_yaml(file: str) -> bool:
     return FilePath(file).suffix.lower() in {".yaml", ".yml"}
 
@@ -144,12 +111,12 @@ def parse_document(path: str | os.PathLike[str], limits: Limits = Limits()) -> D
         InputError: no readable text, broken syntax, beyond the limits.
     """
     file = os.fspath(path)
-    text = read_text(file, limits.yaml_bytes if _names_yaml(file) else limits.json_bytes)
+    text = read_text(file, limits.yaml_bytes if _names_yaml(file) else limits.json_bytes, "a YAML or JSON file")
     json = is_json(file, text)
     if not json and len(text) > limits.yaml_bytes:
-        allowed = f"at most {limits.yaml_bytes} bytes of YAML"
-        raise InputError([Problem("the file is too large", file=file, allowed=allowed)])
-    parsed = parse_json(text, limits.json_nodes) if json else parse_yaml(text, limits.yaml_nodes)
+        raise refusal("the file is too large", file, allowed=f"at most {limits.yaml_bytes} bytes of YAML")
+    with parsing(file, "a JSON file" if json else "a YAML file"):
+        parsed = parse_json(text, limits.json_nodes) if json else parse_yaml(text, limits.yaml_nodes)
     document = Document(file, parsed.data, parsed.locate, parsed.faults)
     if parsed.broken:
         document.refuse(())

@@ -11,11 +11,15 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
-from topoopt.files.documents import Limits, load_document, read_text
+from topoopt.files.documents import Limits, load_document
 from topoopt.files.faults import value_text
+from topoopt.files.untrusted import parsing, read_text, read_xml_text, refusal
 
 MAX_TEXT = 32 * MIB
 MAX_PARALLEL = 4096
+
+MAX_ELEMENTS = 600_000
+"""Opening and closing tags of a GraphML file, which is parsed in Python."""
 
 Link = tuple[int, int, int]
 """Tail, head, parallel links."""
@@ -38,18 +42,11 @@ class ListedGraph:
     names: tuple[str, ...] = ()
 
 
-def _bad(
-    message: str, file: str, *, line: int | None = None, value: object = None, allowed: str | None = None
-) -> InputError:
-    shown = None if value is None else value_text(value)
-    return InputError([Problem(message, file=file, line=line, value=shown, allowed=allowed)])
-
-
 def _numbered(labels: list[str], file: str) -> tuple[dict[str, int], tuple[str, ...]]:
     """Number of every node: its own label if the labels are 0..n-1, else its place in the file."""
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise _bad("a node more than once", file, value=twice)
+        raise refusal("a node more than once", file, value=twice)
     if set(labels) == {str(number) for number in range(len(labels))}:
         return {label: int(label) for label in labels}, ()
     return {label: number for number, label in enumerate(labels)}, tuple(labels)
@@ -58,7 +55,9 @@ def _numbered(labels: list[str], file: str) -> tuple[dict[str, int], tuple[str, 
 def _parallel(value: object, file: str) -> int:
     """Number of parallel links from an attribute."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PARALLEL:
-        raise _bad("not a number of parallel links", file, value=value, allowed=f"a whole number 1 to {MAX_PARALLEL}")
+        raise refusal(
+            "not a number of parallel links", file, value=value, allowed=f"a whole number 1 to {MAX_PARALLEL}"
+        )
     return value
 
 
@@ -69,17 +68,15 @@ def read_graphml(path: str | os.PathLike[str]) -> ListedGraph:
         InputError: not GraphML, a document type declaration (it could define entities), no nodes.
     """
     file = os.fspath(path)
-    text = read_text(path, MAX_TEXT)
-    if re.search(r"<!\s*(DOCTYPE|ENTITY)", text, re.IGNORECASE):
-        raise _bad("document type declarations are not read", file, allowed="GraphML without <!DOCTYPE ...>")
+    text = read_xml_text(path, MAX_TEXT)
+    if text.count("<") > MAX_ELEMENTS:
+        raise refusal("too large", file, allowed=f"GraphML of at most {MAX_ELEMENTS} elements, or a list of links")
     import networkx as nx
 
-    try:
+    with parsing(file, "GraphML"):
         graphs = list(nx.readwrite.graphml.GraphMLReader(node_type=str)(string=text))
-    except Exception as error:  # the reader lets the errors of four modules through
-        raise _bad(f"not GraphML: {type(error).__name__}", file, value=str(error)) from None
     if len(graphs) != 1:
-        raise _bad("not one graph", file, value=len(graphs), allowed="one graph in a file")
+        raise refusal("not one graph", file, value=len(graphs), allowed="one graph in a file")
     graph = graphs[0]
     numbers, names = _numbered([str(node) for node in graph.nodes()], file)
     links = [
@@ -101,10 +98,10 @@ def read_node_link(path: str | os.PathLike[str]) -> ListedGraph:
     nodes = data.get("nodes") if isinstance(data, dict) else None
     edges = data.get("links", data.get("edges")) if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(nodes, list) or not isinstance(edges, list):
-        raise _bad("not a node-link graph", file, value=data, allowed="a mapping with nodes and links (or edges)")
+        raise refusal("not a node-link graph", file, value=data, allowed="a mapping with nodes and links (or edges)")
     directed = data.get("directed")
     if directed is not None and not isinstance(directed, bool):
-        raise _bad("directed is not true or false", file, value=directed)
+        raise refusal("directed is not true or false", file, value=directed)
     numbers, names = _numbered([_identity(node, "id", file) for node in nodes], file)
     links = []
     for position, edge in enumerate(edges):
@@ -112,7 +109,9 @@ def read_node_link(path: str | os.PathLike[str]) -> ListedGraph:
         for end in ends:
             if end not in numbers:
                 line = document.line(("links" if "links" in data else "edges", position))
-                raise _bad("a link to a node that is not listed", file, line=line, value=end, allowed="an id of nodes")
+                raise refusal(
+                    "a link to a node that is not listed", file, line=line, value=end, allowed="an id of nodes"
+                )
         links.append((numbers[ends[0]], numbers[ends[1]], _parallel(edge.get("multiplicity", 1), file)))
     return ListedGraph(len(numbers), tuple(links), directed, names)
 
@@ -121,7 +120,7 @@ def _identity(entry: object, key: str, file: str) -> str:
     """Text of a node's name, which is text or a whole number."""
     value = entry.get(key) if isinstance(entry, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise _bad(f"a node or link without a proper {key}", file, value=value, allowed="text or a whole number")
+        raise refusal(f"a node or link without a proper {key}", file, value=value, allowed="text or a whole number")
     return str(value)
 
 
@@ -137,7 +136,7 @@ def read_link_list(path: str | os.PathLike[str]) -> ListedGraph:
     links: list[Link] = []
     problems: list[Problem] = []
     seen_any = False
-    for number, raw in enumerate(read_text(path, MAX_TEXT).splitlines(), start=1):
+    for number, raw in enumerate(read_text(path, MAX_TEXT, "a list of links").splitlines(), start=1):
         cells = re.split(r"[,;\s]+", raw.partition("#")[0].strip(" \t,;"))
         if cells == [""]:
             continue
@@ -175,5 +174,5 @@ def read_graph(path: str | os.PathLike[str]) -> ListedGraph:
     """
     suffix = FilePath(os.fspath(path)).suffix.lower()
     if suffix not in GRAPH_READERS:
-        raise _bad("unknown kind of graph file", os.fspath(path), value=suffix, allowed=", ".join(GRAPH_READERS))
+        raise refusal("unknown kind of graph file", os.fspath(path), value=suffix, allowed=", ".join(GRAPH_READERS))
     return GRAPH_READERS[suffix](path)

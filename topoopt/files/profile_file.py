@@ -7,14 +7,14 @@ last. The files are untrusted: sizes are bounded and every fault is listed.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
+from topoopt.files.documents import Limits, load_document
 from topoopt.workloads.profile_costs import Measurement, Profile
 
 MAX_BYTES = 64 * MIB
@@ -23,37 +23,6 @@ MAX_COUNT = 1 << 40
 MAX_MS = 1e9
 MAX_MEMORY = 1 << 60
 MAX_PROBLEMS = 100
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number JSON allows")
-
-
-def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
-    return table
-
-
-def _load(path: Path) -> Any:
-    """The JSON document, its size bounded before it is read."""
-    file = str(path)
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError([Problem(error.strerror or "cannot be read", file=file)]) from None
-    if len(data) > MAX_BYTES:
-        raise InputError([Problem("the file is too large", file=file, allowed=f"at most {MAX_BYTES} bytes")])
-    try:
-        return json.loads(data.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_distinct_keys)
-    except json.JSONDecodeError as error:
-        raise InputError([Problem(f"not JSON: {error.msg}", file=file, line=error.lineno)]) from None
-    except (ValueError, RecursionError) as error:
-        text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InputError([Problem(f"not a profile: {text}", file=file)]) from None
 
 
 class _Reader:
@@ -123,7 +92,7 @@ def read_profile(path: Path | str) -> Profile:
             listed (at most 100).
     """
     path = Path(path)
-    document = _load(path)
+    document = load_document(path, Limits(json_bytes=MAX_BYTES)).data
     reader = _Reader(str(path))
     if not isinstance(document, dict):
         raise InputError([Problem("not a profile: the document is not an object", file=str(path))])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Scalar
 from topoopt.files.atomic import write_bytes_atomically, write_text_atomically
+from topoopt.files.documents import load_document
 from topoopt.files.table_and_plot import csv_text
 from topoopt.studies.rows import TIMES, row_of
-from topoopt.studies.runner import STUDY_FILE
+from topoopt.studies.runner import PLAN_LIMITS, STUDY_FILE
 from topoopt.studies.store import Store
 
 TABLE_FILE = "results.parquet"
@@ -29,17 +29,13 @@ def read_plan(directory: str | os.PathLike[str]) -> dict[str, Any]:
         InputError: no study directory.
     """
     file = Path(directory) / STUDY_FILE
-    try:
-        plan = json.loads(file.read_bytes())
-        if plan["kind"] != "study-plan" or not isinstance(plan["runs"], list):
-            raise ValueError
-    except FileNotFoundError:
+    if not file.exists():
         text = "not a study directory"
-        raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")]) from None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError([Problem("cannot be read as the plan of a study", file=str(file))]) from None
-    result: dict[str, Any] = plan
-    return result
+        raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")])
+    plan = load_document(file, PLAN_LIMITS).data
+    if not isinstance(plan, dict) or plan.get("kind") != "study-plan" or not isinstance(plan.get("runs"), list):
+        raise InputError([Problem("cannot be read as the plan of a study", file=str(file))])
+    return plan
 
 
 def collect_rows(directory: str | os.PathLike[str]) -> list[Row]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.errors import InputError
 from topoopt.core.study import StudyRun
+from topoopt.core.units import GIB
+from topoopt.files.documents import load_document
+from topoopt.files.untrusted import opened
 from topoopt.studies.process import Ending, Worker
 from topoopt.studies.store import RUN_FILE, Store
 
 LOG_BYTES = 65_536
 """End of a log that is looked at for the reason of a failure."""
+
+MAX_LOG_BYTES = 1024 * GIB
 
 OUTCOMES = {0: "done", 2: "refused", 3: "infeasible", 4: "done", 5: "nothing-found", 6: "check-failed"}
 """What an exit code of the command line means for a study; any other is a crash."""
@@ -69,8 +76,8 @@ def record_of(run: StudyRun, place: Path, ending: Ending) -> dict[str, Any]:
 def _output(place: Path) -> dict[str, Any] | None:
     """The JSON object the command printed."""
     try:
-        data = json.loads((place / "output.json").read_bytes())
-    except (OSError, ValueError):
+        data = load_document(place / "output.json").data
+    except InputError:
         return None
     return data if isinstance(data, dict) else None
 
@@ -102,8 +109,10 @@ def _outcome(ending: Ending, output: dict[str, Any] | None, run: StudyRun, place
 
 def _last_line(place: Path) -> str:
     try:
-        text = (place / "log.txt").read_bytes()[-LOG_BYTES:].decode("utf-8", "replace")
-    except OSError:
+        with opened(place / "log.txt", MAX_LOG_BYTES) as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - LOG_BYTES))
+            text = stream.read(LOG_BYTES).decode("utf-8", "replace")
+    except InputError:
         return ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""

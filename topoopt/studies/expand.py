@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -162,7 +161,7 @@ class _Expansion:
         text: str | None = None
         content: dict[str, Any] = {}
         if base.document is None:
-            content = {"raw": hashlib.sha256(Path(base.source).read_bytes()).hexdigest()}
+            content = {"raw": self.references.sha256(base.source)}
         else:
             try:
                 instance = varied(base.document, case)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.errors import InputError
+from topoopt.core.units import MIB
 from topoopt.files.faults import Fault, value_text
+from topoopt.files.untrusted import file_sha256
+
+MAX_BYTES = 64 * MIB
 
 FILE_OPTIONS = ("prices",)
 """Options that name a file."""
@@ -28,8 +32,8 @@ def with_found_files(
             continue
         path = Path(os.path.abspath(folder / value))
         try:
-            hashes[value] = hashlib.sha256(path.read_bytes()).hexdigest()
-        except (OSError, ValueError):
+            hashes[value] = file_sha256(path, MAX_BYTES)
+        except InputError:
             text = f"no such file for option {key}"
             faults.append(Fault(("instances",), text, value_text(value), f"a file, relative to {folder}"))
         found[key] = str(path)

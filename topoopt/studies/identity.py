@@ -8,10 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.errors import InputError
+from topoopt.core.units import GIB
 from topoopt.core.versions import versions
 from topoopt.files.canonical import canonical_sha256
+from topoopt.files.untrusted import file_sha256
 
 PACKAGES = ("topoopt", "formulations", "solvers")
+MAX_BYTES = GIB
+"""Of a file that an instance names."""
+
 REFERENCES = ("file", "profile", "trace", "plan")
 """Keys of an instance whose values may name another file."""
 
@@ -53,6 +59,13 @@ class References:
             return [self.resolved(value, folder, found) for value in document]
         return document
 
+    def sha256(self, name: str) -> str | None:
+        """Of the content of a file; None where it cannot be read, or is larger than any instance."""
+        try:
+            return file_sha256(name, MAX_BYTES)
+        except InputError:
+            return None
+
     def _file(self, name: str, folder: Path, found: dict[str, str]) -> str:
         path = folder / name
         try:
@@ -60,9 +73,8 @@ class References:
             if full not in self._hashes:
                 if not path.is_file():
                     return name
-                with path.open("rb") as stream:
-                    self._hashes[full] = hashlib.file_digest(stream, "sha256").hexdigest()
-        except (OSError, ValueError):
+                self._hashes[full] = file_sha256(path, MAX_BYTES)
+        except (OSError, ValueError, InputError):
             return name
         found[name] = self._hashes[full]
         return full

@@ -9,12 +9,16 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import RunLimits, StudyRun
+from topoopt.core.units import GIB
+from topoopt.files.untrusted import file_sha256, read_text
 from topoopt.studies.collect import read_plan
 from topoopt.studies.execute import execute
 from topoopt.studies.identity import code_versions
 from topoopt.studies.process import PROGRAM, Worker
 from topoopt.studies.rows import TIMES, row_of
 from topoopt.studies.store import Store
+
+MAX_BYTES = GIB
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     differences = {key: (rows[0].get(key), rows[1].get(key)) for key in names if rows[0].get(key) != rows[1].get(key)}
     folders = (store.folder(run.identity), again.folder(run.identity))
     same_files = {
-        file: (folders[1] / file).is_file() and (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes()
+        file: (folders[1] / file).is_file() and len({file_sha256(folder / file, MAX_BYTES) for folder in folders}) == 1
         for file in ("solution.json",)
         if (folders[0] / file).is_file()
     }
@@ -102,7 +106,7 @@ def _run(planned: dict[str, Any], folder: Path) -> StudyRun:
         instance=planned["instance"],
         command=tuple(planned["command"]),
         arguments=tuple(planned["arguments"]),
-        document=kept.read_text(encoding="utf-8").rstrip("\n") if kept.is_file() else None,
+        document=read_text(kept, MAX_BYTES).rstrip("\n") if kept.is_file() else None,
         source=planned["source"],
         method=planned["method"],
         seed=planned["seed"],

@@ -14,7 +14,9 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Study, StudyRun
+from topoopt.core.units import GIB
 from topoopt.files.atomic import WriteError, make_directory, write_text_atomically
+from topoopt.files.documents import Limits, load_document
 from topoopt.studies.execute import FAILURES
 from topoopt.studies.executor_table import EXECUTORS
 from topoopt.studies.executors import Event, ExecutorWork
@@ -22,6 +24,9 @@ from topoopt.studies.process import PROGRAM
 from topoopt.studies.store import Store
 
 STUDY_FILE = "study.json"
+
+PLAN_LIMITS = Limits(json_bytes=GIB, json_nodes=50_000_000)
+"""Of study.json: a hundred thousand runs with all that varies."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +128,10 @@ def _write_plan(study: Study, out: Path) -> None:
 
 def _plan_name(plan: Path) -> str:
     try:
-        data = json.loads(plan.read_bytes())
-        return str(data["name"])
-    except (OSError, ValueError, KeyError, TypeError):
+        data = load_document(plan, PLAN_LIMITS).data
+    except InputError:
         return "unreadable"
+    return str(data.get("name")) if isinstance(data, dict) else "unreadable"
 
 
 def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[list[StudyRun], list[StudyRun]]:

@@ -11,7 +11,6 @@ No file is ever changed after its folder has got its name, so two studies can wo
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import shutil
@@ -21,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.errors import InputError
 from topoopt.core.study import StudyRun
+from topoopt.files.documents import load_document
 
 RUN_FILE = "run.json"
 
@@ -50,8 +51,8 @@ class Store:
     def record(self, identity: str) -> dict[str, Any] | None:
         """run.json of a finished run; None if there is none."""
         try:
-            data = json.loads((self.folder(identity) / RUN_FILE).read_bytes())
-        except (OSError, ValueError):
+            data = load_document(self.folder(identity) / RUN_FILE).data
+        except InputError:
             return None
         return data if isinstance(data, dict) else None
 

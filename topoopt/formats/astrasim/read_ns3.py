@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
-from topoopt.files.documents import read_text
 from topoopt.files.faults import value_text
+from topoopt.files.untrusted import read_text
 from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology
 
 MAX_TEXT = 256 * MIB

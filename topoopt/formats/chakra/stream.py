@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO
 
 from google.protobuf.message import DecodeError
 
-from topoopt.core.errors import InputError, Problem
-from topoopt.files.faults import value_text
+from topoopt.core.errors import InputError
+from topoopt.core.units import GIB
+from topoopt.files.untrusted import opened, refusal
 from topoopt.formats.chakra.content import MAX_LENGTH_BYTES, MAX_MESSAGE_BYTES, Metadata, Node, NodeType
 
 TRACE = "a Chakra execution trace (length-delimited protobuf: metadata, then nodes)"
 SUFFIX = ".et"
+MAX_FILE_BYTES = 16 * GIB
 _TYPES = frozenset(int(kind) for kind in NodeType if kind is not NodeType.INVALID)
 
 
 def _bad(message: str, file: str, *, value: object = None, allowed: str | None = TRACE) -> InputError:
-    return InputError(
-        [Problem(message, file=file, value=None if value is None else value_text(value), allowed=allowed)]
-    )
-
-
-def _open(file: str) -> tuple[BinaryIO, int]:
-    """The file and its size."""
-    try:
-        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
-        raise _bad("no such file", file, allowed=None) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise _bad(f"cannot be read: {reason}", file, allowed=None) from None
-    stream = os.fdopen(handle, "rb", buffering=1 << 18)
-    status = os.fstat(handle)
-    if not stat.S_ISREG(status.st_mode):
-        stream.close()
-        raise _bad("this is a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file", file)
-    return stream, status.st_size
+    return refusal(message, file, value=value, allowed=allowed)
 
 
 def _length(stream: BinaryIO, file: str, count: int) -> int | None:
@@ -79,9 +61,8 @@ def read_trace(path: str | os.PathLike[str]) -> Iterator[Any]:
         InputError: while iterating: no such file, empty, truncated, or something else than a Chakra trace.
     """
     file = os.fspath(path)
-    stream, size = _open(file)
-    with stream:
-        if size == 0:
+    with opened(file, MAX_FILE_BYTES, TRACE) as stream:
+        if os.fstat(stream.fileno()).st_size == 0:
             raise _bad("the file is empty", file)
         for count, data in enumerate(_messages(stream, file)):
             message = Node() if count else Metadata()

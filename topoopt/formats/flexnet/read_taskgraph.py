@@ -19,6 +19,7 @@ from topoopt.core.routing import PathTable
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS, MIB
+from topoopt.files.untrusted import read_bytes
 from topoopt.formats.flexnet.buffer import BufferTables, MalformedBufferError, root_table
 from topoopt.formats.flexnet.links import read_connections, read_ring_jumps, read_routes, report, topology_of
 
@@ -74,15 +75,7 @@ def read_flexnet_taskgraph(path: str | Path) -> FlexnetFile:
         InputError: the file is missing, too large, not a task graph, or contradicts itself; all problems are listed.
     """
     name = str(path)
-    try:
-        size = Path(path).stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError(
-                [Problem("file too large", file=name, value=f"{size} bytes", allowed=f"{MAX_FILE_BYTES} bytes")]
-            )
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError([Problem(f"cannot be read: {error.strerror}", file=name)]) from error
+    data = read_bytes(name, MAX_FILE_BYTES, "a FlexNet task graph")
     problems: list[Problem] = []
     try:
         with np.errstate(invalid="ignore", over="ignore"):  # NaN and the like are reported, not warned about

@@ -10,7 +10,11 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.units import MIB
+from topoopt.files.untrusted import read_text
 from topoopt.formats.hosts.words import Words, whole
+
+MAX_BYTES = 64 * MIB
 
 PLAIN = re.compile(r"  [A-Za-z0-9@=:,./_-]+(?: [A-Za-z0-9@=:,./_-]+)*", re.ASCII)
 """A line whose words mean nothing else to a shell."""
@@ -44,7 +48,7 @@ def refused(machine: str, message: str, value: object = None) -> InputError:
 
 def commands_of(file: Path) -> Iterator[list[str]]:
     """Words of what the script applies; a line that says more to a shell than its words is refused."""
-    text = file.read_text()
+    text = read_text(file, MAX_BYTES)
     found = re.search(r"^apply_host\(\) \{\n(.*?)^\}$", text, re.MULTILINE | re.DOTALL)
     if found is None or text.count("apply_host() {") != 1:
         raise refused(file.name, "no list of commands")

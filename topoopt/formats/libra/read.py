@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.checked_file import read_checked
-from topoopt.files.documents import parse_document, read_text
+from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, value_text
+from topoopt.files.untrusted import read_text
 
 MAX_PROBLEMS = 50
 

@@ -5,13 +5,16 @@ Hardware addresses must be those of the interface at the other end of the circui
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from topoopt.core.units import MIB
+from topoopt.files.untrusted import read_csv_rows
 from topoopt.formats.hosts.commands import commands_of, refused
+
+MAX_BYTES = 256 * MIB
 
 Way = tuple[str, ...]
 Exit = tuple[str, str]
@@ -44,13 +47,11 @@ def interpret_forwarding(folder: Path) -> dict[str, dict[tuple[str, str], Way]]:
     Raises:
         InputError: a command that is not understood, a packet that is lost, or one that takes another way.
     """
-    with (folder / "circuits.csv").open(newline="", encoding="utf-8") as stream:
-        wires = {
-            (row["from_host"], row["from_interface"]): (row["to_host"], row["to_interface"])
-            for row in csv.DictReader(stream)
-        }
-    with (folder / "paths.csv").open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
+    wires = {
+        (row["from_host"], row["from_interface"]): (row["to_host"], row["to_interface"])
+        for row in read_csv_rows(folder / "circuits.csv", MAX_BYTES)
+    }
+    rows = read_csv_rows(folder / "paths.csv", MAX_BYTES)
     found: dict[str, dict[tuple[str, str], Way]] = {}
     for rendering in ("ip", "flower"):
         routers = {

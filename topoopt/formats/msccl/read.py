@@ -11,6 +11,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.units import MIB
+from topoopt.files.untrusted import read_xml_text
+
+MAX_BYTES = 256 * MIB
 
 RECEIVES, REDUCES, KEEPS, SENDS = (
     {"rrs", "rrcs", "rcs", "r", "rrc"}, {"rrs", "rrcs", "rrc"}, {"rrcs", "rcs", "r", "rrc"}, {"s", "rrs", "rrcs", "rcs"}
@@ -30,7 +34,7 @@ def read_msccl(folder: Path) -> dict[str, Rings]:
 
 def _rings(file: Path) -> Rings:
     try:
-        root = ElementTree.parse(file).getroot()
+        root = ElementTree.fromstring(read_xml_text(file, MAX_BYTES))
         ranks = sorted(root.findall("gpu"), key=lambda gpu: int(gpu.attrib["id"]))
         _execute(file.name, ranks, int(root.attrib["nchunksperloop"]))
         found = []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from pathlib import Path
 from xml.etree import ElementTree
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.units import MIB
+from topoopt.files.untrusted import parsing, read_csv_rows, read_text, read_xml_text
+
+MAX_BYTES = 256 * MIB
 
 
 def read_nccl(folder: Path) -> dict[str, object]:
@@ -16,8 +19,8 @@ def read_nccl(folder: Path) -> dict[str, object]:
     Raises:
         InputError: files that contradict each other or themselves.
     """
-    try:
-        system = ElementTree.parse(folder / "topology.xml").getroot()
+    with parsing(str(folder.name), "files for NCCL"):
+        system = _xml(folder / "topology.xml")
         devices = {int(net.attrib["dev"]): net for net in system.iter("net")}
         gpus = sorted(int(gpu.attrib["dev"]) for gpu in system.iter("gpu"))
         buses = [pci.attrib["busid"] for pci in system.iter("pci")]
@@ -26,11 +29,9 @@ def read_nccl(folder: Path) -> dict[str, object]:
         channels = _channels(folder / "graph.xml", gpus, devices) if (folder / "graph.xml").exists() else ()
         rings, hosts = _rings(folder / "rings.csv")
         if (folder / "rank-order.txt").exists():
-            ranks = (folder / "rank-order.txt").read_text(encoding="utf-8").split()
+            ranks = read_text(folder / "rank-order.txt", MAX_BYTES).split()
             if not any([hosts[server] for server in order] == ranks for _, _, order in rings):
                 raise InputError([Problem("the ranks follow no ring", file="rank-order.txt")])
-    except (ElementTree.ParseError, KeyError, ValueError) as error:
-        raise InputError([Problem(f"not files for NCCL: {error!r}", file=str(folder.name))]) from error
     return {
         "nets": tuple((devices[k].attrib["name"], int(devices[k].attrib["speed"])) for k in range(len(devices))),
         "gpus": len(gpus),
@@ -39,8 +40,12 @@ def read_nccl(folder: Path) -> dict[str, object]:
     }
 
 
+def _xml(file: Path) -> ElementTree.Element:
+    return ElementTree.fromstring(read_xml_text(file, MAX_BYTES))
+
+
 def _channels(file: Path, gpus: list[int], devices: dict[int, ElementTree.Element]) -> tuple[int, ...]:
-    graph = ElementTree.parse(file).getroot().find("graph")
+    graph = _xml(file).find("graph")
     if graph is None:
         raise ValueError("no graph")
     found = []
@@ -61,10 +66,9 @@ def _channels(file: Path, gpus: list[int], devices: dict[int, ElementTree.Elemen
 def _rings(file: Path) -> tuple[tuple[tuple[int, int, tuple[int, ...]], ...], dict[int, str]]:
     orders: dict[tuple[int, int], list[int]] = defaultdict(list)
     hosts: dict[int, str] = {}
-    with file.open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            order = orders[int(row["group"]), int(row["channel"])]
-            if int(row["position"]) != len(order) or hosts.setdefault(int(row["server"]), row["host"]) != row["host"]:
-                raise InputError([Problem("rows out of order, or a server of two names", file=file.name)])
-            order.append(int(row["server"]))
+    for row in read_csv_rows(file, MAX_BYTES):
+        order = orders[int(row["group"]), int(row["channel"])]
+        if int(row["position"]) != len(order) or hosts.setdefault(int(row["server"]), row["host"]) != row["host"]:
+            raise InputError([Problem("rows out of order, or a server of two names", file=file.name)])
+        order.append(int(row["server"]))
     return tuple((*key, tuple(order)) for key, order in orders.items()), hosts

@@ -7,8 +7,12 @@ import re
 from pathlib import Path
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.units import MIB
+from topoopt.files.untrusted import parsing, read_text
 
 Circuit = tuple[int, int, int]
+
+MAX_BYTES = 256 * MIB
 
 LINE = re.compile(r"    in +(\d+) -> out +(\d+) {4}(\S+) (\S+) -> (\S+) (\S+)")
 SWITCH = re.compile(r"  optical switch (\d+)")
@@ -42,12 +46,10 @@ Row = tuple[int, int, int, str, str, str, str]
 
 
 def _read_csv(file: Path) -> set[Row]:
-    with file.open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.reader(stream))[1:]
-    try:
+    text = read_text(file, MAX_BYTES)
+    with parsing(file.name, "a list of circuits"):
+        rows = list(csv.reader(text.splitlines(keepends=True)))[1:]
         made = {_row(row[:3], row[3:]) for row in rows}
-    except ValueError as error:
-        raise InputError([Problem(f"not a circuit: {error}", file=file.name)]) from error
     if len(made) < len(rows):
         raise InputError([Problem("a circuit more than once", file=file.name)])
     return made
@@ -63,7 +65,7 @@ def _read_text(file: Path) -> dict[str, set[Row]]:
     found: dict[str, set[Row]] = {}
     counts: dict[str, int] = {}
     title, switch = "", ""
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in read_text(file, MAX_BYTES).splitlines():
         if match := TITLE.fullmatch(line):
             title = match[1].lower()
             found[title], counts[title] = set(), int(match[2])

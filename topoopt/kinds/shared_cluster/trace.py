@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.shared_cluster_jobs import JobClass, TracedJob
 from topoopt.core.units import MIB
-from topoopt.files.documents import read_text
 from topoopt.files.faults import MAX_LISTED, nearest_text, value_text
+from topoopt.files.untrusted import read_text
 from topoopt.kinds.shared_cluster.schema import MAX_ITERATIONS, MAX_JOBS, MAX_SECONDS
 
 REQUIRED = ("job", "arrival_s", "class")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.units import MIB
+from topoopt.files.untrusted import read_text
 from topoopt.formats.exporter import Export, Exporter, ExportOptions
 
 
@@ -17,7 +19,7 @@ def build(solution: NetworkSolution, options: ExportOptions) -> Export:
 
 def read_back(folder: Path) -> object:
     """The arcs of the one file of a folder."""
-    lines = (folder / "edges.txt").read_text().splitlines()
+    lines = read_text(folder / "edges.txt", MIB).splitlines()
     return [tuple(map(int, line.split())) for line in lines]
 
 

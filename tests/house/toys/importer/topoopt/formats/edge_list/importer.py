@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from topoopt.core.units import MIB
+from topoopt.files.untrusted import read_text
 from topoopt.formats.importer import Imported, Importer, NameOption, name_of
 
 
@@ -16,7 +18,7 @@ def import_edges(
     name: NameOption = None,
 ) -> Imported:
     """Links one a line."""
-    links = [[int(word) for word in line.split()] for line in file.read_text().splitlines()]
+    links = [[int(word) for word in line.split()] for line in read_text(file, MIB).splitlines()]
     servers = max(map(max, links)) + 1
     document = {
         "schema_version": 1,
