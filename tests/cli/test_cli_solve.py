@@ -14,7 +14,7 @@ from tests.support.cli_cases import SOLVING_KEYS, chain, job, operator, process,
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.record import RECORDS
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
-from topoopt.verify.laws.findings import Violation
+from topoopt.verify.laws.findings import CheckFindings, Violation
 
 SIX = job(6, 2, chain(6), search={"seed": 3})
 
@@ -29,7 +29,7 @@ def test_json_of_a_solve_has_every_key(tmp_path: Path) -> None:
     assert (document["kind"], document["name"], document["seed"]) == ("co-optimisation", "case", 3)
     assert document["status"] in {"optimal", "feasible"}
     assert document["stopped_by"] in {"converged", "budget"}
-    assert document["check"] == {"ok": True, "violations": []}
+    assert document["check"] == {"ok": True, "violations": [], "not_recomputed": []}
     assert document["objective"] == {"name": "iteration_time", "value": document["iteration_time_ms"], "unit": "ms"}
     bound, value = document["bound"]["value"], document["objective"]["value"]
     assert 0 < bound <= value
@@ -254,13 +254,13 @@ def test_no_plan_within_the_limit(tmp_path: Path) -> None:
 
 def test_plan_the_checker_rejects_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 6, status unknown, one JSON object with the violations."""
-    rejected = [Violation("route", "made up")]
-    record = replace(RECORDS[0], check=lambda problem, solution: rejected)
+    rejected = CheckFindings((Violation("route", "made up"),))
+    record = replace(RECORDS[0], check=lambda problem, solution, depth: rejected)
     monkeypatch.setattr("topoopt.kinds.job.record.RECORDS", (record,))
     result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--json")
     assert result.code == 6
     assert (result.json["status"], result.json["stopped_by"]) == ("unknown", "error")
-    assert result.json["check"] == {"ok": False, "violations": ["route: made up"]}
+    assert result.json["check"] == {"ok": False, "violations": ["route: made up"], "not_recomputed": []}
     assert "route: made up" in result.stderr
 
 

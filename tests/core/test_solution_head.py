@@ -7,7 +7,7 @@ import math
 import pytest
 
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import UNCHECKED, Bound, CheckResult, Objective, SolutionHead
+from topoopt.core.solution import UNCHECKED, Bound, CheckResult, LeftOut, Objective, SolutionHead
 from topoopt.core.verdict import Status, StopReason
 
 
@@ -68,3 +68,10 @@ def test_options_replace_settings_unless_left_out() -> None:
     """0 is an option like any other; None leaves the setting of the instance."""
     settings = SearchSettings(method="exact", budget=5, time_limit_s=2.0, seed=3)
     assert settings.but(seed=0, time_limit_s=0.0, budget=None) == SearchSettings("exact", 5, 0.0, 0)
+
+
+def test_what_a_check_leaves_out_stands_in_the_solution() -> None:
+    """A verdict keeps the figures that were not recomputed, with the reason, whether or not it passes."""
+    left_out = (LeftOut("iteration time", "--quick"),)
+    assert head(1.0, 1.0).judged((), left_out).check == CheckResult(True, (), left_out)
+    assert head(1.0, 1.0).judged(["flow: too much"], left_out).check.not_recomputed == left_out

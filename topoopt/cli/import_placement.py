@@ -10,6 +10,7 @@ import typer
 from topoopt.cli.import_ import OutOption, write_imported
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.solution_head import check_document
 from topoopt.formats.importer import NameOption, imported_placement, name_of, require_choice
 
 OBJECTIVES = ("throughput", "latency")
@@ -64,7 +65,7 @@ def expert_split(
         summary = {
             "solution": str(out),
             "max_load_ms": solution.objective.value,
-            "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+            "check": check_document(solution.check),
         }
         text = f"written: {out} (max load {solution.objective.value:.6f} ms)"
         output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))

@@ -19,6 +19,7 @@ from topoopt.console.progress import solving_bar
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.solution import SolutionHead
 from topoopt.core.versions import versions
+from topoopt.files.solution_head import check_document
 from topoopt.kinds import kind_named
 from topoopt.kinds.kind import Instance, Kind, SolveOptions
 
@@ -124,7 +125,7 @@ def summary_of(
         "gap": solution.gap,
         **figures,
         "method": solution.method,
-        "check": {"ok": solution.check.ok, "violations": list(solution.check.violations)},
+        "check": check_document(solution.check),
         "seed": solution.seed,
         "wall_s": round(wall_s, 3),
         "versions": dict(solution.versions),

@@ -14,7 +14,10 @@ from topoopt.core.solution import SolutionHead
 
 def verdict_of(solution: SolutionHead) -> str:
     """What the checker says, in words."""
-    return "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"
+    check = solution.check
+    left_out = f"; not recomputed: {', '.join(one.figure for one in check.not_recomputed)}"
+    verdict = "passed" if check.ok else f"FAILED: {len(check.violations)} violations"
+    return verdict + (left_out if check.not_recomputed else "")
 
 
 def show_figures(

@@ -59,12 +59,21 @@ class Bound:
     proof: Proof | None = None
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """A figure of a solution that a check did not recompute, and why."""
+
+    figure: str
+    reason: str
+
+
 @dataclass(frozen=True, repr=False)
 class CheckResult(Shown):
-    """Verdict of the independent checker."""
+    """Verdict of the independent checker: whether it holds, what is wrong, and what was not recomputed."""
 
     ok: bool
     violations: tuple[str, ...]
+    not_recomputed: tuple[LeftOut, ...] = ()
 
 
 UNCHECKED = CheckResult(False, ("not checked yet",))
@@ -107,13 +116,13 @@ class SolutionHead(Displayed):
         gap = (value - self.bound.value) / value if value > 0 else 0.0
         return 0.0 if gap < 0 else gap  # not max(), which would make 0 of NaN
 
-    def judged(self, violations: Iterable[object]) -> Self:
+    def judged(self, violations: Iterable[object], not_recomputed: tuple[LeftOut, ...] = ()) -> Self:
         """The same with the verdict of the checker; one that is rejected is no plan."""
         messages = tuple(map(str, violations))
+        check = CheckResult(not messages, messages, not_recomputed)
         if messages:
-            rejected = CheckResult(False, messages)
-            return replace(self, check=rejected, status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-        return replace(self, check=CheckResult(True, ()))
+            return replace(self, check=check, status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
+        return replace(self, check=check)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the document that `topoopt.write_solution` writes."""

@@ -26,11 +26,10 @@ class Card:
 
 def check_card(check: CheckResult) -> Card:
     """Verdict of the checker."""
+    found = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
+    left_out = f"; not recomputed: {counted(len(check.not_recomputed), 'figure')}" if check.not_recomputed else ""
     return Card(
-        "independent check",
-        "passed" if check.ok else "failed",
-        "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below",
-        "good" if check.ok else "bad",
+        "independent check", "passed" if check.ok else "failed", found + left_out, "good" if check.ok else "bad"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from topoopt.core.solution import Argument, Bound, CheckResult, Objective, Proof, SolutionHead
+from topoopt.core.solution import Argument, Bound, CheckResult, LeftOut, Objective, Proof, SolutionHead
 from topoopt.core.verdict import Status, StopReason
 from topoopt.files.fields import PRINTABLE, SchemaVersion
 from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, is_none
@@ -51,6 +51,15 @@ class BoundFile(FilePart):
     )
 
 
+class LeftOutFile(FilePart):
+    """A figure that was not recomputed."""
+
+    core = LeftOut
+
+    figure: Text
+    reason: Text
+
+
 class CheckFile(FilePart):
     """Verdict of the checker."""
 
@@ -58,6 +67,7 @@ class CheckFile(FilePart):
 
     ok: bool
     violations: Annotated[Listed[Text], Field(max_length=100_000)]
+    not_recomputed: Annotated[Listed[LeftOutFile], Field(max_length=100_000)] = ()
 
 
 class TitleFile(FilePart):
@@ -99,6 +109,12 @@ class SolutionHeadFile(ReachedFile):
     check: CheckFile
     seed: int = Field(ge=0)
     method: Text
+
+
+def check_document(check: CheckResult) -> dict[str, Any]:
+    """Plain data of the verdict of the checker."""
+    left_out = [asdict(one) for one in check.not_recomputed]
+    return {"ok": check.ok, "violations": list(check.violations), "not_recomputed": left_out}
 
 
 def bound_document(bound: Bound) -> dict[str, Any]:

@@ -7,7 +7,7 @@ pages and explanations on first use, so that `topoopt check` of one kind loads n
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from solvers.stop import Stop
     from topoopt.core.price_book import PriceBook
-    from topoopt.verify.laws.findings import Violation
+    from topoopt.verify.laws.findings import CheckDepth, CheckFindings
 
 Progress = Callable[[str, int, int | None], None]
 """Called with (what is being done, steps done, of how many; None: nobody knows)."""
@@ -128,14 +128,14 @@ class Solver:
         methods: problem -> methods by name, `auto` among them.
         assemble: (problem with the settings in force, what a method found, effort) -> solution, all its figures
             computed from the plan, not checked yet.
-        check: (problem, what a method found, solution) -> violations, where what was found holds hints that the
+        check: (problem, what a method found, solution) -> findings, where what was found holds hints that the
             checker would otherwise search for again; None: as the kind checks any solution.
         prepare: called with the problem before the clock of a time limit starts: compiles or loads kernels.
     """
 
     methods: Callable[[Any], Mapping[str, Method]]
     assemble: Callable[[Any, Any, Effort], SolutionHead]
-    check: Callable[[Any, Any, Any], Iterable[Violation]] | None = None
+    check: Callable[[Any, Any, Any], CheckFindings] | None = None
     prepare: Callable[[Any], None] = lambda _: None
 
 
@@ -196,6 +196,11 @@ def at_first_use(module: str, constant: str) -> Callable[[], Any]:
     return lambda: getattr(importlib.import_module(module), constant)
 
 
+def at_any_depth(check: Callable[[Any, Any], CheckFindings]) -> Callable[[Any, Any, CheckDepth], CheckFindings]:
+    """For a checker that always does all it can."""
+    return lambda problem, solution, depth: check(problem, solution)
+
+
 def no_problems(problem: Any) -> list[Problem]:
     """For a kind whose reader finds everything."""
     return []
@@ -223,7 +228,7 @@ class Kind:
     Attributes:
         name: as in `kind` of its files.
         files: how its instances and solutions stand in files.
-        check: (problem, solution) -> violations, found without a solver.
+        check: (problem, solution, how far) -> findings, without a solver.
         solver: loads how it is solved.
         pages: loads how a solution is shown.
         problems: what is wrong with an instance that its reader cannot know, as it stands in tables of the simulator.
@@ -238,7 +243,7 @@ class Kind:
 
     name: str
     files: KindFiles
-    check: Callable[[Any, Any], Iterable[Violation]]
+    check: Callable[[Any, Any, CheckDepth], CheckFindings]
     solver: Callable[[], Solver]
     pages: Callable[[], Pages]
     problems: Callable[[Any], list[Problem]] = no_problems

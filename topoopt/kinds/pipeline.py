@@ -11,6 +11,7 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.core.verdict import StopReason
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions
+from topoopt.verify.laws.findings import BRIEF
 
 AUTO = "auto"
 
@@ -61,8 +62,10 @@ def judged(problem: Any, found: Any, effort: Effort) -> Any:
     solution: Any = solver.assemble(problem, found, effort)
     effort.tell("checking")
     if solver.check is not None:
-        return solution.judged(solver.check(problem, found, solution))
-    return solution.judged(kind.check(problem, solution))
+        findings = solver.check(problem, found, solution)
+    else:
+        findings = kind.check(problem, solution, replace(BRIEF, book=effort.options.book))
+    return solution.judged(findings.violations, findings.not_recomputed)
 
 
 def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:

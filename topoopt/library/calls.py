@@ -2,7 +2,7 @@
 
 problem = topoopt.read_instance("instances/tiny-6.yaml")
 solution = topoopt.solve(problem, budget=500, seed=1)
-assert not topoopt.check(problem, solution)
+assert topoopt.check(problem, solution).ok
 topoopt.write_solution(solution, "solution.json")
 """
 
@@ -17,12 +17,12 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.kind import Effort, Explanation, Kind, Progress, Question, SolveOptions
+from topoopt.verify.laws.findings import CheckDepth, CheckFindings
 
 if TYPE_CHECKING:
     from topoopt.core.price_book import PriceBook
     from topoopt.core.strategy import Strategy
     from topoopt.core.topology import Topology
-    from topoopt.verify.laws.findings import Violation
 
 
 def solve(
@@ -72,13 +72,31 @@ def methods(problem: Any) -> dict[str, str]:
     return {name: method.summary for name, method in kind_of(problem).methods(problem).items()}
 
 
-def check(problem: Any, solution: SolutionHead) -> tuple[Violation, ...]:
-    """What is wrong with a solution, found by code that shares nothing with what made it; empty: it holds.
+def check(
+    problem: Any,
+    solution: SolutionHead,
+    *,
+    quick: bool = False,
+    book: PriceBook | None = None,
+    progress: Progress | None = None,
+) -> CheckFindings:
+    """What is wrong with a solution, found by code that shares nothing with what made it, and what was left out.
+
+    Args:
+        problem: what was solved.
+        solution: of it.
+        quick: leave out long simulations.
+        book: prices that the solution was made with; None: those shipped.
+        progress: told how far a long check is.
+
+    Returns:
+        `violations`, none if the solution holds (`ok`), and `not_recomputed`.
 
     Raises:
         InputError: the solution is of another kind.
     """
-    return tuple(_kind_of_both(problem, solution).check(problem, solution))
+    depth = CheckDepth(0 if quick else None, book, progress)
+    return _kind_of_both(problem, solution).check(problem, solution, depth)
 
 
 def report(solution: SolutionHead) -> str:

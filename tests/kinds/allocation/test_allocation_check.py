@@ -36,7 +36,7 @@ CHOICE = problem(
 
 def codes(case: AllocationProblem, solution: AllocationSolution) -> set[str]:
     """Codes of all violations."""
-    return {violation.code for violation in check_allocation(case, solution)}
+    return {violation.code for violation in check_allocation(case, solution).violations}
 
 
 def test_sound_solutions_pass() -> None:

@@ -79,8 +79,8 @@ def solution() -> HierarchicalSolution:
 def test_corruptions_are_caught(solution: HierarchicalSolution, code: str, corrupt: Change) -> None:
     """Each corruption is reported under its code."""
     problem = problem_of(DOCUMENT)
-    assert check_hierarchical(problem, solution) == ()
-    assert code in {violation.code for violation in check_hierarchical(problem, corrupt(solution))}
+    assert check_hierarchical(problem, solution).violations == ()
+    assert code in {violation.code for violation in check_hierarchical(problem, corrupt(solution)).violations}
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

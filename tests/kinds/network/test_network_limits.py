@@ -216,9 +216,9 @@ def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
     solution = solve(problem, SolveOptions(method="kautz"))
     bound, multipliers = formula_bound(problem)
     claimed = replace(solution, bound=bound)
-    assert not check_network(problem, claimed, multipliers)
-    assert not check_solution(problem, claimed)
-    assert {each.code for each in check_network(problem, claimed)} == {"bound"}
+    assert not check_network(problem, claimed, multipliers).violations
+    assert not check_solution(problem, claimed).violations
+    assert {each.code for each in check_network(problem, claimed).violations} == {"bound"}
     for name in (bound.proved_by, "another name"):
         more = replace(claimed, bound=replace(bound, value=bound.value * 1.001, proved_by=name))
-        assert {each.code for each in check_network(problem, more, multipliers)} == {"bound"}
+        assert {each.code for each in check_network(problem, more, multipliers).violations} == {"bound"}

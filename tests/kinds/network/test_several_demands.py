@@ -43,7 +43,7 @@ def test_solved_checked_reported(tmp_path: Path, text: str, mode: str) -> None:
     path = written(tmp_path, f"{text}routing: {mode}\n")
     assert told("validate", path)[1]["files"][0]["ok"]
     code, document = told("solve", path, "--out", tmp_path / "out")
-    assert (code, document["check"]) == (0, {"ok": True, "violations": []})
+    assert (code, document["check"]) == (0, {"ok": True, "violations": [], "not_recomputed": []})
     assert document["objective"]["value"] == document["theta"] == max(document["thetas"])
     assert (document["objective"]["name"], document["routing"], document["method"]) == (
         "worst-theta",
@@ -52,7 +52,7 @@ def test_solved_checked_reported(tmp_path: Path, text: str, mode: str) -> None:
     )
     assert document["bound"]["value"] <= document["theta"]
     stored = tmp_path / "out" / "solution.json"
-    assert told("check", path, stored) == (0, {"ok": True, "violations": []})
+    assert told("check", path, stored) == (0, {"ok": True, "violations": [], "not_recomputed": []})
     SOLUTION_FILE.write(SOLUTION_FILE.read(stored), tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == stored.read_bytes()
     assert told("report", stored, "--out", tmp_path / "again.html")[0] == 0
@@ -89,7 +89,7 @@ def test_figures_of_the_file_agree_with_the_instance(tmp_path: Path) -> None:
 def test_no_time_leaves_the_first_topology(tmp_path: Path) -> None:
     """Exit code 4 and a network that the checker takes."""
     code, early = told("solve", written(tmp_path, FOUND), "--time-limit", 0, "--out", tmp_path / "out")
-    assert (code, early["check"]) == (4, {"ok": True, "violations": []})
+    assert (code, early["check"]) == (4, {"ok": True, "violations": [], "not_recomputed": []})
 
 
 def test_methods_and_compare(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_the_checker_rejects_corrupted_schedules(sharing):
             replace(good, link_shares=good.link_shares[1:]),
         ]
     for solution in bad:
-        assert check_placement(instance, solution)
+        assert check_placement(instance, solution).violations
 
 
 @pytest.mark.parametrize("sharing", ["fifo", "static"])
@@ -108,7 +108,7 @@ def test_the_checker_sees_transfers_that_do_not_wait_for_each_other(sharing):
         objective=replace(good.objective, value=3.0),
     )
     assert good.objective.value == 5
-    assert any(violation.code == "contention" for violation in check_placement(instance, forged))
+    assert any(violation.code == "contention" for violation in check_placement(instance, forged).violations)
 
 
 def test_fair_rates_of_the_checker():

@@ -54,14 +54,14 @@ CORRUPTED: dict[str, tuple[Corruption, str]] = {
 
 def test_good_solution_passes() -> None:
     """Nothing is held against a solution of ours."""
-    assert check_placement(PROBLEM, SOLUTION) == ()
+    assert check_placement(PROBLEM, SOLUTION).violations == ()
 
 
 @pytest.mark.parametrize("what", list(CORRUPTED))
 def test_corruption_is_found(what: str) -> None:
     """One changed field, one violation of the right code at least."""
     corrupt, code = CORRUPTED[what]
-    assert code in {violation.code for violation in check_placement(PROBLEM, corrupt(SOLUTION))}
+    assert code in {violation.code for violation in check_placement(PROBLEM, corrupt(SOLUTION)).violations}
 
 
 def test_memory_support_and_colocation() -> None:
@@ -69,13 +69,13 @@ def test_memory_support_and_colocation() -> None:
     small = replace(PROBLEM, devices=tuple(replace(device, memory_bytes=0) for device in PROBLEM.devices))
     held = any(operator.memory_bytes for operator in PROBLEM.operators)
     assert held
-    assert "memory" in {v.code for v in check_placement(small, replace(SOLUTION, devices=small.devices))}
+    assert "memory" in {v.code for v in check_placement(small, replace(SOLUTION, devices=small.devices)).violations}
     never = replace(PROBLEM.operators[0], times_ms=(float("inf"),) * 2)
     lame = replace(PROBLEM, operators=(never, *PROBLEM.operators[1:]))
-    assert "support" in {v.code for v in check_placement(lame, SOLUTION)}
+    assert "support" in {v.code for v in check_placement(lame, SOLUTION).violations}
     glued = replace(PROBLEM, operators=tuple(replace(op, colocation="all") for op in PROBLEM.operators))
     assert len(set(SOLUTION.device.tolist())) > 1
-    assert "colocation" in {v.code for v in check_placement(glued, SOLUTION)}
+    assert "colocation" in {v.code for v in check_placement(glued, SOLUTION).violations}
 
 
 @given(seed=st.integers(0, 10**6), cpus=st.integers(0, 1))

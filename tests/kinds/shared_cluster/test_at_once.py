@@ -297,7 +297,7 @@ def test_the_checker_rejects(name: str) -> None:
     """Every way to break a result has its violation."""
     change, code = BROKEN[name]
     problem, solution = cases.solved()
-    assert code in {violation.code for violation in check_shared_cluster(problem, change(solution))}
+    assert code in {violation.code for violation in check_shared_cluster(problem, change(solution)).violations}
 
 
 def test_the_objective_is_found_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,5 +315,5 @@ def test_the_objective_is_found_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_checker_accepts_a_subset_of_the_draws() -> None:
     """Fewer draws than asked for are right when the statistics are theirs."""
     problem, solution = cases.solved()
-    assert check_shared_cluster(problem, solution) == ()
+    assert check_shared_cluster(problem, solution).violations == ()
     assert np.isfinite(solution.gap)

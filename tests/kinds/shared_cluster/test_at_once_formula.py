@@ -92,7 +92,7 @@ def test_round_trip_and_report(tmp_path: Path) -> None:
     again = SOLUTION_FILE.read(tmp_path / "a.json")
     SOLUTION_FILE.write(again, tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    assert check_shared_cluster(problem, again) == ()
+    assert check_shared_cluster(problem, again).violations == ()
     assert "4:1 above the rack" in render_shared(again)
 
 
@@ -121,7 +121,7 @@ def test_the_checker_rejects(name: str) -> None:
     """Every time, rate and figure alone is found anew."""
     problem, solution = solved()
     code, change = CHANGES[name]
-    assert code in {violation.code for violation in check_shared_cluster(problem, change(solution))}
+    assert code in {violation.code for violation in check_shared_cluster(problem, change(solution)).violations}
 
 
 def test_what_belongs_to_flows_is_refused(tmp_path: Path) -> None:

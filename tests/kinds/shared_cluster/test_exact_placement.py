@@ -127,7 +127,7 @@ def test_same_bytes_and_the_counts_are_kept(tmp_path: Path) -> None:
     assert isinstance(solution.runs[0].decisions, Decisions)
     assert any("proven to be the best" in note for note in solution.notes)
     bare = replace(solution, runs=(replace(solution.runs[0], decisions=None),))
-    assert any("decisions" in str(one) for one in check_shared_cluster(problem, bare))
+    assert any("decisions" in str(one) for one in check_shared_cluster(problem, bare).violations)
 
 
 @pytest.mark.parametrize("queue", [QueueOrder.BACKFILL, QueueOrder.RESERVE])

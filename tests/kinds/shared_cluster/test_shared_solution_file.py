@@ -47,7 +47,7 @@ def test_round_trip(solution: SharedClusterSolution, tmp_path: Path) -> None:
     again = SOLUTION_FILE.read(tmp_path / "a.json")
     SOLUTION_FILE.write(again, tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    assert check_shared_cluster(PROBLEM, again) == ()
+    assert check_shared_cluster(PROBLEM, again).violations == ()
     assert render_shared(again) == render_shared(solution)
 
 

@@ -120,7 +120,7 @@ def test_solving_gives_a_checked_solution_whose_parts_agree():
     instance = CoOptimisation("job", Cluster(8, 2, 3, 50.0), job(8))
     solution = solve(instance, SolveOptions(budget=200, seed=3))
     assert solution.check.ok, solution.check.violations
-    assert check_solution(instance, solution) == ()
+    assert check_solution(instance, solution).violations == ()
     assert solution.objective.value == solution.evaluation.iteration_time_ms
     assert solution.bound.value <= solution.objective.value
     parts = solution.evaluation.breakdown

@@ -64,7 +64,7 @@ def plan_row(instance: CoOptimisation, solution: JobSolution, *, flow_level: boo
     if solution.instance_sha256 != instance.sha256:
         value, allowed = solution.name, f"a solution of {instance.name}, as it is now"
         raise InputError([Problem("solves another instance", path="--solution", value=value, allowed=allowed)])
-    violations = check_solution(instance, solution)
+    violations = check_solution(instance, solution).violations
     if violations:
         raise CheckError("\n".join(f"the plan: {violation}" for violation in violations))
     plan = solution.plan

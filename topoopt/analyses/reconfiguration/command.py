@@ -135,6 +135,7 @@ def _solution(problem: Any, file: Path | None, budget: int | None, seed: int | N
     from topoopt.kinds import kind_of
     from topoopt.kinds.kind import SolveOptions
     from topoopt.kinds.pipeline import solve
+    from topoopt.verify.laws.findings import BRIEF
 
     if file is None:
         found = solve(problem, SolveOptions(seed, stop.remaining_s(), budget, objective_only=True))
@@ -142,7 +143,7 @@ def _solution(problem: Any, file: Path | None, budget: int | None, seed: int | N
         return found
     kind = kind_of(problem)
     stored = kind.files.solutions.read(file)
-    _refuse_rejected(tuple(map(str, kind.check(problem, stored))), stop)
+    _refuse_rejected(tuple(map(str, kind.check(problem, stored, BRIEF).violations)), stop)
     return stored
 
 

@@ -121,7 +121,7 @@ def job_subject(solution: JobSolution, instance: CoOptimisation | None) -> JobSu
     """
     graph = None
     if instance is not None:
-        _refuse(check_solution(instance, solution))
+        _refuse(check_solution(instance, solution).violations)
         graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
     plan = solution.plan
     traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, solution.demand)
@@ -142,7 +142,7 @@ def network_subject(
     """
     solution.one_demand()
     if problem is not None:
-        _refuse(check_network_solution(problem, solution))
+        _refuse(check_network_solution(problem, solution).violations)
     demand = demand_from_flow(solution) if problem is None else problem.demand
     hops = solution.flow.by_hop is not None or solution.objective.name != "theta"
     limits = ("Limits and prices of hops are left out after a failure.",) if hops else ()

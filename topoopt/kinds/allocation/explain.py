@@ -71,7 +71,7 @@ def explain_allocation(
     Raises:
         InputError: the solution is not one of this instance.
     """
-    wrong = check_allocation(problem, solution)
+    wrong = check_allocation(problem, solution).violations
     if wrong:
         raise InputError([Problem(f"not a solution of this instance: {wrong[0].message}")])
     ends = time.monotonic() + time_limit_s

@@ -8,7 +8,7 @@ from topoopt.core.errors import Problem
 from topoopt.kinds.allocation.read import read_allocation
 from topoopt.kinds.allocation.schema import AllocationFile
 from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use
 from topoopt.verify.allocation.check import check_allocation
 
 
@@ -20,7 +20,7 @@ RECORDS = (
     Kind(
         name="allocation",
         files=KindFiles(AllocationFile, read_allocation, SOLUTION_FILE),
-        check=check_allocation,
+        check=at_any_depth(check_allocation),
         solver=at_first_use("topoopt.kinds.allocation.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.allocation.show", "PAGES"),
         problems=_problems,

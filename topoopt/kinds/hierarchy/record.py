@@ -5,14 +5,14 @@ from __future__ import annotations
 from topoopt.kinds.hierarchy.read import read_hierarchical
 from topoopt.kinds.hierarchy.schema import HierarchicalFile
 from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use
 from topoopt.verify.hierarchy.check import check_hierarchical
 
 RECORDS = (
     Kind(
         name="hierarchical-bandwidth",
         files=KindFiles(HierarchicalFile, read_hierarchical, SOLUTION_FILE),
-        check=check_hierarchical,
+        check=at_any_depth(check_hierarchical),
         solver=at_first_use("topoopt.kinds.hierarchy.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.hierarchy.show", "PAGES"),
     ),

@@ -74,7 +74,7 @@ def explain_job(
         CheckError: the solution does not hold for the instance.
     """
     if instance is not None:
-        violations = check_solution(instance, solution)
+        violations = check_solution(instance, solution).violations
         if violations:
             text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
             raise CheckError(f"the checker rejects the solution:\n{text}")

@@ -9,10 +9,10 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.verify.network.check import check_network
 
 if TYPE_CHECKING:
-    from topoopt.verify.laws.findings import Violation
+    from topoopt.verify.laws.findings import CheckFindings
 
 
-def check_solution(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> tuple[Violation, ...]:
+def check_solution(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> CheckFindings:
     """Violations of a solution; multipliers that its bound rests on are searched again, which may take seconds."""
     proof = solution.bound.proof
     if proof is None or isinstance(problem, RoutingProblem):

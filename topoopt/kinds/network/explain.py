@@ -193,7 +193,7 @@ def _demand(solution: NetworkSolution, instance: NetworkProblem | None) -> Float
         if instance.kind != solution.kind:
             text = f"the solution is one of kind {solution.kind}"
             raise InputError([Problem(text, path="--instance", value=instance.kind, allowed=solution.kind)])
-        violations = check_solution(instance, solution)
+        violations = check_solution(instance, solution).violations
         if violations:
             text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
             raise CheckError(f"the checker rejects the solution:\n{text}")

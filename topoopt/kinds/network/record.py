@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use
 from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.network.read import read_routing, read_topology
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
@@ -13,7 +13,7 @@ from topoopt.kinds.network.solution_file import SOLUTION_FILE
 ROUTING = Kind(
     name="routing",
     files=KindFiles(RoutingFile, read_routing, SOLUTION_FILE),
-    check=check_solution,
+    check=at_any_depth(check_solution),
     solver=at_first_use("topoopt.kinds.network.solve", "SOLVER"),
     pages=at_first_use("topoopt.kinds.network.show", "PAGES"),
     explain=at_first_use("topoopt.kinds.network.explain_document", "explain"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from solvers.network.constructions.switches import assign_switches
@@ -20,7 +20,7 @@ from topoopt.kinds.network.methods import (
     WORST_TOPOLOGY_METHODS,
 )
 from topoopt.simulate.hops import hop_matrix
-from topoopt.verify.laws.findings import Violation
+from topoopt.verify.laws.findings import CheckFindings
 from topoopt.verify.network.check import check_network
 
 
@@ -83,7 +83,7 @@ def methods_of(problem: NetworkProblem) -> Mapping[str, Method]:
     return WORST_TOPOLOGY_METHODS if problem.several else TOPOLOGY_METHODS
 
 
-def _checked(problem: NetworkProblem, found: FoundNetwork, solution: NetworkSolution) -> Iterable[Violation]:
+def _checked(problem: NetworkProblem, found: FoundNetwork, solution: NetworkSolution) -> CheckFindings:
     return check_network(problem, solution, found.multipliers)
 
 

@@ -18,7 +18,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, Tolerance
 from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain, parts_of
 from topoopt.verify.allocation.fairness import check_bottlenecks, check_certificates
-from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity, differs
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures and capacities."""
@@ -30,7 +30,7 @@ BITS = 8e-9
 """Gbit of a byte."""
 
 
-def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -> tuple[Violation, ...]:
+def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -> CheckFindings:
     """All laws the rates break and all figures that are wrong.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
@@ -51,7 +51,7 @@ def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -
     if solution.status is Status.OPTIMAL and fair:
         check = check_bottlenecks if problem.single_route else check_certificates
         findings.guard("max-min", "the fairness", lambda: check(findings, problem, solution))
-    return findings.violations()
+    return findings.findings()
 
 
 def _check_identity(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:

@@ -11,10 +11,10 @@ from topoopt.core.verdict import Tolerance
 from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
 from topoopt.verify.hierarchy.proofs import check_bound, check_front, check_marginals
 from topoopt.verify.hierarchy.times import collective_times, fleet_time_ns, job_time_ns, network_cost_usd
-from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity
 
 
-def check_hierarchical(problem: HierarchicalProblem, solution: HierarchicalSolution) -> tuple[Violation, ...]:
+def check_hierarchical(problem: HierarchicalProblem, solution: HierarchicalSolution) -> CheckFindings:
     """All constraints the bandwidths break, all figures that are wrong, and every proof that does not hold.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The bound of a catalogue of speeds is
@@ -30,7 +30,7 @@ def check_hierarchical(problem: HierarchicalProblem, solution: HierarchicalSolut
         findings.guard("bound", "the bound", lambda: check_bound(findings, problem, solution))
         findings.guard("marginal", "the prices of bandwidth", lambda: check_marginals(findings, problem, solution))
         findings.guard("pareto", "the front", lambda: check_front(findings, problem, design, solution))
-    return findings.violations()
+    return findings.findings()
 
 
 def _identity(findings: ViolationLog, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:

@@ -20,7 +20,9 @@ from topoopt.verify.job.prices import check_prices
 from topoopt.verify.job.strategy_certificate import PROVED_BY, strategy_bound
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
 from topoopt.verify.laws.findings import (
-    Violation,
+    BRIEF,
+    CheckDepth,
+    CheckFindings,
     ViolationLog,
     as_float,
     as_int,
@@ -37,8 +39,8 @@ SIMULATED_RELATIVE = Tolerance.EVENTS.relative
 
 
 def check_solution(
-    instance: CoOptimisation, solution: JobSolution, bounds: tuple[Bound, ...] | None = None
-) -> tuple[Violation, ...]:
+    instance: CoOptimisation, solution: JobSolution, depth: CheckDepth = BRIEF, bounds: tuple[Bound, ...] | None = None
+) -> CheckFindings:
     """All laws the plan breaks, all figures of the solution that are wrong, and every bound it beats.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution
@@ -76,7 +78,7 @@ def check_solution(
     findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
     findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))
     findings.guard("prices", "the prices", lambda: check_prices(findings, solution))
-    return findings.violations()
+    return findings.findings()
 
 
 def _check_identity(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:

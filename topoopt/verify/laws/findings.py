@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.solution import SolutionHead
+from topoopt.core.price_book import PriceBook
+from topoopt.core.solution import LeftOut, SolutionHead
 from topoopt.core.verdict import Tolerance
 
 REPEATS_SHOWN = 20
@@ -28,12 +29,53 @@ class Violation:
         return f"{self.code}: {self.message}"
 
 
+@dataclass(frozen=True)
+class CheckFindings:
+    """What a check of a solution found.
+
+    Attributes:
+        violations: all that is wrong; empty: what was recomputed holds.
+        not_recomputed: figures that were not recomputed, each with the reason.
+    """
+
+    violations: tuple[Violation, ...]
+    not_recomputed: tuple[LeftOut, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong."""
+        return not self.violations
+
+
+@dataclass(frozen=True)
+class CheckDepth:
+    """How far a check goes.
+
+    Attributes:
+        events: a simulation of more events than this is left out, and said to be; None: none is.
+        book: prices of networks; None: those shipped.
+        tell: told (what is being done, steps done, of how many) of a check that takes long; None: nobody listens.
+    """
+
+    events: int | None = None
+    book: PriceBook | None = None
+    tell: Callable[[str, int, int | None], None] | None = None
+
+
+FULL = CheckDepth()
+"""Everything that can be recomputed is."""
+
+BRIEF = CheckDepth(events=250_000)
+"""About a second at most: for what is checked on the way to something else."""
+
+
 @dataclass
 class ViolationLog:
     """Collects violations while a check runs; at most `REPEATS_SHOWN` of a code are kept, all are counted."""
 
     shown: list[Violation] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
 
     def add(self, code: str, message: str) -> None:
         """Report one violation."""
@@ -62,6 +104,14 @@ class ViolationLog:
                 check()
         except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             self.add(code, f"{what} cannot be read: {type(error).__name__}: {error}")
+
+    def leave_out(self, figure: str, reason: str) -> None:
+        """Say that a figure is not recomputed."""
+        self.left_out.append(LeftOut(figure, reason))
+
+    def findings(self) -> CheckFindings:
+        """All that was found."""
+        return CheckFindings(self.violations(), tuple(self.left_out))
 
     @property
     def clean(self) -> bool:

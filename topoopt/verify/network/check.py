@@ -21,7 +21,7 @@ from topoopt.core.network import (
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
-from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity, differs
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 from topoopt.verify.laws.flows import check_hops
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 from topoopt.verify.network.bounds import quick_bound, two_layer_bound
@@ -39,7 +39,7 @@ FORMULA_RELATIVE = Tolerance.FORMULA.relative
 
 def check_network(
     problem: NetworkProblem, solution: NetworkSolution, multipliers: TwoLayerMultipliers | None = None
-) -> tuple[Violation, ...]:
+) -> CheckFindings:
     """All laws the links and the flow break, all figures that are wrong, and every bound the solution beats.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
@@ -61,7 +61,7 @@ def check_network(
     findings.guard("certificate", "the certificate", lambda: _check_certificate(findings, problem, solution))
     findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution, multipliers))
     findings.guard("robustness", "the robustness", lambda: _check_robustness(findings, problem, solution))
-    return findings.violations()
+    return findings.findings()
 
 
 def _check_identity(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:

@@ -10,7 +10,7 @@ from topoopt.core.arrays import Ints
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status, Tolerance, meets
-from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity, differs, int_array
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs, int_array
 from topoopt.verify.placement.latency import check_schedule
 from topoopt.verify.placement.loads import Loads, loads_of, objective_of, resident_bytes, work_bound
 
@@ -18,7 +18,7 @@ RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
 
 
-def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> tuple[Violation, ...]:
+def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> CheckFindings:
     """All laws the placement breaks, all figures that are wrong, and every bound the solution beats.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
@@ -40,7 +40,7 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> t
             findings.guard("loads", "the loads", lambda: _check_rows(findings, problem, solution, found, counts))
             findings.guard("schedule", "the schedule", lambda: check_schedule(findings, problem, solution, device[0]))
     findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
-    return findings.violations()
+    return findings.findings()
 
 
 def _check_identity(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution) -> None:

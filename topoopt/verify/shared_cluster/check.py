@@ -9,12 +9,12 @@ from __future__ import annotations
 from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.verify.laws.findings import Violation, ViolationLog, check_identity
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity
 from topoopt.verify.shared_cluster.arrivals import check_arrivals
 from topoopt.verify.shared_cluster.at_once import check_at_once
 
 
-def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution) -> tuple[Violation, ...]:
+def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution) -> CheckFindings:
     """All laws the result breaks and all figures that are wrong, none for a right solution.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
@@ -24,7 +24,7 @@ def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution
     findings.guard("identity", "the solution", lambda: _check_identity(findings, problem, solution))
     if findings.clean:
         (check_at_once if problem.at_once else check_arrivals)(findings, problem, solution)
-    return findings.violations()
+    return findings.findings()
 
 
 def _check_identity(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from topoopt.kinds.pick.files import SOLUTION_FILE, PickFile, read_pick
 from topoopt.verify.pick.check import check_pick
 
-from topoopt.kinds.kind import Kind, KindFiles, Pages, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, Pages, at_any_depth, at_first_use
 
 
 def _pages() -> Pages:
@@ -20,7 +20,7 @@ RECORDS = (
     Kind(
         name="pick",
         files=KindFiles(PickFile, read_pick, SOLUTION_FILE),
-        check=check_pick,
+        check=at_any_depth(check_pick),
         solver=at_first_use("topoopt.kinds.pick.solve", "SOLVER"),
         pages=_pages,
         maximise=lambda _: True,

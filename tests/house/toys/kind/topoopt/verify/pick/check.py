@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from topoopt.core.pick import PickProblem, PickSolution
 
-from topoopt.verify.laws.findings import Violation, ViolationLog, differs
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
 
 
-def check_pick(problem: PickProblem, solution: PickSolution) -> tuple[Violation, ...]:
+def check_pick(problem: PickProblem, solution: PickSolution) -> CheckFindings:
     """Each place once, as many as asked, and their sum."""
     log = ViolationLog()
     if len(set(solution.picked)) != problem.count:
         log.add("count", f"{len(set(solution.picked))} picked, asked for {problem.count}")
     if differs(solution.objective.value, sum(problem.values[place] for place in solution.picked)):
         log.add("objective", "not the sum of what was picked")
-    return log.violations()
+    return log.findings()
