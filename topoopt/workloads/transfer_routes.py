@@ -8,6 +8,8 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from topoopt.core.allocation import Route
 from topoopt.core.arrays import Floats, Ints
@@ -59,44 +61,55 @@ class ShortestRoutes:
     """Hop-shortest routes: every server splits evenly among its links that lead on towards the destination (ECMP)."""
 
     def __init__(self, topology: Topology) -> None:
-        self._topology = topology
+        self._servers = topology.servers
         self._tail, self._head = topology.arcs[:, 0].astype(np.int64), topology.arcs[:, 1].astype(np.int64)
-        self._hops: dict[int, Ints] = {}
+        self._links = topology.multiplicity.astype(np.float64)
+        shape = (topology.servers, topology.servers)
+        self._backwards = csr_array((np.ones(len(self._tail), dtype=np.int8), (self._head, self._tail)), shape=shape)
 
-    def _hops_to(self, destination: int) -> Ints:
-        if destination not in self._hops:
-            hops = np.full(self._topology.servers, -1, dtype=np.int64)
-            hops[destination] = 0
-            reached = 0
-            while (there := hops == reached).any():
-                before = self._tail[there[self._head]]
-                hops[before[hops[before] < 0]] = reached + 1
-                reached += 1
-            self._hops[destination] = hops
-        return self._hops[destination]
+    def routes(self, pairs: Ints) -> list[Route]:
+        """The routes of pairs, int64[k, 2] sources and destinations; parallel links count one by one.
+
+        Raises:
+            InputError: no path joins one of them.
+        """
+        found: list[Route | None] = [None] * len(pairs)
+        order = np.argsort(pairs[:, 1], kind="stable")
+        for one in np.split(order, np.flatnonzero(np.diff(pairs[order, 1])) + 1) if len(order) else ():
+            for k, route in zip(one.tolist(), self._to(int(pairs[one[0], 1]), pairs[one, 0]), strict=True):
+                found[k] = route
+        return [route for route in found if route is not None]
 
     def route(self, source: int, destination: int) -> Route:
-        """The route of a pair; parallel links count one by one.
+        """The route of one pair.
 
         Raises:
             InputError: no path joins them.
         """
-        hops = self._hops_to(destination)
-        if hops[source] < 0:
+        return self.routes(np.array([[source, destination]], dtype=np.int64))[0]
+
+    def _to(self, destination: int, sources: Ints) -> list[Route]:
+        """The routes of several sources to one destination: all go down the distances together."""
+        hops = dijkstra(self._backwards, indices=destination, unweighted=True)
+        if np.isinf(hops[sources]).any():
+            source = int(sources[np.isinf(hops[sources])][0])
             raise InputError(f"no path from server {source} to server {destination}")
-        nearer = np.flatnonzero((hops[self._head] == hops[self._tail] - 1) & (hops[self._head] >= 0))
-        tails, links = self._tail[nearer], self._topology.multiplicity[nearer].astype(np.float64)
-        leaving = np.bincount(tails, weights=links, minlength=self._topology.servers)
-        share = links / leaving[tails]
-        passing = np.zeros(self._topology.servers)
-        passing[source] = 1.0
-        fraction = np.zeros(len(nearer))
-        for distance in range(int(hops[source]), 0, -1):
-            here = hops[tails] == distance
-            fraction[here] = passing[tails[here]] * share[here]
-            np.add.at(passing, self._head[nearer[here]], fraction[here])
-        used = fraction > 0
-        return Route(nearer[used], fraction[used])
+        nearer = np.flatnonzero(np.isfinite(hops[self._head]) & (hops[self._head] == hops[self._tail] - 1))
+        tails, heads, links = self._tail[nearer], self._head[nearer], self._links[nearer]
+        share = links / np.bincount(tails, weights=links, minlength=self._servers)[tails]
+        passing = np.zeros((self._servers, len(sources)))
+        passing[sources, np.arange(len(sources))] = 1.0
+        fraction = np.zeros((len(nearer), len(sources)))
+        levels = np.argsort(hops[tails], kind="stable")
+        ends = np.searchsorted(hops[tails][levels], np.arange(hops[sources].max(initial=0.0) + 1), side="right")
+        for low, high in zip(ends[-2::-1].tolist(), ends[:0:-1].tolist(), strict=True):
+            here = levels[low:high]
+            fraction[here] = passing[tails[here]] * share[here, None]
+            np.add.at(passing, heads[here], fraction[here])
+        which, arcs = np.nonzero(fraction.T)
+        ends = np.searchsorted(which, np.arange(1, len(sources)))
+        parts = zip(np.split(nearer[arcs], ends), np.split(fraction[arcs, which], ends), strict=True)
+        return [Route(used, part) for used, part in parts]
 
 
 def routes_of_flow(topology: Topology, source: int, flow: Floats) -> dict[int, tuple[float, Route]]:

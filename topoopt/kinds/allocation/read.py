@@ -149,11 +149,15 @@ def _transfers(
 
 
 def _identity(document: dict[str, Any], topology: Topology, transfers: tuple[Transfer, ...]) -> str:
-    """Hash of the instance with defaults written out; files count by their content, not by their names."""
+    """Hash of the instance with defaults written out; files count by their content, not by their names.
+
+    Routes count where they are those of a solution; the shortest ones follow from topology and transfers.
+    """
     if document["topology"] is None or "file" in document["topology"]:
         rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
         document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
     if document["transfers"] is None:
+        given = document["transfers_from"]["solution"] is not None
         document["transfers_from"] = [
             (
                 transfer.name,
@@ -161,7 +165,7 @@ def _identity(document: dict[str, Any], topology: Topology, transfers: tuple[Tra
                 transfer.min_gbps,
                 None if np.isinf(transfer.max_gbps) else transfer.max_gbps,
                 transfer.size_bytes,
-                [(route.arcs.tolist(), route.fraction.tolist()) for route in transfer.routes],
+                [(route.arcs.tolist(), route.fraction.tolist()) for route in transfer.routes if given],
             )
             for transfer in transfers
         ]

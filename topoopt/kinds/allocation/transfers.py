@@ -146,11 +146,12 @@ def generated_transfers(
             text = f"an entry that is a {entry} has no unit"
             raise InputError([Problem(text, path="transfers_from.demand.unit", value="gbps", allowed="no unit")])
         demand = within("transfers_from.demand", lambda: demand_of(section, topology.servers, folder, link_gbps))
-        shortest = ShortestRoutes(topology)
         pairs: Ints = np.argwhere(demand > 0)
-        if len(pairs) <= MAX_TRANSFERS:
-            every = [(int(i), int(j), float(demand[i, j]), shortest.route(int(i), int(j))) for i, j in pairs]
         count = len(pairs)
+        if count <= MAX_TRANSFERS:
+            routes = ShortestRoutes(topology).routes(pairs)
+            ends = zip(pairs.tolist(), routes, strict=True)
+            every = [(i, j, float(demand[i, j]), route) for (i, j), route in ends]
         shown = section.family if isinstance(section, FamilyDemand) else "the matrix"
     else:
         found = routed.pairs if routed is not None else {}

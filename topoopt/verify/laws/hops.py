@@ -1,10 +1,13 @@
-"""Hop counts between all servers, by breadth-first search from all of them at once."""
+"""Hop counts between all servers, by breadth-first search from many of them at once."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Ints
+
+_SOURCES = 512
+"""Servers searched from at once: enough that rings of thousands take few steps, few enough for the cache."""
 
 
 def hop_counts(linked: Bools) -> Ints:
@@ -15,16 +18,31 @@ def hop_counts(linked: Bools) -> Ints:
     """
     n = len(linked)
     hops = np.full((n, n), -1, dtype=np.int64)
-    np.fill_diagonal(hops, 0)
-    steps = linked.astype(np.float32)
-    frontier = np.eye(n, dtype=np.float32)
-    distance = 0
-    while frontier.any():
-        distance += 1
-        reached = ((frontier @ steps) > 0) & (hops < 0)
-        hops[reached] = distance
-        frontier = reached.astype(np.float32)
+    tail, head = np.nonzero(linked)
+    first = np.searchsorted(tail, np.arange(n + 1))
+    for begin in range(0, n, _SOURCES):
+        _search(hops[begin : begin + _SOURCES].reshape(-1), begin, n, first, head)
     return hops
+
+
+def _search(hops: Ints, begin: int, n: int, first: Ints, head: Ints) -> None:
+    """Fill in the rows of some sources: a pair stands at (source - begin) * n + server; every arc is looked at once."""
+    found = np.arange(len(hops) // n) * (n + 1) + begin
+    hops[found] = 0
+    last = np.empty(len(hops), dtype=np.int64)
+    distance = 0
+    while len(found):
+        distance += 1
+        server = found % n
+        degree = first[server + 1] - first[server]
+        ends = np.cumsum(degree)
+        arcs = np.arange(ends[-1]) + np.repeat(first[server] - (ends - degree), degree)
+        there = np.repeat(found - server, degree) + head[arcs]
+        there = there[hops[there] < 0]
+        hops[there] = distance
+        places = np.arange(len(there))
+        last[there] = places
+        found = there[last[there] == places]  # each pair once
 
 
 def diameter_and_mean(hops: Ints) -> tuple[int, float]:
