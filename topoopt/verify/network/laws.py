@@ -64,6 +64,8 @@ def _check_chosen(findings: ViolationLog, problem: TopologyProblem, topology: To
         kept = np.zeros_like(links)
         for tail, head in problem.kept:
             kept[tail, head] += 1
+        if problem.links is LinkDirection.BIDIRECTIONAL:  # listed one way or both ways
+            kept = np.maximum(kept, kept.T)
         lost = int(np.maximum(kept - links, 0).sum())
         if problem.links is LinkDirection.BIDIRECTIONAL:
             lost //= 2
