@@ -8,7 +8,8 @@ integer program states convexity of each set instead (a relaxation: two convex s
 
 Sets        BLOCKS b; STAGES j = 0..J-1; SLOTS s: devices, or the stages themselves; GROUPS q of like devices;
             ORDER (u, v); NETS t = (source, targets, phase); PHASES: forward, backward.
-Parameters  p[b, q]: time of a block, ms (per phase where it matters);  w[t]: cost of sending a tensor once, ms;
+Parameters  p[b, q]: time of a block, ms (per phase where it matters);  w[t, q]: cost of sending or receiving a tensor
+            once, at least, for a device of a group, ms;
             m[b], M[q]: memory, bytes;  count[q]: devices;  big[q], spare[q]: see `most_load`, `most_memory`.
 Variables   y[b, j] in {0, 1}: block b is in stage j or before, y[b, J-1] = 1;  g[s, q] in {0, 1}: slot s is a device of
             group q;  0 <= h[t, s] <= 1: tensor t crosses the border of slot s;  load (or forward, backward): ms.
@@ -19,7 +20,7 @@ Short       X[b, s] = sum of y[b, j] - y[b, j-1] over the stages j of slot s: bl
     (2) order       y[v, j] - y[u, j] <= 0                                               (u, v) in ORDER
     (3) leave       X[source, s] - X[v, s] - h[t, s] <= 0                                v in targets
         enter       X[v, s] - X[source, s] - h[t, s] <= 0
-    (4) load        sum_b p[b, q] X[b, s] + sum_t w[t] h[t, s] - load + big[q] g[s, q] <= big[q]
+    (4) load        sum_b p[b, q] X[b, s] + sum_t w[t, q] h[t, s] - load + big[q] g[s, q] <= big[q]
     (5) memory      sum_b m[b] X[b, s] + spare[q] g[s, q] <= M[q] + spare[q]
     (6) support     X[b, s] + g[s, q] <= 1                                               b cannot run in group q
     (7) one_group   sum_q g[s, q] = 1
@@ -43,7 +44,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.placement.stage_graph import Net, StageGraph, device_slots
+from formulations.placement.stage_graph import StageGraph, device_slots
+from formulations.placement.transfer_costs import Net
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
 
@@ -59,6 +61,8 @@ class StageOrder:
         memory: float64[blocks].
         order: int64[edges, 2].
         nets: tensors between blocks.
+        net_ms: float64[nets, groups], what a device of a group pays at least for one copy; the optimum is a lower bound
+            where links differ.
         slot_of_stage: slot of each stage; None: free sets.
         group_of_slot: where it is known; None: chosen.
         group_count, group_memory, group_host: of each group; memory inf where there is no limit.
@@ -71,6 +75,7 @@ class StageOrder:
     memory: Floats
     order: Ints
     nets: tuple[Net, ...]
+    net_ms: Floats
     slot_of_stage: tuple[int, ...] | None
     group_of_slot: tuple[int, ...] | None
     group_count: tuple[int, ...]
@@ -107,7 +112,7 @@ def rounded_down(data: StageOrder, unit_ms: float) -> StageOrder:
     return replace(
         data,
         time=np.floor(data.time / unit_ms),
-        nets=tuple(replace(net, cost_ms=float(np.floor(net.cost_ms / unit_ms))) for net in data.nets),
+        net_ms=np.floor(data.net_ms / unit_ms),
         lower=float(np.floor(data.lower / unit_ms)),
         upper=float(np.floor(data.upper / unit_ms)),
         whole=True,
@@ -116,8 +121,8 @@ def rounded_down(data: StageOrder, unit_ms: float) -> StageOrder:
 
 def most_load(data: StageOrder, group: int, phases: tuple[int, ...]) -> float:
     """big[q]: what row (4) of a group can sum to at most for a slot of another group, since load >= 0."""
-    nets = 0.0 if data.group_host[group] else sum(net.cost_ms for net in data.nets if net.phase in phases)
-    return float(data.work[list(phases), :, group].sum()) + nets
+    paid = [] if data.group_host[group] else [t for t, net in enumerate(data.nets) if net.phase in phases]
+    return float(data.work[list(phases), :, group].sum() + data.net_ms[paid, group].sum())
 
 
 def most_memory(data: StageOrder, group: int) -> float:
@@ -173,6 +178,7 @@ def data_of(graph: StageGraph, settings: Throughput, *, lower: float = 0.0, uppe
         memory=graph.memory_bytes.astype(np.float64),
         order=graph.order,
         nets=graph.nets,
+        net_ms=graph.costs.least(graph.nets),
         slot_of_stage=slots,
         group_of_slot=device_slots(graph) if known else None,
         group_count=tuple(len(group.devices) for group in graph.groups),

@@ -107,7 +107,8 @@ def _loads(rows: Rows, data: StageOrder, slot: int, group: int) -> None:
             for b in range(data.blocks):
                 terms += _member(rows, data, b, slot, float(work[b]))
         if communication and not data.group_host[group]:
-            terms += [(rows.at("h", t, slot), net.cost_ms) for t, net in enumerate(data.nets) if net.phase in phases]
+            own = [t for t, net in enumerate(data.nets) if net.phase in phases]
+            terms += [(rows.at("h", t, slot), float(data.net_ms[t, group])) for t in own]
         kind = "" if not data.overlapped else "_compute" if compute else "_communication"
         if data.group_of_slot is None:
             terms.append((rows.at("g", slot, group), big))
@@ -192,7 +193,7 @@ def from_placement(problem: PlacementProblem, options: Mapping[str, float]) -> L
         text = "this formulation is of objective throughput"
         raise InputError([Problem(text, path="objective", value=problem.objective.name)])
     graph = stage_graph(problem)
-    if not graph.uniform:
+    if not graph.costs.uniform:
         text = "this formulation has one cost for all transfers of a tensor"
         raise InputError([Problem(text, path="servers", allowed="servers of one device each and of equal links")])
     return build_arrays(data_of(graph, problem.objective))

@@ -63,7 +63,8 @@ def build_pyomo(data: StageOrder) -> Any:
             if not compute and not pays:
                 continue
             work = sum(float(data.work[phase, b, q]) * inside(b, s) for b in blocks for phase in phases if compute)
-            sent = sum(net.cost_ms * model.h[t, s] for t, net in enumerate(data.nets) if net.phase in phases and pays)
+            paid = [t for t, net in enumerate(data.nets) if net.phase in phases and pays]
+            sent = sum(float(data.net_ms[t, q]) * model.h[t, s] for t in paid)
             slack = most_load(data, q, phases) * (1.0 - model.g[s, q]) if chosen else 0.0
             rows[key(s, q)] = work + sent - getattr(model, "busiest" if name == "load" else name) - slack <= 0.0
     model.memory = pyo.Constraint(pyo.Any)

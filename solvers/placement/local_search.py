@@ -1,4 +1,4 @@
-"""Local search on stages: move one block, or the blocks between it and the border, keep what lowers the objective.
+"""Local search on stages: move one block, or exchange the devices of two stages, keep what lowers the objective.
 
 The cost of a move is found from the nets of the moved block alone, by counting the ends of every net in every slot.
 """
@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from formulations.placement.stage_graph import StageGraph
 from topoopt.core.arrays import Ints
 from topoopt.core.placement import Communication, Schedule, Throughput
+
+SWAP_EVERY = 20
+"""Of so many trial moves one exchanges the devices of two slots; it costs about as much as the others together."""
+
+COLDEST = 1e-12
+"""Part of the objective that is no gain, and of the first temperature that is left at the end."""
 
 
 class _State:
@@ -25,6 +33,7 @@ class _State:
         self.memory = [0] * len(group)
         self.nets_of: dict[int, list[int]] = defaultdict(list)
         self.ends: list[dict[int, int]] = []
+        self._pair_ms = [graph.costs.between(net).tolist() for net in graph.nets]
         for t, net in enumerate(graph.nets):
             ends: dict[int, int] = defaultdict(int)
             for block in (net.source, *net.targets):
@@ -37,6 +46,27 @@ class _State:
         for block, where in enumerate(slot):
             self._put(block, where, 1)
 
+    def swap(self, one: int, other: int) -> bool:
+        """Exchange the devices of two slots, if each can run and hold what the other one has; whether that was done."""
+        pair = {one: other, other: one}
+        blocks = [(block, where) for block, where in enumerate(self.slot) if where in pair]
+        for where, to in pair.items():
+            limit = self.graph.groups[self.group[to]].memory_bytes
+            if limit is not None and self.memory[where] > limit:
+                return False
+        if not all(map(math.isfinite, (t for b, where in blocks for t in self._time[b][self.group[pair[where]]]))):
+            return False
+        for t in range(len(self.ends)):
+            self._charge(t, -1.0)
+        for block, where in blocks:
+            self._put(block, where, -1)
+        self.group[one], self.group[other] = self.group[other], self.group[one]
+        for block, where in blocks:
+            self._put(block, where, 1)
+        for t in range(len(self.ends)):
+            self._charge(t, 1.0)
+        return True
+
     def _put(self, block: int, where: int, sign: int) -> None:
         forward, backward = self._time[block][self.group[where]]
         self.compute[where][0] += sign * forward
@@ -44,11 +74,19 @@ class _State:
         self.memory[where] += sign * self._bytes[block]
 
     def _charge(self, t: int, sign: float) -> None:
-        """Add or take away what a net costs: every slot that has an end of it, if there are several."""
+        """Add or take away what a net costs: each other slot that has an end of it, and the source the slowest copy."""
         ends, net = self.ends[t], self.graph.nets[t]
-        if len(ends) > 1:
-            for where in ends:
-                self.sent[where][net.phase] += sign * net.cost_ms
+        if len(ends) < 2:
+            return
+        home = self.slot[net.source]
+        cost = self._pair_ms[t][self.group[home]]
+        slowest = 0.0
+        for where in ends:
+            if where != home:
+                time = cost[self.group[where]]
+                slowest = max(slowest, time)
+                self.sent[where][net.phase] += sign * time
+        self.sent[home][net.phase] += sign * slowest
 
     def move(self, block: int, where: int) -> None:
         """Put a block into another slot."""
@@ -57,13 +95,14 @@ class _State:
         self._put(block, where, 1)
         for t in self.nets_of[block]:
             self._charge(t, -1.0)
+        self.slot[block] = where
+        for t in self.nets_of[block]:
             ends = self.ends[t]
             ends[before] -= 1
             if not ends[before]:
                 del ends[before]
             ends[where] += 1
             self._charge(t, 1.0)
-        self.slot[block] = where
 
     def fits(self, block: int, where: int) -> bool:
         """Whether a slot can run and hold one more block."""
@@ -98,10 +137,12 @@ def improved(
     group_of_slot: list[int],
     rng: np.random.Generator,
     steps: int,
-) -> Ints:
-    """Stages after so many trial moves (simulated annealing with restarts from the best): int64[blocks].
+    *,
+    swaps: bool = False,
+) -> tuple[Ints, Ints]:
+    """Stages after so many trial moves (simulated annealing): int64[blocks], and int64[slots] the group of each slot.
 
-    Order edges are kept; memory and support are kept where the start keeps them.
+    Order edges are kept; memory and support are kept where the start keeps them. `swaps`: slots may exchange devices.
     """
     before: list[list[int]] = [[] for _ in range(graph.size)]
     after: list[list[int]] = [[] for _ in range(graph.size)]
@@ -109,32 +150,46 @@ def improved(
         before[b].append(a)
         after[a].append(b)
     here = stage.tolist()
-    state = _State(graph, settings, [slot_of_stage[j] for j in here], group_of_slot)
+    state = _State(graph, settings, [slot_of_stage[j] for j in here], list(group_of_slot))
     value = best = state.value()
-    kept = list(here)
+    kept = list(here), list(group_of_slot)
     stages = len(slot_of_stage)
     heat = 0.02 * value
     blocks = rng.integers(0, graph.size, steps).tolist()
     draws = rng.random((steps, 2)).tolist()
-    for step, block in enumerate(blocks):
-        low = max((here[a] for a in before[block]), default=0)
-        high = min((here[b] for b in after[block]), default=stages - 1)
-        target = low + int(draws[step][0] * (high - low + 1))
-        old_stage, old_slot = here[block], state.slot[block]
-        where = slot_of_stage[target]
-        if target == old_stage or (where != old_slot and not state.fits(block, where)):
-            continue
-        if where != old_slot:
-            state.move(block, where)
-        here[block] = target
+    pairs = rng.integers(0, len(group_of_slot), (steps, 2)).tolist() if swaps else []
+    for step, block in enumerate(blocks if heat > 0 else []):
+        undo: Callable[[], object]
+        one, other = pairs[step] if swaps and not step % SWAP_EVERY else (0, 0)
+        if one != other:
+            if not state.swap(one, other):
+                continue
+            undo = partial(state.swap, one, other)
+        else:
+            low = max((here[a] for a in before[block]), default=0)
+            high = min((here[b] for b in after[block]), default=stages - 1)
+            target = low + int(draws[step][0] * (high - low + 1))
+            old_stage, old_slot = here[block], state.slot[block]
+            where = slot_of_stage[target]
+            if target == old_stage or (where != old_slot and not state.fits(block, where)):
+                continue
+            if where != old_slot:
+                state.move(block, where)
+            here[block] = target
+            undo = partial(_back, state, here, block, old_stage, old_slot)
         now = state.value()
-        cold = heat * (1.0 - step / steps) ** 2 + 1e-12
+        cold = heat * ((1.0 - step / steps) ** 2 + COLDEST)
         if now <= value or draws[step][1] < math.exp(min(0.0, (value - now) / cold)):
             value = now
-            if now < best - 1e-12:
-                best, kept = now, list(here)
-            continue
-        here[block] = old_stage
-        if where != old_slot:
-            state.move(block, old_slot)
-    return np.array(kept, dtype=np.int64)
+            if now < best * (1 - COLDEST):
+                best, kept = now, (list(here), list(state.group))
+        else:
+            undo()
+    return np.array(kept[0], dtype=np.int64), np.array(kept[1], dtype=np.int64)
+
+
+def _back(state: _State, here: list[int], block: int, stage: int, slot: int) -> None:
+    """Take back the move of a block."""
+    here[block] = stage
+    if state.slot[block] != slot:
+        state.move(block, slot)

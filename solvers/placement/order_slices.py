@@ -72,26 +72,42 @@ def late_sources(graph: StageGraph, order: list[int]) -> list[int]:
     return sorted(order, key=lambda block: (first[block], block in has_before, place[block]))
 
 
-class SegmentCosts:
-    """Costs of all segments [a, b) of an order: float64[n + 1, n + 1] tables, a first, inf where a > b."""
+def _crossing(n: int, pins: list[list[int]], phases: list[int], costs: list[float]) -> Floats:
+    """float64[2, n + 1, n + 1]: by phase, costs of the nets with a pin in a segment and another one outside of it."""
+    inside, outside = np.zeros((2, n + 1, n + 2)), np.zeros((2, n + 2, n + 1))
+    total = np.zeros(2)
+    for places, phase, cost in zip(pins, phases, costs, strict=True):
+        total[phase] += cost
+        inside[phase, places[0], places[-1] + 1] += cost
+        for low, high in zip([-1, *places], [*places, n], strict=True):
+            outside[phase, low + 1, high] += cost
+    within = np.cumsum(np.cumsum(inside[:, ::-1], axis=1)[:, ::-1], axis=2)[:, :, : n + 1]
+    untouched = np.cumsum(np.cumsum(outside, axis=1)[:, :, ::-1], axis=2)[:, : n + 1, ::-1]
+    return np.asarray(np.maximum(total[:, None, None] - within - untouched, 0.0))
 
-    def __init__(self, graph: StageGraph, order: list[int]) -> None:
+
+class SegmentCosts:
+    """Costs of all segments [a, b) of an order: float64[n + 1, n + 1] tables, a first, inf where a > b.
+
+    Where links differ, what a segment sends and receives costs what it costs a device of its group on average, or at
+    least: with whom it will exchange that is not known.
+    """
+
+    def __init__(self, graph: StageGraph, order: list[int], *, average: bool = False) -> None:
         self._graph = graph
         self.cuts = self._places(graph, order)
         n = len(self.cuts) - 1
         position = np.empty(graph.size, dtype=np.int64)
         position[order] = np.repeat(np.arange(n), np.diff(self.cuts))
-        inside, outside = np.zeros((2, n + 1, n + 2)), np.zeros((2, n + 2, n + 1))
-        self._total = np.zeros(2)
-        for net in graph.nets:
-            pins = sorted({int(position[net.source]), *(int(position[v]) for v in net.targets)})
-            self._total[net.phase] += net.cost_ms
-            inside[net.phase, pins[0], pins[-1] + 1] += net.cost_ms
-            for low, high in zip([-1, *pins], [*pins, n], strict=True):
-                outside[net.phase, low + 1, high] += net.cost_ms
-        within = np.cumsum(np.cumsum(inside[:, ::-1], axis=1)[:, ::-1], axis=2)[:, :, : n + 1]
-        untouched = np.cumsum(np.cumsum(outside, axis=1)[:, :, ::-1], axis=2)[:, : n + 1, ::-1]
-        self.communication = np.maximum(self._total[:, None, None] - within - untouched, 0.0)
+        pins = [sorted({int(position[net.source]), *(int(position[v]) for v in net.targets)}) for net in graph.nets]
+        costs = graph.costs.mean(graph.nets) if average else graph.costs.least(graph.nets)
+        known: dict[bytes, Floats] = {}
+        self._communication = []
+        for column in np.ascontiguousarray(costs.T):
+            key = column.tobytes()
+            if key not in known:
+                known[key] = _crossing(n, pins, [net.phase for net in graph.nets], column.tolist())
+            self._communication.append(known[key])
         self._work = self._prefix(graph.time_ms[:, order])
         self._bytes = self._prefix(graph.memory_bytes[order].astype(np.float64))
         self._n = n
@@ -120,7 +136,7 @@ class SegmentCosts:
         part = self._graph.groups[group]
         work = self._work[:, :, group]
         compute = work[:, None, :] - work[:, :, None]
-        communication = np.zeros_like(compute) if part.host else self.communication
+        communication = np.zeros_like(compute) if part.host else self._communication[group]
         if settings.schedule is not Schedule.GPIPE:
             compute, communication = compute.sum(axis=0, keepdims=True), communication.sum(axis=0, keepdims=True)
         if settings.communication is Communication.ADDED:
@@ -195,10 +211,15 @@ def best_slices(
 
 
 def slice_order(
-    graph: StageGraph, settings: Throughput, order: list[int], fixed: tuple[int, ...] | None = None
+    graph: StageGraph,
+    settings: Throughput,
+    order: list[int],
+    fixed: tuple[int, ...] | None = None,
+    *,
+    average: bool = False,
 ) -> Slices | None:
-    """Best stages of an order, None if memory or support leave none."""
-    costs = SegmentCosts(graph, order)
+    """Best stages of an order, None if memory or support leave none; `average`: see `SegmentCosts`."""
+    costs = SegmentCosts(graph, order, average=average)
     counts = [len(group.devices) for group in graph.groups]
     states = int(np.prod([count + 1 for count in counts], dtype=np.float64))
     if fixed is None and states > MOST_STATES:

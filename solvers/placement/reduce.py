@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.placement.stage_graph import Net, StageGraph, merged_nets, reduced_order
+from formulations.placement.stage_graph import StageGraph, reduced_order
+from formulations.placement.transfer_costs import Net, merged_nets
 from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
 
 
@@ -37,7 +38,7 @@ def contracted(graph: StageGraph, pairs: list[tuple[int, int]]) -> StageGraph:
         times[:, new[block]] += graph.time_ms[:, block]
         memory[new[block]] += graph.memory_bytes[block]
     nets = [
-        Net(int(new[net.source]), tuple(int(new[target]) for target in net.targets), net.cost_ms, net.phase)
+        replace(net, source=int(new[net.source]), targets=tuple(int(new[target]) for target in net.targets))
         for net in graph.nets
     ]
     order = {(int(new[a]), int(new[b])) for a, b in graph.order.tolist()} - {(b, b) for b in range(len(kept))}
@@ -47,7 +48,7 @@ def contracted(graph: StageGraph, pairs: list[tuple[int, int]]) -> StageGraph:
         time_ms=times,
         memory_bytes=memory,
         order=reduced_order(order, len(kept)),
-        nets=merged_nets(nets),
+        nets=merged_nets(nets, graph.costs),
     )
 
 
@@ -89,15 +90,17 @@ def _idle_target(graph: StageGraph, around: _Around, block: int) -> int | None:
 
 
 def _dominated_target(graph: StageGraph, around: _Around, block: int) -> int | None:
-    """Where B4 lets a block go."""
+    """Where B4 lets a block go; all devices and links are alike."""
     work = float(graph.time_ms[:, block, 0].sum())
-    total = sum(net.cost_ms for net in around.nets[block])
+    cost = graph.costs.least(around.nets[block])[:, 0].tolist()
+    total = sum(cost)
     for neighbours in (around.after[block], around.before[block]):
         if len(neighbours) != 1:
             continue
         other = neighbours[0]
         ends = {(block, (other,)), (other, (block,))}  # backward tensors run the other way
-        shared = sum(net.cost_ms for net in around.nets[block] if (net.source, net.targets) in ends)
+        pairs = zip(around.nets[block], cost, strict=True)
+        shared = sum(ms for net, ms in pairs if (net.source, net.targets) in ends)
         if shared >= work + (total - shared) and shared > 0:
             return other
     return None
@@ -107,7 +110,7 @@ def reduced(graph: StageGraph, settings: Throughput) -> StageGraph:
     """The graph after B1 and B4, as far as they are exact for it."""
     if not memory_never_decides(graph) or settings.stages is StageShape.FREE:
         return graph
-    alike = len(graph.groups) == 1 and not graph.groups[0].host and graph.uniform
+    alike = len(graph.groups) == 1 and not graph.groups[0].host and graph.costs.uniform
     dominated = (
         alike
         and settings.schedule is Schedule.ONE_F_ONE_B

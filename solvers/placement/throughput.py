@@ -141,10 +141,11 @@ def offer_order(search: Search, graph: StageGraph, order: list[int]) -> None:
     """Offer the best slices of one topological order of the graph, which for free sets is the contiguous one."""
     settings = search.settings
     fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
-    found = slice_order(graph, settings, order, fixed)
-    if found is not None:
-        stage = found.stage if graph is search.graph else _onto(search.graph, graph, found.stage)
-        search.offer(Positions(stage, found.group))
+    for average in (False,) if graph.costs.uniform else (False, True):
+        found = slice_order(graph, settings, order, fixed, average=average)
+        if found is not None:
+            stage = found.stage if graph is search.graph else _onto(search.graph, graph, found.stage)
+            search.offer(Positions(stage, found.group))
 
 
 def _onto(graph: StageGraph, other: StageGraph, stage: Ints) -> Ints:
@@ -160,7 +161,7 @@ def polish(search: Search, seed: int, stop: Stop, moves: int | None = None) -> N
     graph, settings, k = search.graph, search.settings, search.graph.devices
     stages = k * settings.stages_per_device if settings.stages is StageShape.INTERLEAVED else k
     slots = [stage % k for stage in range(stages)]
-    group = search.best.group if settings.stages is StageShape.CONTIGUOUS else np.array(device_slots(graph))
+    contiguous = settings.stages is StageShape.CONTIGUOUS
     steps = int(np.clip(500_000 // (graph.size + 10 * k), 1_000, 10_000))
     rng = np.random.default_rng(seed)
     left = POLISHES * steps if moves is None else min(moves, POLISHES * steps)
@@ -169,5 +170,9 @@ def polish(search: Search, seed: int, stop: Stop, moves: int | None = None) -> N
             return
         trials = min(steps, left)
         left -= trials
-        stage = improved(graph, settings, search.best.stage, slots, group.tolist(), rng, trials)
+        start = search.best
+        if not contiguous:
+            start = replace(start, group=np.array(device_slots(graph)))
+        swaps = contiguous and len(graph.groups) > 1
+        stage, group = improved(graph, settings, start.stage, slots, start.group.tolist(), rng, trials, swaps=swaps)
         search.offer(Positions(stage, group))

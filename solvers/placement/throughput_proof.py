@@ -35,7 +35,8 @@ GRACE_S = 1.5
 def everything(graph: StageGraph) -> float:
     """What no objective exceeds: all work on the slowest class and all nets, for both phases."""
     work = np.where(np.isfinite(graph.time_ms), graph.time_ms, 0.0).sum(axis=0).max(axis=1).sum()
-    return float(work) + sum(net.cost_ms for net in graph.nets) + 1.0
+    nets = (float(np.nan_to_num(graph.costs.between(net), posinf=0.0).max()) for net in graph.nets)
+    return float(work) + sum(nets) + 1.0
 
 
 def rounding_unit(data: StageOrder, value: float, rounding: float) -> float:

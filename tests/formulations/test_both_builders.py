@@ -51,6 +51,7 @@ HELPERS = {
     "shard_assignment_pyomo",
     "shard_classes",
     "stage_graph",  # data of stage_order
+    "transfer_costs",
     "stage_order_arrays",
     "stage_order_pyomo",
 }

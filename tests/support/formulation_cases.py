@@ -37,9 +37,9 @@ from formulations.network.joint_topology import JointTopology, Symmetry
 from formulations.network.joint_topology_arrays import build_arrays as joint_arrays
 from formulations.parts.arrays import LpArrays, with_names
 from formulations.placement import stage_order_pyomo
-from formulations.placement.stage_graph import Net
 from formulations.placement.stage_order import StageOrder
 from formulations.placement.stage_order_arrays import build_arrays as stage_arrays
+from formulations.placement.transfer_costs import Net
 from tests.support.placed_programs_cases import PLACED
 
 
@@ -139,7 +139,8 @@ def stages(**options: Any) -> StageOrder:
         "time": np.array([[[2.0], [3.0]], [[1.0], [2.0]]]),
         "memory": np.array([4.0, 3.0]),
         "order": np.array([[0, 1]]),
-        "nets": (Net(0, (1,), 0.5, 0),),
+        "nets": (Net(0, (1,), 500, 0),),
+        "net_ms": np.array([[0.5]]),
         "slot_of_stage": (0, 1),
         "group_of_slot": (0, 0),
         "group_count": (2,),
@@ -152,6 +153,7 @@ def stages(**options: Any) -> StageOrder:
 POOL = stages(
     time=np.array([[[2.0, 4.0], [3.0, INF]], [[1.0, 0.0], [2.0, 0.0]]]),
     group_of_slot=None,
+    net_ms=np.array([[0.5, 0.5]]),
     group_count=(1, 1),
     group_memory=(5.0, INF),
     group_host=(False, True),
@@ -233,7 +235,7 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
             "/overlapped": stages(overlapped=True),
             "/interleaved": stages(slot_of_stage=(0, 1, 0, 1)),
             "/free": stages(slot_of_stage=None, order=np.empty((0, 2), dtype=np.int64)),
-            "/whole": stages(whole=True, nets=(Net(1, (0,), 2.0, 1),), upper=9.0, lower=3.0),
+            "/whole": stages(whole=True, nets=(Net(1, (0,), 2000, 1),), net_ms=np.array([[2.0]]), upper=9.0, lower=3.0),
         }.items()
     },
 }

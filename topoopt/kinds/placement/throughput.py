@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
+from solvers.placement.assignments import MOST_DEVICES, enumerate_assignments
+from solvers.placement.assignments import PROOF as PROOF_BY_ALL
 from solvers.placement.stage_rounding import PROOF, round_stages
 from solvers.placement.throughput import WORK, Search, polish, program_columns, settings_of, slice_orders, work_bound
 from solvers.placement.throughput_proof import prove
-from solvers.stop import Stop, at_most
-from topoopt.core.errors import Problem
+from solvers.stop import Stop, at_most, first_part
+from topoopt.core.errors import InfeasibleError, Problem
 from topoopt.core.placement import PlacementProblem, StageShape
 from topoopt.core.solution import Bound
 from topoopt.core.verdict import StopReason
@@ -21,12 +24,15 @@ DEFAULT_S = 60.0
 EXACT_UP_TO = 60_000
 """Columns of the stage-order program up to which `auto` tries to prove anything."""
 
+ASSIGNMENTS_UP_TO = 4**10
+"""Assignments of blocks to devices up to which `auto` looks at them all, whatever the links."""
+
 
 def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
     search = Search(problem)
     budget = effort.search.budget
     orders = slice_orders(search, effort.search.seed, stop, budget)
-    if not search.graph.uniform or search.settings.stages is not StageShape.CONTIGUOUS:
+    if not search.graph.costs.uniform or search.settings.stages is not StageShape.CONTIGUOUS:
         polish(search, effort.search.seed, stop, None if budget is None else max(0, budget - orders))
     return search
 
@@ -39,8 +45,8 @@ def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) 
     notes: tuple[str, ...] = (
         f"{len(search.problem.operators)} operators in {search.graph.size} blocks by exact reductions",
     )
-    if not search.graph.uniform:
-        notes += ("bound from transfers at the rate of the fastest pair of devices",)
+    if not search.graph.costs.uniform:
+        notes += ("bounds of programs take each device's transfers at the rate of its fastest link",)
     ordered = search.settings.stages is not StageShape.FREE
     return PlacementOutcome(device, bound, stopped_by, method, stage if ordered else None, notes=notes)
 
@@ -70,27 +76,73 @@ def _ordered_only(problem: PlacementProblem) -> Problem | None:
     return Problem(text, path="throughput.stages", value=StageShape.FREE.value, allowed=allowed)
 
 
+def _programmed(search: Search, backend: str, seed: int, stop: Stop, known: Bound) -> PlacementOutcome:
+    """The stage-order program by a backend; `known`: the best bound so far."""
+    if search.closed():
+        return _outcome(search, known, StopReason.CONVERGED, "slices")
+    value, proved_by, stopped_by = prove(search, backend, seed, stop)
+    bound = Bound(value, proved_by) if value > known.value else known
+    return _outcome(search, bound, stopped_by, backend)
+
+
 def exact(problem: PlacementProblem, effort: Effort, backend: str) -> PlacementOutcome:
     """Order slicing, then the stage-order program by a backend."""
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
-    if search.closed():
-        return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "slices")
-    bound, proved_by, stopped_by = prove(search, backend, effort.search.seed, stop)
-    return _outcome(search, Bound(bound, proved_by), stopped_by, backend)
+    return _programmed(search, backend, effort.search.seed, stop, Bound(0.0, WORK))
+
+
+def _enumerated(search: Search, stop: Stop) -> tuple[Bound, StopReason]:
+    """All assignments, as far as time goes.
+
+    Raises:
+        InfeasibleError: none is allowed.
+    """
+    value, stopped_by = enumerate_assignments(search, stop)
+    if search.best is None and stopped_by is StopReason.CONVERGED:
+        raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
+    return Bound(value if math.isfinite(value) else 0.0, PROOF_BY_ALL), stopped_by
+
+
+def assignments(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
+    """Order slicing and local search, then all assignments with what cannot be better cut off."""
+    stop = at_most(effort.stop, DEFAULT_S)
+    search = _heuristic(problem, effort, stop)
+    bound, stopped_by = _enumerated(search, stop)
+    return _outcome(search, bound, stopped_by, "assignments")
+
+
+def _few_devices(problem: PlacementProblem) -> Problem | None:
+    if len(problem.devices) <= MOST_DEVICES:
+        return None
+    text = "this method looks at all assignments to few devices"
+    return Problem(text, path="servers", value=f"{len(problem.devices)} devices", allowed=f"at most {MOST_DEVICES}")
 
 
 def auto(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
-    """CP-SAT where the program is not too large, order slicing alone beyond."""
-    if program_columns(problem) <= EXACT_UP_TO:
-        return exact(problem, effort, "cp-sat")
-    return slices(problem, effort)
+    """CP-SAT where the program is not too large, order slicing alone beyond.
+
+    All assignments are looked at first where they are few, and where links differ: there the program proves only a
+    bound.
+    """
+    if program_columns(problem) > EXACT_UP_TO:
+        return slices(problem, effort)
+    stop = at_most(effort.stop, DEFAULT_S)
+    search = _heuristic(problem, effort, stop)
+    bound = Bound(0.0, WORK)
+    few = search.graph.devices**search.graph.size <= ASSIGNMENTS_UP_TO
+    if (few or not search.graph.costs.uniform) and not search.closed():
+        bound, stopped_by = _enumerated(search, first_part(stop, 0.6, DEFAULT_S))
+        if stopped_by is StopReason.CONVERGED:
+            return _outcome(search, bound, stopped_by, "assignments")
+    return _programmed(search, "cp-sat", effort.search.seed, stop, bound)
 
 
 THROUGHPUT_METHODS = table(
-    Method("auto", "cp-sat; order slicing alone beyond its reach", auto),
+    Method("auto", "cp-sat, assignments where links differ; order slicing alone beyond their reach", auto),
     Method("cp-sat", "stage-order program by CP-SAT, times rounded down", partial(exact, backend="cp-sat")),
     Method("highs", "stage-order program by HiGHS", partial(exact, backend="highs")),
     Method("rounding", "linear relaxation of the stage-order program, rounded to orders", rounding, _ordered_only),
+    Method("assignments", "all assignments to few devices, cut off by bounds", assignments, _few_devices),
     Method("slices", "best slices of several topological orders, local search", slices),
 )
