@@ -111,12 +111,12 @@ def test_interrupt_of_a_command_without_a_plan(tmp_path: Path, monkeypatch: pyte
 
 
 def test_standard_output_that_takes_nothing() -> None:
-    """A full device and a closed pipe end without a traceback; the former is an error, exit code 2."""
+    """A full device and a closed pipe end without a traceback; the former is an error, exit code 7."""
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
     with open("/dev/full", "w", encoding="utf-8") as full:
         result = run_apart("schema", "--json", stdout=full)
-    assert result.code == 2
+    assert result.code == 7
     assert "standard output cannot be written" in result.stderr
     assert "Traceback" not in result.stderr
     reader, writer = os.pipe()

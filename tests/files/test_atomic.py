@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from topoopt.core.errors import TopooptError
+from topoopt.core.errors import MachineError, TopooptError
 from topoopt.files.atomic import make_directory, write_folder_atomically, write_text_atomically
 
 
@@ -43,7 +48,8 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkey
     with pytest.raises(TopooptError, match="No space left on device") as caught:
         write_text_atomically(path, "new")
     assert str(path) in str(caught.value)
-    assert caught.value.exit_code != 0
+    assert isinstance(caught.value, MachineError), "nothing is wrong with what was given"
+    assert caught.value.exit_code == 7
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
 
@@ -140,3 +146,51 @@ def test_names_lead_nowhere(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="plain file name"):
         write_folder_atomically(tmp_path / "x", {name: b""})
     assert os.listdir(tmp_path) == []
+
+
+KILLED = """
+import os, signal, sys
+from topoopt.files import atomic
+os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[2] == "file":
+    atomic.write_text_atomically(sys.argv[1], "half")
+else:
+    atomic.write_folder_atomically(sys.argv[1], {"a": b"1", "b": b"2"})
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path, kind: str) -> None:
+    """A process is killed while it writes; the next that writes the same removes its temporary name, nothing else."""
+    path = tmp_path / "x.[1]"
+    assert subprocess.run([sys.executable, "-c", KILLED, path, kind], check=False).returncode == -signal.SIGKILL
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".x.[1].")
+    (tmp_path / ".x.[1].tmp").write_text("of another program")
+    (tmp_path / ".y.0123456789abcdef.tmp").write_text("of another file")
+    if kind == "file":
+        write_text_atomically(path, "whole")
+    else:
+        write_folder_atomically(path, {"a": b"1"})
+    assert sorted(os.listdir(tmp_path)) == [".x.[1].tmp", ".y.0123456789abcdef.tmp", "x.[1]"]
+
+
+def test_what_is_being_written_is_not_taken_away(tmp_path: Path) -> None:
+    """The temporary name of a process that is at work stays: it holds a lock."""
+    busy = tmp_path / ".a.txt.0123456789abcdef.tmp"
+    with busy.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        write_text_atomically(tmp_path / "a.txt", "x")
+        assert sorted(os.listdir(tmp_path)) == [busy.name, "a.txt"]
+    write_text_atomically(tmp_path / "a.txt", "y")
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_many_writers_of_one_file(tmp_path: Path) -> None:
+    """Threads that write one file at once all succeed, and it is always one of theirs."""
+    path = tmp_path / "a.txt"
+    texts = [str(number) * 1000 for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda k: write_text_atomically(path, texts[k % 8]), range(200)))
+    assert path.read_text() in texts
+    assert os.listdir(tmp_path) == ["a.txt"]

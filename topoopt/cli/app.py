@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -12,10 +13,20 @@ from typer.core import TyperCommand
 
 from topoopt.cli.lazy import LazyGroup
 from topoopt.console.output import Output
+from topoopt.console.terminal import shown
 from topoopt.core.errors import InputError
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Base of all errors in the arguments; typer has it from click or from a copy of its own, depending on the version."""
+
+
+@contextlib.contextmanager
+def _shown_errors() -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        error.message = shown(error.message)
+        raise
 
 
 class Line(NamedTuple):
@@ -117,6 +128,16 @@ class Commands(LazyGroup):
         """The command that is called, loaded, and the words after it; arguments as of the base class."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, None if name is None else super().get_command(ctx, name), rest
+
+    def make_context(self, *values: Any, **extra: Any) -> Any:
+        """As of the base class; what an error repeats of the arguments is shown, never obeyed by a terminal."""
+        with _shown_errors():
+            return super().make_context(*values, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As of the base class; errors as above."""
+        with _shown_errors():
+            return super().invoke(ctx)
 
     def main(self, *values: Any, **extra: Any) -> Any:
         """Parse and run; arguments as of the base class."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +15,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.interrupt import INTERRUPTED, interrupted_document, raise_on_interrupt
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, TopooptError
+from topoopt.console.terminal import SafeConsole
+from topoopt.core.errors import (
+    CheckError,
+    InfeasibleError,
+    InputError,
+    MachineError,
+    TopooptError,
+    is_of_machine,
+)
 from topoopt.core.solution import CheckResult
 from topoopt.core.verdict import Status, StopReason
 
@@ -42,16 +51,17 @@ class Output:
     @staticmethod
     def choose(as_json: bool) -> Output:
         """Text on standard output, or JSON there and text on standard error."""
-        errors = Console(stderr=True)
-        return Output(as_json, errors if as_json else Console(), errors)
+        errors = SafeConsole(stderr=True)
+        return Output(as_json, errors if as_json else SafeConsole(), errors)
 
     def result(self, document: Mapping[str, Any], show: Callable[[Console], None]) -> None:
         """Print the outcome: `document` as JSON, or whatever `show` prints."""
         if self.as_json:
             self._print_json(document)
         else:
-            show(self.console)
-            sys.stdout.flush()
+            with _standard_output():
+                show(self.console)
+                sys.stdout.flush()
 
     def run(self, command: Callable[[], int]) -> None:
         """Run a command and leave with its exit code; errors become messages, never tracebacks."""
@@ -61,10 +71,10 @@ class Output:
         except BrokenPipeError:  # the reader of our output went away: nothing left to say
             _silence_stdout()
             code = 1
-        except OSError as error:
+        except _StandardOutputError as error:
             _silence_stdout()
-            self.say_error(f"standard output cannot be written: {error.strerror or error}")
-            code = InputError.exit_code
+            self.say_error(f"standard output cannot be written: {error.cause.strerror or error.cause}")
+            code = MachineError.exit_code if is_of_machine(error.cause) else InputError.exit_code
         raise typer.Exit(code)
 
     def _guarded(self, command: Callable[[], int]) -> int:
@@ -74,10 +84,12 @@ class Output:
             return self.fail(error)
         except MemoryError:
             return self.fail(TopooptError("out of memory"))
+        except BrokenPipeError:
+            raise
         except OSError as error:
-            if error.filename is None:  # standard output
-                raise
-            return self.fail(TopooptError(f"{error.filename}: {error.strerror or error}"))
+            where = "" if error.filename is None else f"{error.filename}: "
+            kind = MachineError if is_of_machine(error) else TopooptError
+            return self.fail(kind(f"{where}{error.strerror or error}"))
         except KeyboardInterrupt:
             if self.as_json:
                 self._print_json(interrupted_document())
@@ -115,12 +127,36 @@ class Output:
         return EXIT_OF_STOP.get(stopped_by, 0)
 
     def say_error(self, line: str) -> None:
-        """One line of an error for people."""
-        self.errors.print(f"[bold red]error[/] {escape(line)}", highlight=False, soft_wrap=True)
+        """One line of an error for people; lost where standard error takes nothing either."""
+        with contextlib.suppress(OSError):
+            self.errors.print(f"[bold red]error[/] {escape(line)}", highlight=False, soft_wrap=True)
 
     def _print_json(self, document: Mapping[str, Any]) -> None:
-        sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-        sys.stdout.flush()
+        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+        with _standard_output():
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+
+class _StandardOutputError(Exception):
+    """Standard output takes nothing, so nothing more can be said there."""
+
+    def __init__(self, cause: OSError) -> None:
+        self.cause = cause
+        super().__init__(str(cause))
+
+
+@contextlib.contextmanager
+def _standard_output() -> Iterator[None]:
+    """What is written in here goes to standard output: its errors are not those of a file."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise _StandardOutputError(error) from None
 
 
 def _silence_stdout() -> None:

@@ -5,6 +5,7 @@ Bad input is collected: an `InputError` lists all problems of a file at once.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 
@@ -26,7 +27,9 @@ class Problem:
     allowed: str | None = None
 
     def __str__(self) -> str:
-        where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        # A name may hold line breaks, which would let it speak for us.
+        file = None if self.file is None else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in self.file)
+        where = ":".join(str(part) for part in (file, self.line) if part is not None)
         parts = [part for part in (where, self.path) if part]
         text = f"{' '.join(parts)}: {self.message}" if parts else self.message
         if self.value is not None:
@@ -58,6 +61,23 @@ class LimitError(TopooptError):
     """A limit was reached before any plan was found."""
 
     exit_code = 5
+
+
+class MachineError(TopooptError):
+    """The machine failed, not what it was given: disk full, too many files open. The same command may do later."""
+
+    exit_code = 7
+
+
+OF_MACHINE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE}
+)
+"""Errors of the system that say nothing about the input or the place."""
+
+
+def is_of_machine(error: BaseException) -> bool:
+    """Whether an error of the system is one of those that pass."""
+    return isinstance(error, OSError) and error.errno in OF_MACHINE
 
 
 class CheckError(TopooptError):

@@ -1,26 +1,33 @@
-"""Files and folders written whole or not at all: a temporary name beside them, flushed to the disk, then renamed."""
+"""Files and folders written whole or not at all: a temporary name beside them, flushed to the disk, then renamed.
+
+Who writes holds a lock on the temporary file; one that nobody holds was left by a process that was killed, and is
+removed by the next that writes the same thing.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from topoopt.core.errors import TopooptError
+from topoopt.core.errors import MachineError, TopooptError, is_of_machine
 
 
 class WriteError(TopooptError):
-    """A result cannot be written where the user wants it (no such folder, no permission, disk full)."""
+    """A result cannot be written where the user wants it (no such folder, no permission)."""
 
     exit_code = 2
 
 
-def _reason(error: OSError | ValueError) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+def failed_write(message: str, error: OSError | ValueError) -> TopooptError:
+    """What to raise for an error of the system: the place is wrong, or the machine cannot write now."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (MachineError if is_of_machine(error) else WriteError)(f"{message}: {reason}")
 
 
 def make_directory(path: str | os.PathLike[str]) -> None:
@@ -28,11 +35,86 @@ def make_directory(path: str | os.PathLike[str]) -> None:
 
     Raises:
         WriteError: it cannot be made, or something else has its name.
+        MachineError: no space, and the like.
     """
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise WriteError(f"{os.fspath(path)}: the folder cannot be made: {_reason(error)}") from None
+        raise failed_write(f"{os.fspath(path)}: the folder cannot be made", error) from None
+
+
+@contextlib.contextmanager
+def _beside(path: str, taken: Callable[[str], str | None], make: Callable[[str], int]) -> Iterator[tuple[str, int]]:
+    """A temporary name in the folder where `path` will be, renamed to it at the end; its handle, locked.
+
+    A link is followed, so what it points to is replaced and the link stays.
+
+    Args:
+        path: what is written.
+        taken: why what stands there may not be replaced.
+        make: makes what has the temporary name, and opens it.
+
+    Raises:
+        WriteError, MachineError: it cannot be written; nothing is left behind.
+    """
+    temporary: str | None = None
+    handle = -1
+    try:
+        target = os.path.realpath(path)
+        if os.path.lexists(target) and (why := taken(target)):
+            raise WriteError(f"{path}: cannot be written: {why}")
+        folder, name = os.path.dirname(target), os.path.basename(target)[:100]
+        _remove_leftovers(folder, name)
+        while True:
+            temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+            handle = make(temporary)
+            with contextlib.suppress(OSError):  # a file system without locks: nothing is removed there either
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.path.lexists(temporary):  # not taken for a leftover before it was locked
+                break
+            os.close(handle)
+            handle = -1
+        yield temporary, handle
+        os.rename(temporary, target)
+        temporary = None
+    except (OSError, ValueError) as error:
+        raise failed_write(f"{path}: cannot be written", error) from None
+    finally:
+        # Reached with a name also when interrupted, so that Ctrl-C leaves nothing behind either.
+        if temporary is not None:
+            _remove(temporary)
+        if handle >= 0:
+            os.close(handle)
+
+
+def _remove_leftovers(folder: str, name: str) -> None:
+    """Remove what killed processes left of a file: temporary names that nobody holds a lock on."""
+    left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
+    with contextlib.suppress(OSError):
+        for entry in [one.path for one in os.scandir(folder) if left.fullmatch(one.name)]:
+            with contextlib.suppress(OSError):
+                handle = os.open(entry, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove(entry)
+                finally:
+                    os.close(handle)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _write(handle: int, data: bytes) -> None:
+    """Everything, to the disk."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(handle, left) :]
+    os.fsync(handle)
 
 
 def write_bytes_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -41,37 +123,24 @@ def write_bytes_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     A link is followed, so what it points to is replaced and the link stays.
 
     Raises:
-        WriteError: the file cannot be written; nothing is left behind.
+        WriteError, MachineError: the file cannot be written; nothing is left behind.
     """
-    file = os.fspath(path)
-    temporary: str | None = None
-    try:
-        target = os.path.realpath(file)
-        if os.path.lexists(target) and not os.path.isfile(target):
-            raise WriteError(f"{file}: cannot be written: not a regular file")
-        name = f".{os.path.basename(target)[:100]}.{secrets.token_hex(8)}.tmp"
-        temporary = os.path.join(os.path.dirname(target), name)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-        temporary = None
-    except (OSError, ValueError) as error:
-        raise WriteError(f"{file}: cannot be written: {_reason(error)}") from None
-    finally:
-        # Reached with a name also when interrupted, so that Ctrl-C leaves nothing behind either.
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+
+    def taken(target: str) -> str | None:
+        return None if os.path.isfile(target) else "not a regular file"
+
+    def make(temporary: str) -> int:
+        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+
+    with _beside(os.fspath(path), taken, make) as (_, handle):
+        _write(handle, data)
 
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8 text, whole or not at all.
 
     Raises:
-        WriteError: the file cannot be written; nothing is left behind.
+        WriteError, MachineError: the file cannot be written; nothing is left behind.
     """
     try:
         data = text.encode("utf-8")
@@ -85,29 +154,26 @@ def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, by
 
     Raises:
         WriteError: the name is taken by anything but an empty folder, or it cannot be written; nothing is left behind.
+        MachineError: no space, and the like; nothing is left behind.
     """
     folder = os.fspath(path)
     for name in files:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}", name):
             raise ValueError(f"not a plain file name: {name!r}")
-    temporary: str | None = None
-    try:
-        target = os.path.realpath(folder)
-        if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
-            raise WriteError(f"{folder}: cannot be written: it exists and is not an empty folder")
-        parent = os.path.dirname(target)
-        os.makedirs(parent, exist_ok=True)
-        temporary = os.path.join(parent, f".{os.path.basename(target)[:100]}.{secrets.token_hex(8)}.tmp")
+
+    def taken(target: str) -> str | None:
+        empty = os.path.isdir(target) and not os.listdir(target)
+        return None if empty else "it exists and is not an empty folder"
+
+    def make(temporary: str) -> int:
+        os.makedirs(os.path.dirname(temporary), exist_ok=True)
         os.mkdir(temporary)
+        return os.open(temporary, os.O_RDONLY)
+
+    with _beside(folder, taken, make) as (temporary, _):
         for name, data in files.items():
-            with open(os.path.join(temporary, name), "xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-        os.rename(temporary, target)
-        temporary = None
-    except (OSError, ValueError) as error:
-        raise WriteError(f"{folder}: cannot be written: {_reason(error)}") from None
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+            handle = os.open(os.path.join(temporary, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            try:
+                _write(handle, data)
+            finally:
+                os.close(handle)

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from topoopt.core.errors import MachineError, is_of_machine
+
 PRELOADED = (
     "topoopt.cli.app",
     "topoopt.kinds.instance_file",
@@ -99,13 +101,19 @@ def _child(request: dict[str, Any], entry: Callable[[list[str]], int]) -> None:
             os.dup2(number, stream)
             os.close(number)
         code = entry(request["argv"])
+        with suppress(OSError):
+            sys.stderr.flush()
         sys.stdout.flush()
-        sys.stderr.flush()
+    except OSError as error:  # of the folder and streams above, or of standard output: the program tells its own
+        with suppress(OSError):
+            os.write(2, f"{error}\n".encode())
+        code = MachineError.exit_code if is_of_machine(error) else 1
     except MemoryError:
         os.write(2, b"out of memory\n")
         code = 1
     except BaseException:
-        traceback.print_exc()
+        with suppress(OSError):
+            traceback.print_exc()
         code = 1
     finally:
         os._exit(code)
