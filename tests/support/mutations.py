@@ -15,6 +15,9 @@ Path = tuple[str | int, ...]
 FEW = 5
 """Entries of a long list that are looked into: the first, the last, and others drawn."""
 
+LARGE = 1e3
+"""Floating-point numbers up to this are changed by 1 as well, a thousandth or more."""
+
 NUMBERS: Mapping[str, Any] = {
     "x1.5": lambda value: value * 1.5,
     "x0.5": lambda value: value * 0.5,
@@ -112,6 +115,8 @@ def _changed(
 def _numbers(value: float) -> Iterator[tuple[str, Any]]:
     seen = {value}
     for how, change in NUMBERS.items():
+        if how in ("+1", "-1") and isinstance(value, float) and abs(value) > LARGE:
+            continue  # within the tolerance of large figures
         other = round(change(value)) if isinstance(value, int) else change(value)
         if other not in seen:
             seen.add(other)

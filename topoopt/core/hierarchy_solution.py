@@ -126,7 +126,8 @@ class HierarchicalSolution(SolutionHead):
         equal_time_ns, equal_cost_usd: the same under the equal split of the same total.
         jobs: each job.
         collectives: what takes how long, and which dimension bounds it.
-        gain_ns: time saved by one more GB/s in each dimension alone; 0 where another one holds up the same collectives.
+        gain_ns: time saved by one more GB/s in each dimension alone; 0 where another one holds up the same collectives
+            (and where it is rounding, below 1e-9 of the time).
         marginal_ns: ns per GB/s in each dimension at the margin, the others that hold up the same collectives growing
             with it (the dual price of its bandwidth); None for a catalogue.
         proofs: certificates of the design chosen, and of others whose bound is more than a formula.

@@ -38,15 +38,18 @@ def limits_of(problem: AllocationProblem, route_gbps: Floats) -> tuple[tuple[str
     network = network_of(problem)
     load = link_loads(problem, route_gbps)[network.numbers]
     full = load >= network.capacity * (1 - FULL)
-    found: list[dict[str, None]] = [{} for _ in problem.transfers]
+    found: list[set[int]] = [set() for _ in problem.transfers]
     for shared, route in zip(network.shared.tolist(), network.route.tolist(), strict=True):
         if full[shared]:
-            found[int(network.owner[route])][network.names[shared]] = None
+            found[int(network.owner[route])].add(shared)
     rates = np.bincount(network.owner, weights=route_gbps)
-    for names, rate, transfer in zip(found, rates, problem.transfers, strict=True):
-        if rate >= transfer.max_gbps * (1 - FULL):
-            names["its own limit"] = None
-    return tuple(tuple(names) for names in found)
+    return tuple(
+        (
+            *(network.names[shared] for shared in sorted(numbers)),
+            *(["its own limit"] if rate >= transfer.max_gbps * (1 - FULL) else []),
+        )
+        for numbers, rate, transfer in zip(found, rates, problem.transfers, strict=True)
+    )
 
 
 def destination_rates(problem: AllocationProblem, route_gbps: Floats) -> tuple[DestinationRate, ...]:

@@ -67,7 +67,7 @@ def figures_of(design: Design, plain: BandwidthProgram, bandwidth: Floats) -> Fi
         equal_cost_usd=plain.cost_of(equal) if priced else None,
         jobs=jobs,
         collectives=tuple(_collectives(design, plain, bandwidth)),
-        gain_ns=tuple(max(0.0, time - faster) for faster in more),
+        gain_ns=tuple(gain if (gain := time - faster) > Tolerance.ROUNDING.of(time) else 0.0 for faster in more),
     )
 
 

@@ -16,9 +16,11 @@ from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.core.arrays import Floats
 from topoopt.core.verdict import Status, Tolerance
-from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain, parts_of
+from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain
 from topoopt.verify.allocation.fairness import check_bottlenecks, check_certificates
+from topoopt.verify.allocation.tables import check_limits, check_servers, loads_of
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
+from topoopt.verify.laws.topology import same_topology
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures and capacities."""
@@ -41,7 +43,8 @@ def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -
         ("identity", "the identity", _check_identity),
         ("rates", "the rates", _check_rates),
         ("capacity", "the loads", _check_loads),
-        ("servers", "the rates of the servers", _check_servers),
+        ("limits", "what limits the rates", check_limits),
+        ("servers", "the rates of the servers", check_servers),
         ("objective", "the objective", _check_objective),
         ("bound", "the bound", _check_bound),
     )
@@ -57,10 +60,7 @@ def check_allocation(problem: AllocationProblem, solution: AllocationSolution) -
 def _check_identity(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
     rows = (("goal", solution.goal, problem.goal.value), ("surplus", solution.surplus, problem.surplus.value))
     check_identity(findings, problem, solution, *rows)
-    own, given = solution.topology, problem.topology
-    same = own.servers == given.servers and np.array_equal(own.arcs, given.arcs)
-    if not (same and np.array_equal(own.multiplicity, given.multiplicity)):
-        findings.add("topology", "the solution has other links than the instance")
+    same_topology(findings, solution.topology, problem.topology)
     if not np.array_equal(solution.capacity_gbps, problem.capacity_gbps):
         findings.add("topology", "the solution has other capacities than the instance")
 
@@ -90,17 +90,8 @@ def _check_rates(findings: ViolationLog, problem: AllocationProblem, solution: A
             findings.add("completion-time", f"{transfer.name}: states {time!r} s, its rate gives {due!r}")
 
 
-def _loads(problem: AllocationProblem, solution: AllocationSolution) -> Floats:
-    load = np.zeros(len(problem.shared_gbps()))
-    for transfer, got in zip(problem.transfers, solution.transfers, strict=True):
-        for route, rate in zip(transfer.routes, got.route_gbps, strict=True):
-            numbers, parts = parts_of(problem, transfer, route)
-            load[numbers] += parts * rate
-    return load
-
-
 def _check_loads(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
-    shared, load = problem.shared_gbps(), _loads(problem, solution)
+    shared, load = problem.shared_gbps(), loads_of(problem, solution)
     findings.add_each(
         "capacity",
         np.flatnonzero(~(load <= shared * (1 + RELATIVE))),
@@ -116,49 +107,6 @@ def _check_loads(findings: ViolationLog, problem: AllocationProblem, solution: A
         np.flatnonzero(wrong),
         lambda a: f"{problem.shared_name(a)}: states {solution.link_gbps[a]!r} Gbit/s, it carries {load[a]!r}",
     )
-
-
-def _check_servers(findings: ViolationLog, problem: AllocationProblem, solution: AllocationSolution) -> None:
-    """The table of the servers says the same as the routes, and no transfer is lost or made on the way."""
-    arcs, n = problem.topology.arcs, problem.topology.servers
-    noise = RELATIVE * float(problem.capacity_gbps.max())
-    out: dict[tuple[int, int], dict[int, float]] = {}
-    own: dict[tuple[int, int], float] = {}
-    for transfer, got in zip(problem.transfers, solution.transfers, strict=True):
-        stays = np.zeros(n)
-        for route, rate in zip(transfer.routes, got.route_gbps, strict=True):
-            for arc, part in zip(route.arcs.tolist(), route.fraction.tolist(), strict=True):
-                tail, head = int(arcs[arc, 0]), int(arcs[arc, 1])
-                stays[tail] -= part * rate
-                stays[head] += part * rate
-                hops = out.setdefault((tail, transfer.destination), {})
-                hops[head] = hops.get(head, 0.0) + part * rate
-        stays[transfer.source] += got.rate_gbps
-        stays[transfer.destination] -= got.rate_gbps
-        if not (np.abs(stays) <= noise).all():
-            findings.add("conservation", f"{transfer.name}: what leaves its source does not all arrive")
-        pair = (transfer.source, transfer.destination)
-        own[pair] = own.get(pair, 0.0) + got.rate_gbps
-    stated = {(row.server, row.destination): row for row in solution.servers}
-    if len(stated) < len(solution.servers):
-        findings.add("servers", "a server has two rows for one destination")
-    for pair in sorted(stated.keys() | out.keys()):
-        hops = out.get(pair, {})
-        total = sum(hops.values())
-        row = stated.get(pair)
-        if row is None:
-            if total > noise:
-                findings.add("servers", f"server {pair[0]} has no rate for destination {pair[1]}")
-            continue
-        due = own.get(pair, 0.0)
-        given = dict(row.next_hops)
-        if len(given) < len(row.next_hops) or any(
-            not abs(given.get(head, 0.0) - hops.get(head, 0.0)) <= noise for head in given.keys() | hops.keys()
-        ):
-            findings.add("servers", f"server {pair[0]} to {pair[1]}: next hops {given}, the routes say {hops}")
-        if not abs(row.own_gbps - due) <= noise or not abs(row.forwarded_gbps - (total - due)) <= noise:
-            text = f"states {row.own_gbps!r} and {row.forwarded_gbps!r} Gbit/s, it is {due!r} and {total - due!r}"
-            findings.add("servers", f"server {pair[0]} to {pair[1]}: {text}")
 
 
 def objective_of(problem: AllocationProblem, rates: Floats) -> tuple[str, float, str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from topoopt.core.hierarchy import Design, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import BandwidthCertificate, HierarchicalSolution, ParetoPoint
-from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.core.verdict import Status, StopReason, Tolerance, meets
 from topoopt.verify.hierarchy.bounds import CertificateError, certified_bound, marginal_ns
 from topoopt.verify.hierarchy.formula import formula_bound
 from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
@@ -21,12 +21,14 @@ MAX_ENUMERATED = 100_000
 
 def check_bound(findings: ViolationLog, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
     value, bound = solution.objective.value, solution.bound.value
-    discrete = any(one.speeds_gbytes_per_s for one in problem.designs[solution.design].network.dimensions)
+    discrete = _discrete(problem.designs[solution.design])
     if not bound <= value * (1 + RELATIVE):
         findings.add("bound", f"the objective {value!r} is below its bound {bound!r}")
     tolerance = Tolerance.LINEAR_PROGRAM if discrete else Tolerance.TANGENTS
     if solution.status is Status.OPTIMAL and not meets(value, bound, tolerance):
         findings.add("status", f"called optimal with objective {value!r} and bound {bound!r}")
+    if len({(proof.design, proof.too_slow) for proof in solution.proofs}) < len(solution.proofs):
+        findings.add("proof", "two proofs of one design")
     proven = [formula_bound(problem, design) for design in problem.designs]
     for proof in solution.proofs:
         if not 0 <= proof.design < len(proven):
@@ -40,19 +42,23 @@ def check_bound(findings: ViolationLog, problem: HierarchicalProblem, solution: 
         proven[proof.design] = max(proven[proof.design], own)
     for place, design in enumerate(problem.designs):
         own = proven[place]
-        if any(one.speeds_gbytes_per_s for one in design.network.dimensions):
+        if _discrete(design):
             own = max(own, _by_speeds(problem, design, bound))
         if not bound <= own * (1 + RELATIVE):
             findings.add("bound", f"design {place}: {own!r} is proven, not {bound!r}")
 
 
+def _discrete(design: Design) -> bool:
+    """Whether some speeds come from a catalogue."""
+    return any(one.speeds_gbytes_per_s for one in design.network.dimensions)
+
+
 def check_marginals(findings: ViolationLog, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
     stated = solution.marginal_ns
     proof = next((one for one in solution.proofs if one.design == solution.design and not one.too_slow), None)
-    if stated is None:
-        return
-    if proof is None:
-        findings.add("marginal", "prices of bandwidth without a proof they come from")
+    if stated is None or proof is None or _discrete(problem.designs[solution.design]):
+        if (stated is None) != (proof is None or _discrete(problem.designs[solution.design])):
+            findings.add("marginal", "prices of bandwidth belong to a proof of the design, where any speed may be set")
         return
     design = problem.designs[solution.design]
     expected = marginal_ns(problem, design, proof.certificate, solution.bandwidth_gbytes_per_s)
@@ -98,6 +104,9 @@ def _by_speeds(problem: HierarchicalProblem, design: Design, bound: float) -> fl
 def check_front(
     findings: ViolationLog, problem: HierarchicalProblem, design: Design, solution: HierarchicalSolution
 ) -> None:
+    count, most = len(solution.pareto), problem.pareto_points
+    if count > most or (most and not count and solution.stopped_by is StopReason.CONVERGED):
+        findings.add("pareto", f"{count} points, up to {most} are asked for")
     for before, after in itertools.pairwise(solution.pareto):
         if not (before.limit_ns < after.limit_ns and before.cost_usd > after.cost_usd):
             findings.add("pareto", f"the points at {before.limit_ns!r} and {after.limit_ns!r} ns are not in order")
@@ -119,11 +128,14 @@ def _point(findings: ViolationLog, problem: HierarchicalProblem, design: Design,
         findings.add("pareto", f"{where} is cheaper than its bound {point.cost_bound_usd!r}")
     cheapest = replace(problem, objective=HierarchicalObjective.COST, time_limit_ns=point.limit_ns)
     if point.certificate is None:
+        least = _by_speeds(cheapest, design, point.cost_bound_usd) if _discrete(design) else -math.inf
+        if not point.cost_bound_usd <= least * (1 + RELATIVE):
+            findings.add("pareto", f"{where}: nothing proves the cost of {point.cost_bound_usd!r}")
         return
     try:
         proven = certified_bound(cheapest, design, point.certificate, point.cost_usd)
     except CertificateError as error:
         findings.add("pareto", f"{where}: its certificate proves nothing: {error}")
         return
-    if not point.cost_bound_usd <= proven * (1 + RELATIVE):
+    if differs_by(point.cost_bound_usd, min(proven, point.cost_usd)):
         findings.add("pareto", f"{where}: a cost of {proven!r} is proven, not {point.cost_bound_usd!r}")

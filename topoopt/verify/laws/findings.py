@@ -11,8 +11,8 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.price_book import PriceBook
-from topoopt.core.solution import LeftOut, SolutionHead
-from topoopt.core.verdict import Tolerance
+from topoopt.core.solution import UNCHECKED, LeftOut, SolutionHead
+from topoopt.core.verdict import Status, StopReason, Tolerance
 
 REPEATS_SHOWN = 20
 """Violations of one code listed one by one; the rest are counted."""
@@ -142,7 +142,17 @@ class CheckedProblem(Protocol):
 def check_identity(
     findings: ViolationLog, problem: CheckedProblem, solution: SolutionHead, *rows: tuple[str, object, object]
 ) -> None:
-    """The solution is of this instance, and repeats of it what it should: `rows` (name, stated, due)."""
+    """The solution is of this instance, repeats of it what it should, `rows` (name, stated, due), and calls itself one.
+
+    A solution that is not checked yet says so; whatever else is no passed check is rejected.
+    """
+    if solution.status not in (Status.OPTIMAL, Status.FEASIBLE):
+        findings.add("status", f"a solution whose status is {solution.status}")
+    if solution.stopped_by is StopReason.ERROR:
+        findings.add("status", "a solution after an error")
+    own = solution.check
+    if own != UNCHECKED and (not own.ok or own.violations):
+        findings.add("own-check", "the solution says that its own check failed")
     findings.hold("identity", ("kind", solution.kind, problem.kind), ("name", solution.name, problem.name), *rows)
     findings.hold("instance-sha256", ("instance_sha256", solution.instance_sha256, problem.sha256))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from topoopt.core.arrays import Ints
@@ -122,25 +120,27 @@ def _check_switches(findings: ViolationLog, cluster: Cluster, topology: Topology
 
 
 def _check_offsets(findings: ViolationLog, topology: Topology, links: Ints) -> None:
+    """Of a circulant its distances, ascending, or nothing; of any other topology nothing."""
+    if not topology.offsets:
+        return
     n = len(links)
-    offsets = [as_int(offset) for offset in topology.offsets]
-    if not offsets:
-        return
-    known = [offset for offset in offsets if offset is not None and 0 < offset < n]
-    if len(known) < len(offsets) or any(a >= b for a, b in pairwise(known)):
-        findings.add("offsets", f"offsets {topology.offsets!r} are not ascending distances in 1..{n - 1}")
-        return
     server = np.arange(n)
+    due: list[int] = []
     for distance in range(1, n):
         count = links[server, (server + distance) % n]
-        if distance in known and (count.min() < 1 or count.min() != count.max()):
-            findings.add(
-                "offsets",
-                f"distance {distance} is listed as an offset, but servers have {count.min()} to {count.max()} links to "
-                "the server that far on",
-            )
-        elif distance not in known and count.any():
-            findings.add(
-                "offsets",
-                f"server {int(np.argmax(count > 0))} has a link of distance {distance}, which is not among the offsets",
-            )
+        if count.any():
+            if count.min() != count.max():
+                due = []
+                break
+            due.append(distance)
+    if list(topology.offsets) != due or any(as_int(offset) is None for offset in topology.offsets):
+        findings.add("offsets", f"the offsets are {topology.offsets!r}, the links have {tuple(due)!r}")
+
+
+def same_topology(findings: ViolationLog, stated: Topology, given: Topology) -> None:
+    """The topology of a solution is that of its instance, in every field."""
+    fields = ("servers", "degree", "links", "origin", "offsets")
+    findings.hold("topology", *((name, getattr(stated, name), getattr(given, name)) for name in fields))
+    for name in ("arcs", "multiplicity", "switches"):
+        if not np.array_equal(getattr(stated, name), getattr(given, name)):
+            findings.add("topology", f"the solution has other {name} than the instance")

@@ -94,12 +94,13 @@ def _check_flow(findings: ViolationLog, problem: NetworkProblem, solution: Netwo
         [k for k, (stated, found) in enumerate(pairs) if differs(stated, found, RELATIVE)],
         lambda k: f"the solution states theta {pairs[k][0]!r} of demand {k}, its routing has {pairs[k][1]!r}",
     )
-    name, price = _objective(problem)
+    name, unit, price = _objective(problem)
     stated, value = solution.objective.value, max(thetas)
     if price:
         value += price * float(solution.flow.flow.sum()) / float(problem.demand.sum())
-    if solution.objective.name != name:
-        findings.add("objective", f"the objective is {solution.objective.name!r}, {name} expected")
+    findings.hold(
+        "objective", ("the objective", solution.objective.name, name), ("its unit", solution.objective.unit, unit)
+    )
     if differs(stated, value, RELATIVE):
         findings.add(name, f"the solution states {name} {stated!r}, the routing has {value!r}")
     limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
@@ -109,21 +110,23 @@ def _check_flow(findings: ViolationLog, problem: NetworkProblem, solution: Netwo
             findings.add("max-hops", message)
 
 
-def _objective(problem: NetworkProblem) -> tuple[str, float]:
-    """Name of the objective, and the price of a hop."""
+def _objective(problem: NetworkProblem) -> tuple[str, str, float]:
+    """Name and unit of the objective, and the price of a hop."""
     price = problem.hop_price if isinstance(problem, RoutingProblem) else 0.0
-    return ("worst-theta" if problem.several else "completion-time" if price else "theta"), price
+    if price:
+        return "completion-time", "time of a unit of demand on a link", price
+    return ("worst-theta" if problem.several else "theta"), "link capacity", 0.0
 
 
 def _check_certificate(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
     limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
-    name, price = _objective(problem)
+    name, _, price = _objective(problem)
     try:
         proven = proven_bound(solution.topology, problem.demands, solution.network.routing, limit, price)
     except (InputError, InfeasibleError) as error:
         findings.add("certificate", f"the certificate proves nothing: {error}")
         return
-    if not solution.network.routing_bound <= proven * (1 + RELATIVE):
+    if differs(solution.network.routing_bound, min(proven, solution.objective.value), RELATIVE):
         findings.add(
             "certificate",
             f"the lengths prove {name} >= {proven!r} on this topology, not {solution.network.routing_bound!r}",

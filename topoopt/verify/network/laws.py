@@ -10,7 +10,7 @@ from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.hops import hop_counts
-from topoopt.verify.laws.topology import check_topology
+from topoopt.verify.laws.topology import check_topology, same_topology
 
 Counts = Ints
 
@@ -24,13 +24,8 @@ def check_links(findings: ViolationLog, problem: RoutingProblem | TopologyProble
 
 def _check_given(findings: ViolationLog, problem: RoutingProblem, topology: Topology) -> Counts:
     """The topology of a routing solution is that of the instance."""
-    given, found = (_counts(t, problem.topology.servers) for t in (problem.topology, topology))
-    findings.add_each(
-        "topology",
-        np.flatnonzero(given != found),
-        lambda k: f"{found.flat[k]} links {k // len(given)} -> {k % len(given)}, the instance has {given.flat[k]}",
-    )
-    return found
+    same_topology(findings, topology, problem.topology)
+    return _counts(topology, problem.topology.servers)
 
 
 def _counts(topology: Topology, n: int) -> Counts:
