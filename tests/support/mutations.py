@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -163,22 +162,30 @@ def at(document: Any, path: Path) -> Any:
     return document
 
 
-def scaled(document: Any, factor: float, *paths: Path) -> Any:
-    """All numbers below the paths times a factor; `*` in a path stands for every entry."""
-    for path in itertools.chain.from_iterable(_expanded(document, path) for path in paths):
-        document = with_value(document, path, _times(at(document, path), factor))
+def scaled(document: Any, factor: float, *paths: str) -> Any:
+    """All numbers at or below the paths times a factor.
+
+    Args:
+        document: plain data; what is changed is copied.
+        factor: of the numbers.
+        paths: with dots; `*` stands for every entry. What the document has not is left out.
+    """
+    for text in paths:
+        for path in _expanded(document, text.split("."), ()):
+            document = with_value(document, path, _times(at(document, path), factor))
     return document
 
 
-def _expanded(document: Any, path: Path, before: Path = ()) -> Iterator[Path]:
-    if not path:
-        yield before
-    elif path[0] == "*":
-        keys = document.keys() if isinstance(document, Mapping) else range(len(document))
-        for key in list(keys):
-            yield from _expanded(document[key], path[1:], (*before, key))
-    else:
-        yield from _expanded(document[path[0]], path[1:], (*before, path[0]))
+def _expanded(document: Any, words: list[str], before: Path) -> list[Path]:
+    """The paths that stand for one with stars; none where the document has no such place."""
+    if not words:
+        return [before]
+    keys: list[str | int] = []
+    if isinstance(document, Mapping):
+        keys = [key for key in document if words[0] in ("*", key)]
+    elif isinstance(document, list):
+        keys = [place for place in range(len(document)) if words[0] in ("*", str(place))]
+    return [path for key in keys for path in _expanded(document[key], words[1:], (*before, key))]
 
 
 def _times(value: Any, factor: float) -> Any:

@@ -39,5 +39,5 @@ def test_long_lists_are_looked_into_here_and_there() -> None:
 
 def test_scaling_follows_stars() -> None:
     """Every number below the paths, in lists and mappings."""
-    assert scaled(DOCUMENT, 2.0, ("b", "*")) == {**DOCUMENT, "b": [2.0, {"c": "high", "d": None}]}
-    assert scaled({"x": [{"y": 1.0}, {"y": 3.0, "z": 1.0}]}, 0.5, ("x", "*", "y"))["x"][1] == {"y": 1.5, "z": 1.0}
+    assert scaled(DOCUMENT, 2.0, "b.*", "nothing.here") == {**DOCUMENT, "b": [2.0, {"c": "high", "d": None}]}
+    assert scaled({"x": [{"y": 1.0}, {"y": 3.0, "z": 1.0}]}, 0.5, "x.*.y")["x"][1] == {"y": 1.5, "z": 1.0}

@@ -1,0 +1,165 @@
+"""Any place of a valid solution file is corrupted, alone or with all that depends on it: reader or checker objects.
+
+What may be changed all the same is listed here, with the reason: free text, and changes that leave a solution as right
+as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.corruption import PROVENANCE, Document, Harmless, accepted, accepted_together, case_of
+from tests.support.mutations import scaled
+from tests.support.network_cases import HOT_EXPERTS
+from tests.support.paths import INSTANCES
+from topoopt.files.documents import Document as File
+from topoopt.files.yaml_document import parse_yaml
+from topoopt.kinds.instance_file import build_instance, read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+
+LESS = (Harmless("status", "claims less than is proven", "now 'feasible'"),)
+BOUNDS = (
+    Harmless("bound.value", "a smaller bound is one too"),
+    Harmless("bound.proved_by", "for people"),
+)
+LINKS = (
+    Harmless("topology.origin", "for people"),
+    Harmless("topology.offsets", "a circulant need not be called one", "emptied"),
+    Harmless("topology.switches", "which switch has which permutation says nothing", "two swapped"),
+)
+WITNESSES = (
+    Harmless("enumeration.*", "whatever lengths prove the bound are right"),
+    Harmless("*certificate*", "whatever numbers prove what is stated are right"),
+    Harmless("routing.prices*", "whatever prices prove the bound are right"),
+    Harmless("routing.lengths*", "whatever lengths prove the bound are right"),
+    Harmless("routing.hop_flows*", "a last hop that nobody uses may be left out", "entry dropped"),
+)
+NETWORK = (*PROVENANCE, *LESS, *BOUNDS, *LINKS, *WITNESSES)
+GIVEN = (*PROVENANCE, *LESS, *BOUNDS, *WITNESSES)
+HIERARCHY = (
+    *PROVENANCE,
+    *LESS,
+    *BOUNDS,
+    *WITNESSES,
+    Harmless("collectives", "the order of the rows says nothing", "two swapped"),
+    Harmless("pareto", "a front of fewer points is coarser", "entry dropped"),
+)
+
+
+def times(factor: float, *paths: str) -> Callable[[Document], Document]:
+    """All numbers at or below the paths, `*` for every entry, times a factor; those the file has not are left out."""
+    return lambda document: scaled(document, factor, *paths)
+
+
+THETA = ("objective.value", "thetas")
+TOGETHER_NETWORK = {
+    "theta everywhere": times(0.9, *THETA),
+    "theta and bounds everywhere": times(0.9, *THETA, "bound.value", "routing_bound"),
+    "less flow": times(0.9, *THETA, "bound.value", "routing_bound", "routing.flows", "routing.split"),
+    "more links": times(2, "topology.arcs.*.2", "topology.degree"),
+}
+RATES = ("transfers.*.rate_gbps", "transfers.*.route_gbps", "link_gbps", "servers.*.2", "servers.*.3")
+TOGETHER_ALLOCATION = {
+    "all rates": times(1.05, *RATES, "objective.value", "bound.value"),
+    "all rates and capacities": times(1.05, *RATES, "objective.value", "bound.value", "capacity_gbps"),
+    "lower rates": times(0.95, *RATES, "objective.value", "bound.value"),
+    "value and bound": times(1.05, "objective.value", "bound.value"),
+}
+TIMES = ("time_ns", "jobs.*.time_ns", "collectives.*.time_ns", "collectives.*.times_ns", "objective.value")
+TOGETHER_HIERARCHY = {
+    "all times": times(0.9, *TIMES),
+    "all times and bounds": times(0.9, *TIMES, "bound.value", "pareto.*.time_ns", "pareto.*.limit_ns"),
+    "faster for nothing": times(1.1, "bandwidth_gbytes_per_s"),
+    "cheaper": times(0.9, "cost_usd", "equal_cost_usd", "pareto.*.cost_usd", "pareto.*.cost_bound_usd"),
+    "a worse equal split": times(1.5, "equal_time_ns", "jobs.*.equal_split_ns"),
+}
+
+
+@dataclass(frozen=True)
+class Valid:
+    """A problem whose solution is corrupted.
+
+    Attributes:
+        problem: makes it.
+        harmless: changes nobody needs to object to.
+        together: changes of figures that depend on each other.
+        options: of the search.
+        most: changes of single places that are tried.
+    """
+
+    problem: Callable[[], Any]
+    harmless: tuple[Harmless, ...]
+    together: Mapping[str, Callable[[Document], Document]]
+    options: SolveOptions = field(default_factory=lambda: SolveOptions(seed=1))
+    most: int = 120
+
+
+def shipped(name: str) -> Callable[[], Any]:
+    """An instance of ours."""
+    return lambda: read_instance(INSTANCES / f"{name}.yaml")
+
+
+def written(text: str) -> Any:
+    """The problem of an instance as it is written here."""
+    return build_instance(File("case.yaml", parse_yaml(text, 10_000).data, lambda _: {}))
+
+
+HEAD = "{schema_version: 1, name: case, kind: "
+RING = "topology: {family: circulant, servers: 6, offsets: [1, 2]}"
+COMPLETION = (
+    f"{HEAD}routing, {RING}, demand: {{family: uniform}}, objective: completion-time, hop_price: 0.05, max_hops: 3}}"
+)
+SKEWED = (
+    HEAD + "topology, servers: 4, degree: 2, links: unidirectional, "
+    "demand: {matrix: [[0, 3, 1, 1], [1, 0, 2, 1], [1, 1, 0, 4], [2, 1, 1, 0]]}}"
+)
+
+CASES = {
+    "routing": Valid(shipped("networks/k4-4"), GIVEN, TOGETHER_NETWORK),
+    "routing, completion time": Valid(partial(written, COMPLETION), GIVEN, TOGETHER_NETWORK),
+    "topology, bounds": Valid(shipped("networks/uniform-5-2"), NETWORK, TOGETHER_NETWORK),
+    "topology, milp": Valid(partial(written, SKEWED), NETWORK, TOGETHER_NETWORK, SolveOptions(method="milp")),
+    "topology, totient": Valid(
+        shipped("networks/uniform-8-2"), NETWORK, TOGETHER_NETWORK, SolveOptions(method="totient")
+    ),
+    "topology, several demands": Valid(partial(written, HOT_EXPERTS), NETWORK, TOGETHER_NETWORK, most=50),
+    "allocation, water-filling": Valid(shipped("networks/parking-lot-5"), GIVEN, TOGETHER_ALLOCATION),
+    "allocation, programs": Valid(shipped("networks/guarantees-6"), GIVEN, TOGETHER_ALLOCATION),
+    "allocation, completion time": Valid(shipped("networks/shuffle-torus-4x4"), GIVEN, TOGETHER_ALLOCATION, most=20),
+    "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), HIERARCHY, TOGETHER_HIERARCHY),
+    "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), HIERARCHY, TOGETHER_HIERARCHY, most=50),
+}
+
+
+@cache
+def solved(case: str) -> tuple[Any, Any]:
+    """A problem with its solution."""
+    problem = CASES[case].problem()
+    return problem, solve(problem, CASES[case].options)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_place_corrupted_is_rejected(case: str, tmp_path: Path) -> None:
+    """Numbers, names, flags, rows, keys: each by itself."""
+    known = CASES[case]
+    assert accepted(case_of(*solved(case), tmp_path), known.harmless, seed=3, most=known.most) == []
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("case", CASES)
+def test_every_place_corrupted_is_rejected(case: str, tmp_path: Path) -> None:
+    """All changes, but of long lists."""
+    assert accepted(case_of(*solved(case), tmp_path), CASES[case].harmless, seed=4) == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_figures_corrupted_together_are_rejected(case: str, tmp_path: Path) -> None:
+    """A figure with those that depend on it: what they rest on gives them away."""
+    assert accepted_together(case_of(*solved(case), tmp_path), CASES[case].together) == []
