@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.study import StudyRun
-from topoopt.studies.execute import execute
+from topoopt.studies.execute import ENVIRONMENT, execute
 from topoopt.studies.process import Worker
 from topoopt.studies.store import Store
 
@@ -77,6 +77,8 @@ def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
             if record is None:
                 record = execute(run, store, worker, stop, replace=chunk.replace)
             records.append((run.identity, record))
+            if record["outcome"] == ENVIRONMENT:
+                break
     finally:
         worker.close()
     return records

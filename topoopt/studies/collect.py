@@ -11,13 +11,19 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Scalar
 from topoopt.files.atomic import write_bytes_atomically, write_text_atomically
-from topoopt.files.documents import load_document
+from topoopt.files.documents import parse_document
+from topoopt.files.faults import value_text
+from topoopt.files.findings import Findings
 from topoopt.files.table_and_plot import csv_text
+from topoopt.studies.kept_files import PlanFile
 from topoopt.studies.rows import TIMES, row_of
 from topoopt.studies.runner import PLAN_LIMITS, STUDY_FILE
 from topoopt.studies.store import Store
 
 TABLE_FILE = "results.parquet"
+
+MOST_ROWS = 1_000_000
+"""Of a query."""
 
 Row = dict[str, Scalar]
 
@@ -26,16 +32,15 @@ def read_plan(directory: str | os.PathLike[str]) -> dict[str, Any]:
     """study.json of a study directory.
 
     Raises:
-        InputError: no study directory.
+        InputError: no study directory, or a plan that was damaged: everything wrong with it.
     """
     file = Path(directory) / STUDY_FILE
     if not file.exists():
         text = "not a study directory"
         raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")])
-    plan = load_document(file, PLAN_LIMITS).data
-    if not isinstance(plan, dict) or plan.get("kind") != "study-plan" or not isinstance(plan.get("runs"), list):
-        raise InputError([Problem("cannot be read as the plan of a study", file=str(file))])
-    return plan
+    document = parse_document(file, PLAN_LIMITS)
+    findings = Findings()
+    return findings.settled(document, findings.shaped(PlanFile, document)).model_dump()
 
 
 def collect_rows(directory: str | os.PathLike[str]) -> list[Row]:
@@ -101,20 +106,33 @@ def query(directory: str | os.PathLike[str], sql: str) -> tuple[list[str], list[
     """Column names and rows of an SQL query; the table is called `results`.
 
     Raises:
-        InputError: no study directory, or SQL that duckdb does not take.
+        InputError: no study directory, SQL that duckdb does not take, anything but one query, too many rows.
     """
     import duckdb
     import pyarrow.parquet as pq
 
+    def wrong(message: str, allowed: str | None = None) -> InputError:
+        return InputError([Problem(message, value=value_text(sql), allowed=allowed)])
+
     file = Path(directory) / TABLE_FILE
     write_parquet(collect_rows(directory), file)
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+    with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "2GB"}) as connection:
         connection.register("results", pq.read_table(file))
         # The table is all a query may see: neither files nor extensions.
-        connection.execute("SET enable_external_access = false")
+        connection.execute("SET enable_external_access = false; SET lock_configuration = true")
         try:
-            found = connection.execute(sql)
+            statements = duckdb.extract_statements(sql)
+            # Statements that set, attach, log or call can end the process; a query cannot.
+            if len(statements) != 1 or statements[0].type not in (
+                duckdb.StatementType.SELECT,
+                duckdb.StatementType.EXPLAIN,
+            ):
+                raise wrong("SQL: not one query", "one SELECT, FROM, WITH, DESCRIBE, SUMMARIZE or EXPLAIN")
+            found = connection.execute(statements[0])
             names = [column[0] for column in found.description or ()]
-            return names, found.fetchall() if names else []
-        except duckdb.Error as error:
-            raise InputError([Problem(f"SQL: {error}", value=sql)]) from None
+            rows = found.fetchmany(MOST_ROWS + 1)
+        except (duckdb.Error, TypeError, ValueError) as error:  # also text that is no UTF-8
+            raise wrong(f"SQL: {error}") from None
+    if len(rows) > MOST_ROWS:
+        raise wrong("too many rows", f"at most {MOST_ROWS}")
+    return names, rows

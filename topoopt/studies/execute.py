@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.errors import InputError
+from topoopt.core.errors import InputError, MachineError
 from topoopt.core.study import StudyRun
 from topoopt.core.units import GIB
+from topoopt.files.atomic import WriteError, write_text_atomically
 from topoopt.files.documents import load_document
 from topoopt.files.untrusted import opened
 from topoopt.studies.process import Ending, Worker
@@ -22,7 +23,18 @@ LOG_BYTES = 65_536
 
 MAX_LOG_BYTES = 1024 * GIB
 
-OUTCOMES = {0: "done", 2: "refused", 3: "infeasible", 4: "done", 5: "nothing-found", 6: "check-failed"}
+ENVIRONMENT = "environment"
+"""Outcome of a run that the machine kept from its end (disk full): no verdict, so it is not kept."""
+
+OUTCOMES = {
+    0: "done",
+    2: "refused",
+    3: "infeasible",
+    4: "done",
+    5: "nothing-found",
+    6: "check-failed",
+    MachineError.exit_code: ENVIRONMENT,
+}
 """What an exit code of the command line means for a study; any other is a crash."""
 
 FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", "interrupted")
@@ -32,14 +44,18 @@ FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", 
 def execute(
     run: StudyRun, store: Store, worker: Worker, stop: threading.Event, *, replace: bool = False
 ) -> dict[str, Any]:
-    """Do a run and keep it, unless it was interrupted; gives its record."""
-    with store.working(run) as place:
-        argv = arguments_of(run, place)
-        ending = worker.run(argv, place, run.limits, stop)
-        record = record_of(run, place, ending)
-        (place / RUN_FILE).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        if record["outcome"] != "interrupted":
-            store.publish(place, run.identity, replace=replace)
+    """Do a run and keep it, unless it was interrupted or the machine failed; gives its record."""
+    try:
+        with store.working(run) as place:
+            argv = arguments_of(run, place)
+            ending = worker.run(argv, place, run.limits, stop)
+            record = record_of(run, place, ending)
+            if record["outcome"] not in ("interrupted", ENVIRONMENT):
+                text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+                write_text_atomically(place / RUN_FILE, text)
+                store.publish(place, run.identity, replace=replace)
+    except (OSError, MachineError, WriteError) as error:  # of the folder: what the run does is not told by errors
+        return {"identity": run.identity, "instance": run.instance, "outcome": ENVIRONMENT, "reason": str(error)}
     return record
 
 
@@ -49,7 +65,7 @@ def arguments_of(run: StudyRun, place: Path) -> list[str]:
         return [*run.command, *run.arguments, "--json"]
     instance = run.source
     if run.document is not None:
-        (place / "instance.json").write_text(run.document + "\n", encoding="utf-8")
+        write_text_atomically(place / "instance.json", run.document + "\n")
         instance = "instance.json"
     return ["solve", instance, "--out", ".", *run.arguments, "--json"]
 

@@ -15,7 +15,7 @@ from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.faults import Path as DataPath
 from topoopt.files.findings import Findings
-from topoopt.studies.file_options import with_found_files
+from topoopt.studies.file_options import faults_of_options, with_found_files
 from topoopt.studies.identity import References, code_versions, identity_of
 from topoopt.studies.schema import GroupFile, LimitsFile, StudyFile
 from topoopt.studies.vary import Factors, combinations, seeds_of, varied
@@ -185,6 +185,7 @@ class _Expansion:
 
     def _command_run(self, group: GroupFile, case: Factors) -> StudyRun:
         factors = tuple({**group.options, **dict(case)}.items())
+        self.faults += faults_of_options(dict(factors))
         options, files = with_found_files(dict(factors), self.folder, self.faults)
         arguments = tuple(
             word

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,41 @@ MAX_BYTES = 64 * MIB
 
 FILE_OPTIONS = ("prices",)
 """Options that name a file."""
+
+
+WRITTEN_OPTIONS = ("csv", "plot")
+"""Options that name a file to write."""
+
+_KEPT = ("run.json", "output.json", "log.txt", "instance.json")
+"""Files of a run that are not its command's to write."""
+
+
+def faults_of_options(options: Mapping[str, Any]) -> list[Fault]:
+    """Options that are no option, or that would write anywhere but into the folder of the run."""
+    faults = []
+    for key, value in options.items():
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", key, re.ASCII):
+            faults.append(Fault(("instances",), "not an option", value_text(key), "a name without dashes before it"))
+        elif key in WRITTEN_OPTIONS and value is not None:
+            plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,100}", value, re.ASCII)
+            if not plain or value in _KEPT:
+                text = f"option {key} would write outside the folder of the run"
+                faults.append(Fault(("instances",), text, value_text(value), "a plain file name, such as bill.csv"))
+        elif isinstance(value, str) and value.startswith("-"):
+            text = f"the value of option {key} begins like an option"
+            faults.append(Fault(("instances",), text, value_text(value), "a value that begins with no dash"))
+    return faults
+
+
+def options_of(words: Sequence[str]) -> dict[str, Any]:
+    """Options of the words after a command: `--key value`, or `--key` alone."""
+    options: dict[str, Any] = {}
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        alone = not left or left[0].startswith("--")
+        options[word.removeprefix("--") if word.startswith("--") else f"({word})"] = True if alone else left.pop(0)
+    return options
 
 
 def with_found_files(

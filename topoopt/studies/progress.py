@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from topoopt.console.output import Output
 from topoopt.core.study import Study
-from topoopt.studies.execute import FAILURES
+from topoopt.studies.execute import ENVIRONMENT, FAILURES
 from topoopt.studies.executors import Event
 
 QUIET_S = 60.0
@@ -61,7 +61,7 @@ class StudyProgress:
             self.running.pop(event.run.identity, None)
             self.done += 1
             outcome = event.record["outcome"]
-            if outcome in FAILURES:
+            if outcome in (*FAILURES, ENVIRONMENT):
                 self.failed += 1
                 if outcome != "interrupted":
                     text = f"{outcome}: {event.run.instance} {event.run.method or ''} {event.record['reason']}"

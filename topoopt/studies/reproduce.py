@@ -10,15 +10,21 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import RunLimits, StudyRun
 from topoopt.core.units import GIB
+from topoopt.files.faults import value_text
 from topoopt.files.untrusted import file_sha256, read_text
 from topoopt.studies.collect import read_plan
 from topoopt.studies.execute import execute
+from topoopt.studies.file_options import faults_of_options, options_of
 from topoopt.studies.identity import code_versions
 from topoopt.studies.process import PROGRAM, Worker
 from topoopt.studies.rows import TIMES, row_of
+from topoopt.studies.schema import COMMANDS
 from topoopt.studies.store import Store
 
 MAX_BYTES = GIB
+
+SOLVE_OPTIONS = ("method", "seed", "time-limit", "budget")
+"""Those that a study gives to `solve`."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     before = store.record(planned["identity"])
     if before is None:
         raise InputError([Problem("this run was not done yet", file=str(directory), value=name)])
+    _refuse_writes(directory, planned)
     run = _run(planned, store.folder(planned["identity"]))
     worker = Worker(program)
     again = Store(scratch)
@@ -95,6 +102,21 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     then = plan["versions"]
     differ = {key: (then.get(key), now.get(key)) for key in {**then, **now} if then.get(key) != now.get(key)}
     return Reproduction(run.identity, (*run.command, *run.arguments), differences, same_files, differ, folders[1])
+
+
+def _refuse_writes(directory: Path, planned: dict[str, Any]) -> None:
+    """Refuse what no study file asks for: the folder may come from a stranger.
+
+    Raises:
+        InputError: another command, or options that would write anywhere but into the folder of the run.
+    """
+    command = " ".join(planned["command"])
+    faults = faults_of_options(options_of(planned["arguments"]))
+    words = SOLVE_OPTIONS if command == "solve" else None
+    others = [key for key in options_of(planned["arguments"]) if words is not None and key not in words]
+    if command not in ("solve", *COMMANDS) or faults or others:
+        text = "not a run of a study" if not faults else faults[0].message
+        raise InputError([Problem(text, str(directory), None, planned["identity"], value_text(command))])
 
 
 def _run(planned: dict[str, Any], folder: Path) -> StudyRun:

@@ -20,12 +20,12 @@ _OWN = {"objective", "bound", "check", "status", "stopped_by", "gap", "method", 
 
 def row_of(run: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Scalar]:
     """The row of a planned run; `record` is its run.json, None if it was not run."""
-    output = (record or {}).get("output") or {}
-    objective, bound, check = (output.get(key) or {} for key in ("objective", "bound", "check"))
+    output = _mapping((record or {}).get("output"))
+    objective, bound, check = (_mapping(output.get(key)) for key in ("objective", "bound", "check"))
     row: dict[str, Scalar] = {
         "run": run["identity"],
         "instance": run["instance"],
-        "kind": output.get("kind"),
+        "kind": _scalar(output.get("kind")),
         "command": " ".join(run["command"]),
         "method": run["method"],
         "seed": run["seed"],
@@ -36,17 +36,17 @@ def row_of(run: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str
     row |= {
         "outcome": "missing" if record is None else record.get("outcome"),
         "reason": "" if record is None else record.get("reason"),
-        "status": output.get("status"),
-        "stopped_by": output.get("stopped_by"),
+        "status": _scalar(output.get("status")),
+        "stopped_by": _scalar(output.get("stopped_by")),
         "objective": _number(objective.get("value")),
-        "objective_name": objective.get("name"),
-        "objective_unit": objective.get("unit"),
+        "objective_name": _scalar(objective.get("name")),
+        "objective_unit": _scalar(objective.get("unit")),
         "bound": _number(bound.get("value")),
-        "proved_by": bound.get("proved_by"),
+        "proved_by": _scalar(bound.get("proved_by")),
         "gap": _number(output.get("gap")),
-        "check": check.get("ok"),
-        "ran_method": output.get("method"),
-        "instance_sha256": output.get("instance_sha256"),
+        "check": _scalar(check.get("ok")),
+        "ran_method": _scalar(output.get("method")),
+        "instance_sha256": _scalar(output.get("instance_sha256")),
         "versions": json.dumps(output["versions"], sort_keys=True) if "versions" in output else None,
     }
     for key, value in output.items():
@@ -56,11 +56,35 @@ def row_of(run: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str
     row["solve_wall_s"] = _number(output.get("wall_s"))
     for name in TIMES[1:]:
         row[name] = record.get(name)
-    return row
+    return {_text(name): _cell(value) for name, value in row.items()}
+
+
+def _text(text: str) -> str:
+    """Text that every file can hold: half characters, which JSON can name, are written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _cell(value: Scalar) -> Scalar:
+    """A value that a table can hold: whole numbers beyond all floats are text."""
+    if isinstance(value, int) and abs(value) >= 2**1023:
+        return str(value)
+    return _text(value) if isinstance(value, str) else value
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """A part of the output; what should be a mapping and is none is empty."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _scalar(value: object) -> Scalar:
+    """What can stand in a cell; anything else as text."""
+    return value if value is None or isinstance(value, str | int | float | bool) else json.dumps(value)
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= 2**1023:
+        return None
+    return float(value)
 
 
 def _spread(row: dict[str, Scalar], key: str, value: object) -> None:

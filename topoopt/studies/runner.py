@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, MachineError, Problem
 from topoopt.core.study import Study, StudyRun
 from topoopt.core.units import GIB
-from topoopt.files.atomic import WriteError, make_directory, write_text_atomically
+from topoopt.files.atomic import failed_write, make_directory, write_text_atomically
 from topoopt.files.documents import Limits, load_document
-from topoopt.studies.execute import FAILURES
+from topoopt.studies.execute import ENVIRONMENT, FAILURES
 from topoopt.studies.executor_table import EXECUTORS
 from topoopt.studies.executors import Event, ExecutorWork
 from topoopt.studies.process import PROGRAM
@@ -100,7 +100,7 @@ def _locked(root: Path) -> Iterator[None]:
     try:
         lock = os.open(root / ".lock", os.O_WRONLY | os.O_CREAT, 0o644)
     except OSError as error:
-        raise WriteError(f"{root}: cannot be written: {error.strerror or error}") from None
+        raise failed_write(f"{root}: cannot be written", error) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -135,15 +135,15 @@ def _plan_name(plan: Path) -> str:
 
 
 def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[list[StudyRun], list[StudyRun]]:
-    """Runs that were never finished, and finished ones that failed (only looked for with `retry_failed`)."""
+    """Runs never finished, and finished ones: with a damaged record, and with `retry_failed` those that failed."""
     finished = store.finished()
     unique = list({run.identity: run for run in study.runs}.values())
     new = [run for run in unique if run.identity not in finished]
     again = []
-    if retry_failed:
-        for run in unique:
-            record = store.record(run.identity) if run.identity in finished else {"outcome": "done"}
-            if record is None or record.get("outcome") in FAILURES:
+    for run in unique:
+        if run.identity in finished:
+            record = store.record(run.identity)
+            if record is None or (retry_failed and record["outcome"] in FAILURES):
                 again.append(run)
     return new, again
 
@@ -178,13 +178,14 @@ def run_study(
     Raises:
         InputError: the directory holds another study, or no such executor.
         WriteError: the directory cannot be written.
+        MachineError: disk full, and the like; what was done is kept, the rest is missing.
     """
     if executor not in EXECUTORS:
         allowed = ", ".join(EXECUTORS)
         raise InputError([Problem("no such executor", path="--executor", value=executor, allowed=allowed)])
     store = open_store(study, Path(out))
     stop = stop or threading.Event()
-    ran = 0
+    ran, failure = 0, ""
     new, again = missing_runs(study, store, retry_failed=retry_failed)
     if on_plan is not None:
         on_plan(len(new) + len(again))
@@ -193,10 +194,17 @@ def run_study(
             continue
         work = ExecutorWork(runs, store, jobs, replace, stop, program, options)
         for event in EXECUTORS[executor](work):
-            if event.record is not None and event.record["outcome"] != "interrupted":
+            outcome = None if event.record is None else event.record["outcome"]
+            if event.record is not None and outcome == ENVIRONMENT:
+                failure = failure or str(event.record["reason"])
+                stop.set()
+            elif outcome not in (None, "interrupted"):
                 ran += 1
             if on_event is not None:
                 on_event(event)
+    if failure:
+        text = f"{out}: stopped after {ran} runs, for the machine failed; the same command goes on later"
+        raise MachineError(f"{text} ({failure})")
     return tally(study, store, ran)
 
 
@@ -207,9 +215,12 @@ def tally(study: Study, store: Store, ran: int = 0) -> Tally:
     failed: dict[str, int] = {}
     done = 0
     for identity in identities & finished:
-        outcome = (store.record(identity) or {}).get("outcome", "crashed")
-        if outcome in FAILURES:
-            failed[outcome] = failed.get(outcome, 0) + 1
+        record = store.record(identity)
+        if record is None:
+            continue
+        if record["outcome"] in FAILURES:
+            failed[record["outcome"]] = failed.get(record["outcome"], 0) + 1
         else:
             done += 1
-    return Tally(len(identities), done, dict(sorted(failed.items())), len(identities - finished), ran)
+    missing = len(identities) - done - sum(failed.values())
+    return Tally(len(identities), done, dict(sorted(failed.items())), missing, ran)

@@ -23,6 +23,7 @@ from typing import Any
 from topoopt.core.errors import InputError
 from topoopt.core.study import StudyRun
 from topoopt.files.documents import load_document
+from topoopt.studies.kept_files import is_record
 
 RUN_FILE = "run.json"
 
@@ -49,12 +50,12 @@ class Store:
         return found
 
     def record(self, identity: str) -> dict[str, Any] | None:
-        """run.json of a finished run; None if there is none."""
+        """run.json of a finished run; None if there is none, or none that can be read: such a run is done again."""
         try:
             data = load_document(self.folder(identity) / RUN_FILE).data
         except InputError:
             return None
-        return data if isinstance(data, dict) else None
+        return data if isinstance(data, dict) and is_record(data, identity) else None
 
     @contextlib.contextmanager
     def working(self, run: StudyRun) -> Iterator[Path]:

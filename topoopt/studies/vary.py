@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +26,12 @@ def sequence_values(rule: Sequence) -> list[float | int]:
         raise ValueError("a sequence by factor starts above 0")
     values: list[float | int] = []
     for k in itertools.count():
-        value = rule.start + k * rule.step if rule.step is not None else rule.start * (rule.factor or 1) ** k
-        if value > rule.to * (1 + 1e-12):
+        try:
+            value = rule.start + k * rule.step if rule.step is not None else rule.start * (rule.factor or 1) ** k
+            beyond = not math.isfinite(value) or value > rule.to * (1 + 1e-12)
+        except OverflowError:  # beyond what a float holds, so beyond `to`
+            break
+        if beyond:
             break
         if len(values) == MAX_LISTED:
             raise ValueError(f"more than {MAX_LISTED} values")

@@ -1,0 +1,249 @@
+"""Studies in broken surroundings: full disks, damaged records and plans, files that want to be overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from tests.support.cli_cases import run
+from tests.support.paths import ROOT
+from tests.support.study_cases import routing, study
+from topoopt.analyses.costs.command import cost
+from topoopt.analyses.topologies.command import metrics, totient
+from topoopt.core.errors import InputError, MachineError
+from topoopt.studies.collect import collect_rows, query, read_plan
+from topoopt.studies.expand import read_study
+from topoopt.studies.file_options import FILE_OPTIONS, WRITTEN_OPTIONS
+from topoopt.studies.reproduce import reproduce
+from topoopt.studies.runner import run_study
+from topoopt.studies.schema import COMMANDS, Sequence
+from topoopt.studies.store import Store
+from topoopt.studies.vary import sequence_values
+
+Written = Callable[..., Path]
+
+SIZE = {"servers": 16, "degree": 4, "rate": 100}
+
+
+def study_run(file: Path, out: Path, most_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
+    """`topoopt study run` in a process of its own, whose files may not become larger than so many bytes."""
+
+    def limited() -> None:
+        if most_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    words = ["study", "run", file, "--out", out, "--jobs", "2", "--json"]
+    return subprocess.run(
+        [sys.executable, "-m", "topoopt.cli.main", *map(str, words)],
+        cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=limited,
+    )  # fmt: skip
+
+
+def rest(folder: Path) -> list[Path]:
+    """Temporary files and unfinished runs."""
+    return [path for path in folder.rglob("*") if path.suffix == ".tmp" or path.parent.name == "unfinished"]
+
+
+def stopped_then_done(result: subprocess.CompletedProcess[str], file: Path, out: Path) -> None:
+    """The machine's failure is told as such, no run is judged, and the same command goes on to the end."""
+    assert result.returncode == MachineError.exit_code
+    assert "the same command goes on" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "standard output" not in result.stderr
+    assert {row["outcome"] for row in collect_rows(out)} <= {"missing", "done"}
+    assert rest(out) == []
+    again = study_run(file, out)
+    assert again.returncode == 0, again.stderr
+    assert [row["outcome"] for row in collect_rows(out)] == ["done"] * 4
+    assert rest(out) == []
+
+
+def test_files_that_cannot_grow(tmp_path: Path, written: Written) -> None:
+    """A report does not fit: no run is refused for it; with room again the same command does them all."""
+    file = written(study({"instance": routing(), "seeds": {"count": 4}}))
+    stopped_then_done(study_run(file, tmp_path / "out", 16_384), file, tmp_path / "out")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    if shutil.which("mount") is None or subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("file systems may not be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("free_kib", [12, 32, 60])
+def test_a_full_disk(tmp_path: Path, small_disk: Path, written: Written, free_kib: int) -> None:
+    """Space runs out before, in or after the first runs; room is made, and the same command goes on."""
+    file = written(study({"instance": routing(), "seeds": {"count": 4}}))
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 1024 * (2048 - free_kib))
+    out = small_disk / "out"
+    result = study_run(file, out)
+    ballast.unlink()
+    stopped_then_done(result, file, out)
+
+
+DAMAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "no mapping": lambda record: [record],
+    "outcome of no kind": lambda record: {**record, "outcome": ["done"]},
+    "unknown outcome": lambda record: {**record, "outcome": "splendid"},
+    "no output mapping": lambda record: {**record, "output": "x"},
+    "of another run": lambda record: {**record, "identity": "0" * 64},
+    "a time in words": lambda record: {**record, "wall_s": "long"},
+}
+"""What makes a record none."""
+
+ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "objective": lambda output: {**output, "objective": [1]},
+    "bound": lambda output: {**output, "bound": 3, "check": "ok", "status": {"a": 1}},
+    "enormous": lambda output: {**output, "objective": {"value": 10**390}, "figure": [10**390, 1]},
+    "half a character": lambda output: {**output, "method": "\ud800", "\udfff": "\ud800"},
+    "deep": lambda output: {**output, "a": {"b": {"c": [1, 2]}}},
+}
+"""What makes the output of a run odd, and leaves it a record."""
+
+
+@pytest.fixture
+def done(tmp_path: Path, written: Written) -> tuple[Path, Path, Path]:
+    """A study of one run, done: its file, its folder, and the record."""
+    file = written(study({"instance": routing()}))
+    found = read_study(file)
+    run_study(found, tmp_path / "out", jobs=1)
+    return file, tmp_path / "out", Store(tmp_path / "out").folder(found.runs[0].identity) / "run.json"
+
+
+def test_damaged_records_are_made_again(done: tuple[Path, Path, Path]) -> None:
+    """A record that is none counts as missing and the run is done again; odd figures are left out of the table."""
+    file, out, kept = done
+    good = kept.read_text()
+    whole = json.loads(good)
+    for name, damage in DAMAGE.items():
+        kept.write_text(json.dumps(damage(whole)))
+        assert [row["outcome"] for row in collect_rows(out)] == ["missing"], name
+    kept.write_text(good[: len(good) // 2])
+    tally = run_study(read_study(file), out, jobs=1)
+    assert (tally.ran, tally.done, tally.missing) == (1, 1, 0)
+    assert [row["objective"] for row in collect_rows(out)] == [2.0]  # uniform demand on a ring of four
+    for odd in ODD.values():
+        kept.write_text(json.dumps({**whole, "output": odd(whole["output"])}))
+        assert run("study", "collect", out, "--csv", out / "rows.csv", "--json").code == 0
+        assert query(out, "SELECT outcome FROM results")[1] == [("done",)]
+
+
+def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
+    """Whatever reads study.json says what is wrong in it, and where."""
+    _, out, _ = done
+    plan = json.loads((out / "study.json").read_text())
+    wounds: list[dict[str, Any]] = [
+        {"runs": 3}, {"runs": [None]}, {"versions": []}, {"figures": [{}]}, {"comparison": None}, {"notes": None},
+        {"runs": [{**plan["runs"][0], "identity": "../../x"}]}, {"runs": [{**plan["runs"][0], "limits": {}}]},
+    ]  # fmt: skip
+    for wound in wounds:
+        (out / "study.json").write_text(json.dumps({**plan, **wound}))
+        for words in (["collect", out], ["report", out], ["query", out, "FROM results"], ["diff", out, out]):
+            result = run("study", *words, "--json")
+            assert result.code == 2
+            assert result.json["problems"][0]["path"].startswith(next(iter(wound)))
+    (out / "study.json").write_text("[1")
+    with pytest.raises(InputError, match="broken JSON"):
+        read_plan(out)
+
+
+def test_only_queries_are_asked(done: tuple[Path, Path, Path]) -> None:
+    """Nothing, several statements, text that is no UTF-8, and statements that change things are refused."""
+    _, out, _ = done
+    for sql in (
+        "", ";", "-- nothing", "SELECT 1; SELECT 2", "\udcff", "SELECT '\udcff'", "CALL enable_logging('HTTP')",
+        "SET threads = 9", "ATTACH 'x.db'", f"COPY results TO '{out}/x.csv'", "PRAGMA database_list",
+        "INSTALL httpfs", "SELECT * FROM range(2000000)", "SELECT * FROM read_text('/etc/passwd')",
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=r"SQL|too many rows"):
+            query(out, sql)
+    assert not (out / "x.csv").exists()
+    assert query(out, "WITH a AS (SELECT 1 AS b) SELECT b FROM a") == (["b"], [(1,)])
+    assert run("study", "query", out, "", "--json").code == 2
+
+
+@pytest.mark.parametrize("value", ["/tmp/x.csv", "../x.csv", "a/x.csv", "run.json", ".hidden", "", True, 3])
+@pytest.mark.parametrize("option", ["csv", "plot"])
+def test_nothing_is_written_outside(written: Written, option: str, value: object) -> None:
+    """Options that name a file to write take plain names, which stand in the folder of the run."""
+    options = {**SIZE, option: value}
+    with pytest.raises(InputError, match="would write outside the folder of the run"):
+        read_study(written(study({"command": "cost", "options": options})))
+    with pytest.raises(InputError, match="would write outside"):
+        read_study(written(study({"command": "cost", "vary": {option: [value]}})))
+
+
+def test_options_are_options(written: Written) -> None:
+    """Neither a name with a value in it, nor a value that begins like an option."""
+    for options in ({"csv=/tmp/x": True}, {"-csv": "x"}, {"fabrics": "--csv"}, {"c s": 1}):
+        with pytest.raises(InputError, match=r"not an option|begins like an option"):
+            read_study(written(study({"command": "cost", "options": options})))
+
+
+def test_options_that_write_are_listed() -> None:
+    """Every option of the commands of studies that names a file is listed, as one to read or one to write."""
+    functions = {"topology totient": totient, "topology metrics": metrics, "cost": cost}
+    assert set(functions) == set(COMMANDS)
+    found = set()
+    for function in functions.values():
+        for name, kind in get_type_hints(function).items():
+            if Path in (kind, *get_args(kind)):
+                found.add(name.removesuffix("_file"))
+    assert found == {"file", *FILE_OPTIONS, *WRITTEN_OPTIONS}, "`file` is an argument, which a study cannot give"
+
+
+def test_a_bill_is_written_beside_its_run(tmp_path: Path, written: Written) -> None:
+    """What a command writes is kept with its run."""
+    found = read_study(written(study({"command": "cost", "options": {**SIZE, "csv": "bill.csv"}})))
+    run_study(found, tmp_path / "out", jobs=1)
+    folder = Store(tmp_path / "out").folder(found.runs[0].identity)
+    assert (folder / "bill.csv").read_text().count("\n") > 3
+
+
+def test_a_folder_of_a_stranger_is_not_obeyed(done: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """`reproduce` runs what a study can have asked for, and nothing that writes elsewhere."""
+    _, out, _ = done
+    plan = json.loads((out / "study.json").read_text())
+    one = plan["runs"][0]
+    target = tmp_path / "mine"
+    for changes in (
+        {"command": ["report"]}, {"arguments": ["--out", str(target)]},
+        {"command": ["cost"], "arguments": ["--servers", "16", "--csv", str(target)]}, {"arguments": [f"-o{target}"]},
+    ):  # fmt: skip
+        (out / "study.json").write_text(json.dumps({**plan, "runs": [{**one, **changes}]}))
+        with pytest.raises(InputError):
+            reproduce(out, one["identity"], tmp_path / "scratch")
+    assert not target.exists()
+
+
+def test_rules_beyond_all_numbers() -> None:
+    """Sequences that leave the range of floats end there."""
+    assert sequence_values(Sequence(**{"from": 1e308, "to": 1.7e308, "factor": 2.0})) == [1e308]
+    assert sequence_values(Sequence(**{"from": 1e307, "to": 1e308, "factor": 10})) == [1e307, 1e308]
+    assert sequence_values(Sequence(**{"from": 1e308, "to": 1.7e308, "step": 1e308})) == [1e308]
+    assert len(sequence_values(Sequence(**{"from": 1.0, "to": 1.7e308, "factor": 1e300}))) == 2
+
+
+def test_a_leftover_plan_is_removed(done: tuple[Path, Path, Path]) -> None:
+    """What a killed study left of its plan goes with the next run."""
+    file, out, _ = done
+    (out / ".study.json.0123456789abcdef.tmp").write_text("half")
+    run_study(read_study(file), out, jobs=1)
+    assert rest(out) == []
+    assert sorted(os.listdir(out)) == [".lock", "runs", "study.json", "unfinished"]
