@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import at_once_cases
 from tests.support.corruption import PROVENANCE, Document, Harmless, accepted, accepted_together, case_of
 from tests.support.mutations import scaled
 from tests.support.network_cases import HOT_EXPERTS
@@ -51,6 +52,15 @@ HIERARCHY = (
     Harmless("collectives", "the order of the rows says nothing", "two swapped"),
     Harmless("pareto", "a front of fewer points is coarser", "entry dropped"),
 )
+SHARED = (
+    *PROVENANCE[:2],
+    *PROVENANCE[3:],
+    *LESS,
+    *BOUNDS,
+    Harmless("fabrics.*.1", "what a fabric is, for people"),
+    Harmless("plans.*.topology", "how it was made, for people"),
+)
+TRACED = (*SHARED, Harmless("seed", "of draws; a trace on the lowest servers draws nothing"))
 
 
 def times(factor: float, *paths: str) -> Callable[[Document], Document]:
@@ -79,6 +89,21 @@ TOGETHER_HIERARCHY = {
     "faster for nothing": times(1.1, "bandwidth_gbytes_per_s"),
     "cheaper": times(0.9, "cost_usd", "equal_cost_usd", "pareto.*.cost_usd", "pareto.*.cost_bound_usd"),
     "a worse equal split": times(1.5, "equal_time_ns", "jobs.*.equal_split_ns"),
+}
+SECONDS = ("stays.*.2", "stays.*.3", "stays.*.4", "stays.*.5", "runs.*.simulated_s", "jobs.*.1")
+TOTALS = ("runs.*.metrics.iteration_ms", "runs.*.metrics.completion_s", "objective.value", "bound.value")
+TOGETHER_SHARED = {
+    "all times": times(0.9, *SECONDS, *TOTALS),
+    "iteration times": times(0.9, "runs.*.metrics.iteration_ms", "objective.value", "bound.value", "jobs.*.4"),
+    "work": times(0.9, "stays.*.3", "stays.*.4"),
+    "faster fabrics": times(2, "runs.*.fabric.server_gbps", "runs.*.metrics.utilisation"),
+    "shorter jobs": times(0.5, "jobs.*.3"),
+}
+TOGETHER_AT_ONCE = {
+    "all times": times(0.9, "draws.*.times_ms", "statistics.*.iteration_ms", "objective.value", "bound.value"),
+    "times alone": times(0.9, "plans.*.alone_ms", "plans.*.bound_ms", "bound.value"),
+    "given times": times(0.9, "classes.*.iteration_ms", "draws", "plans", "statistics", "objective.value"),
+    "rates": times(2, "rates_gbps"),
 }
 
 
@@ -120,6 +145,17 @@ SKEWED = (
     HEAD + "topology, servers: 4, degree: 2, links: unidirectional, "
     "demand: {matrix: [[0, 3, 1, 1], [1, 0, 2, 1], [1, 1, 0, 4], [2, 1, 1, 0]]}}"
 )
+CLUSTER = "cluster: {servers: 16, degree: 4, link_gbps: 100}"
+CLASSES = """classes: [
+  {name: two, servers: 2, iteration_ms: [100, 120], compute_ms: 60, allreduce_gbytes: 2, iterations: 40},
+  {name: six, servers: 6, iteration_ms: [150], compute_ms: 100, allreduce_gbytes: 1, duration_s: 3}]"""
+TIMED = CLASSES.replace(", iterations: 40", "").replace(", duration_s: 3", "")
+FABRICS = """fabrics: [
+  {kind: partitioned}, {name: thin, kind: fat-tree, server_gbps: 400, oversubscription: 4, paths: hashed}]"""
+ARRIVALS = f"""{HEAD}shared-cluster, {CLUSTER}, optical: {{switch_ports: 8}}, {CLASSES}, {FABRICS},
+  jobs: {{count: 12, rate_per_s: 0.3, spread: exponential}}, contention: coinciding}}"""
+AT_ONCE = f"""{HEAD}shared-cluster, {CLUSTER}, {TIMED}, {FABRICS},
+  jobs: {{at_once: [1, 2], repetitions: 3}}, contention: interleaved}}"""
 
 CASES = {
     "routing": Valid(shipped("networks/k4-4"), GIVEN, TOGETHER_NETWORK),
@@ -133,6 +169,17 @@ CASES = {
     "allocation, water-filling": Valid(shipped("networks/parking-lot-5"), GIVEN, TOGETHER_ALLOCATION),
     "allocation, programs": Valid(shipped("networks/guarantees-6"), GIVEN, TOGETHER_ALLOCATION),
     "allocation, completion time": Valid(shipped("networks/shuffle-torus-4x4"), GIVEN, TOGETHER_ALLOCATION, most=20),
+    "shared cluster, trace": Valid(shipped("shared/trace-16"), TRACED, TOGETHER_SHARED),
+    "shared cluster, best of all": Valid(
+        partial(written, ARRIVALS), SHARED, TOGETHER_SHARED, SolveOptions(method="best")
+    ),
+    "shared cluster, backfilling": Valid(
+        partial(written, ARRIVALS), SHARED, TOGETHER_SHARED, SolveOptions(method="backfill")
+    ),
+    "jobs at once, formula": Valid(partial(written, AT_ONCE), SHARED, TOGETHER_AT_ONCE),
+    "jobs at once, flows": Valid(
+        lambda: at_once_cases.read(at_once_cases.instance()), SHARED, TOGETHER_AT_ONCE, most=60
+    ),
     "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), HIERARCHY, TOGETHER_HIERARCHY),
     "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), HIERARCHY, TOGETHER_HIERARCHY, most=50),
 }

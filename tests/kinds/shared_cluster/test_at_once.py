@@ -276,7 +276,7 @@ BROKEN: dict[str, tuple[Callable[[SharedClusterSolution], SharedClusterSolution]
     "server twice": (lambda s: changed_run(s, servers=(s.draws[1].servers[1], *s.draws[1].servers[1:])), "run-servers"),
     "server missing": (lambda s: changed_run(s, servers=((0, 1, 2), *s.draws[1].servers[1:])), "run-servers"),
     "server unknown": (lambda s: changed_run(s, servers=((16, 17, 18, 19), *s.draws[1].servers[1:])), "run-servers"),
-    "draw twice": (lambda s: replace(s, draws=(*s.draws, s.draws[0])), "run-twice"),
+    "draw twice": (lambda s: replace(s, draws=(*s.draws, s.draws[0])), "runs"),
     "load not asked for": (lambda s: changed_run(s, repetition=7), "run-load"),
     "class unknown": (lambda s: changed_run(s, classes=(5, 0, 0, 0)), "run-classes"),
     "times missing": (lambda s: changed_run(s, times_ms=s.draws[1].times_ms[:2]), "run-times"),

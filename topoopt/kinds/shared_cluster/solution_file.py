@@ -82,13 +82,14 @@ def _arrival_faults(file: SharedClusterSolutionFile) -> list[Fault]:
     for index, run in enumerate(file.runs):
         if (run.unfinished >= jobs).any():
             faults.append(Fault(("runs", index, "unfinished"), "no such job", allowed=f"0 to {jobs - 1}"))
-    last = (-1, -1.0)
+    last = (-1, -1.0, -1)
     for index, stay in enumerate(file.stays):
         if stay[0] >= len(file.runs) or stay[1] >= jobs:
             faults.append(Fault(("stays", index), "no such run or job", f"{stay[0]}, {stay[1]}"))
-        if (stay[0], stay[2]) < last:
-            faults.append(Fault(("stays", index), "out of order", allowed="sorted by run, then by held from"))
-        last = max(last, (stay[0], stay[2]))
+        place = (stay[0], stay[2], stay[1])
+        if place < last:
+            faults.append(Fault(("stays", index), "out of order", allowed="sorted by run, held from and job"))
+        last = max(last, place)
         servers = servers_of_text(stay[6])
         if not servers or max(servers) >= n or len(servers) > n:
             faults.append(Fault(("stays", index), "no such servers", stay[6][:80], f"0 to {n - 1}"))

@@ -16,8 +16,10 @@ from topoopt.core.verdict import Status, Tolerance, beats, meets
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.shared_cluster.bounds import shared_bound
 from topoopt.verify.shared_cluster.contention import check_contention
+from topoopt.verify.shared_cluster.draws import check_jobs_drawn
 from topoopt.verify.shared_cluster.metrics import check_metrics
-from topoopt.verify.shared_cluster.stays import check_stays
+from topoopt.verify.shared_cluster.queue import check_decisions, check_settings
+from topoopt.verify.shared_cluster.stays import check_horizon, check_stays
 
 
 def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
@@ -26,6 +28,8 @@ def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: Sha
     if not findings.clean:
         return
     known = replace(problem, classes=solution.classes)
+    findings.guard("draw", "the draws", lambda: check_jobs_drawn(findings, known, solution))
+    _check_groups(findings, known, solution)
     if not 1 <= len(solution.runs) <= len(problem.fabrics):
         findings.add("runs", f"{len(solution.runs)} fabrics, not 1 to {len(problem.fabrics)}")
         return
@@ -34,6 +38,15 @@ def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: Sha
         findings.guard("run", run.fabric.name, step)
     if findings.clean:
         findings.guard("objective", "the objective", lambda: _check_objective(findings, known, solution))
+
+
+def _check_groups(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    """Servers with the same switches in all planes are a group; all of them where no fabric is partitioned."""
+    due = np.zeros(problem.servers, dtype=np.int64)
+    if any(fabric.kind == PARTITIONED for fabric in problem.fabrics):
+        due = _groups(problem)
+    if not np.array_equal(solution.groups, due):
+        findings.add("groups", "the groups of the servers are not those of the switches")
 
 
 def _check_jobs(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
@@ -101,9 +114,12 @@ def _check_run(
     partitioned = run.fabric.kind == PARTITIONED
     if (run.decisions is not None) != (run.fabric.placement == "exact"):
         findings.add("decisions", f"{run.fabric.name}: decisions are counted where the placement is exact, only there")
+    check_settings(findings, problem, solution, run)
     group = _groups(problem) if partitioned else np.zeros(problem.servers, dtype=np.int64)
     if not check_stays(findings, problem, solution.jobs, run):
         return
+    check_horizon(findings, run)
+    check_decisions(findings, problem, solution.jobs, run, group)
     if not partitioned:
         check_contention(findings, problem, solution.jobs, run, solution.seed)
     if run.metrics is None:
@@ -115,10 +131,10 @@ def _check_run(
 
 
 def _groups(problem: SharedCluster) -> Ints:
-    """Servers with the same switches in all planes have one number."""
-    known: dict[bytes, int] = {}
-    columns = np.ascontiguousarray(problem.layer.switch_of.T)
-    return np.array([known.setdefault(column.tobytes(), len(known)) for column in columns], dtype=np.int64)
+    """Servers with the same switches in all planes have one number, in the order of these switches."""
+    columns = [tuple(column) for column in problem.layer.switch_of.T.tolist()]
+    number = {column: place for place, column in enumerate(sorted(set(columns)))}
+    return np.array([number[column] for column in columns], dtype=np.int64)
 
 
 def _objective(problem: SharedCluster, jobs: JobTable, run: FabricRun) -> tuple[str, float, str]:

@@ -153,6 +153,8 @@ def check_contention(findings: ViolationLog, problem: SharedCluster, jobs: JobTa
         windows = [(0, len(times) - 1)]
     else:
         each = MOMENTS // WINDOWS
+        text = f"it is followed in {WINDOWS} windows of {each} starts and ends, of {len(times)}"
+        findings.leave_out(f"work of the jobs on {run.fabric.name} outside windows", text)
         begins = np.linspace(0, len(times) - 1 - each, WINDOWS).astype(int)
         windows = [(int(begin), int(begin) + each) for begin in begins]
     for begin, end in windows:

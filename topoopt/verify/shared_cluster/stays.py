@@ -133,6 +133,15 @@ def _check_progress(findings: ViolationLog, jobs: JobTable, run: FabricRun) -> N
         findings.add("moves", f"{run.fabric.name}: {jobs.names[often[0]]} was moved, which was not allowed")
 
 
+def check_horizon(findings: ViolationLog, run: FabricRun) -> None:
+    """It is simulated until the last stay ends; one that was cut short while all jobs waited, maybe longer."""
+    held = float(run.stays.held_to_s.max(initial=0.0))
+    settled = run.whole or bool((~run.finished[run.stays.job]).any())
+    if run.simulated_s < held or (settled and run.simulated_s > held):
+        text = f"{run.fabric.name}: simulated until {run.simulated_s!r} s, the last stay ends at {held!r}"
+        findings.add("simulated", text)
+
+
 def _check_partition(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
     """Circuits take their time, moves theirs, and the work of every job is done."""
     stays = run.stays

@@ -1,0 +1,129 @@
+"""Random draws of shared clusters, made again from the seed: jobs that arrive, and jobs at once with their servers.
+
+What is drawn is defined by the order of the calls of a generator of numpy (PCG64), whose streams may change from one
+version of numpy to the next: draws of another version are only held to be possible ones, and the check says so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoopt.core.shared_cluster import Contention, SharedCluster
+from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder
+from topoopt.core.shared_cluster_solution import DrawnRun, SharedClusterSolution
+from topoopt.core.verdict import Tolerance
+from topoopt.verify.laws.findings import ViolationLog
+
+RELATIVE = Tolerance.ROUNDING.relative
+
+
+def same_numpy(findings: ViolationLog, solution: SharedClusterSolution, what: str) -> bool:
+    """Whether draws can be made again here; else that they are left out is noted."""
+    theirs, ours = dict(solution.versions).get("numpy", ""), np.__version__
+    if theirs.split(".")[:2] == ours.split(".")[:2]:
+        return True
+    findings.leave_out(what, f"drawn with numpy {theirs or 'of no stated version'}, this is {ours}")
+    return False
+
+
+def check_jobs_drawn(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    """Classes, times, lengths and arrivals are those of the seed; `problem.classes` have their times."""
+    given = problem.jobs
+    several = any(len(one.iteration_ms) > 1 for one in problem.classes)
+    if not (isinstance(given, DrawnJobs) or several) or not same_numpy(findings, solution, "draws of the jobs"):
+        return
+    draw = np.random.default_rng(solution.seed)
+    jobs = solution.jobs
+    if not isinstance(given, DrawnJobs):
+        due = _times(jobs.class_index, problem.classes, draw)
+        wrong = np.flatnonzero(due != jobs.iteration_ms)
+    else:
+        table = _drawn(given, problem, draw)
+        wrong = np.flatnonzero(
+            (table.class_index != jobs.class_index)
+            | (table.iteration_ms != jobs.iteration_ms)
+            | (table.iterations != jobs.iterations)
+            | ~(np.abs(table.arrival_s - jobs.arrival_s) <= RELATIVE * table.arrival_s)
+        )
+        findings.hold("draw", ("names of the jobs", jobs.names, table.names))
+    findings.add_each("draw", wrong, lambda j: f"{jobs.names[j]} is not what seed {solution.seed} draws")
+
+
+def _times(index: np.ndarray, classes: tuple[JobClass, ...], draw: np.random.Generator) -> np.ndarray:
+    times = np.zeros(len(index))
+    for place, one in enumerate(classes):
+        own = index == place
+        many = len(one.iteration_ms) > 1
+        times[own] = draw.choice(np.array(one.iteration_ms), int(own.sum())) if many else one.iteration_ms[0]
+    return times
+
+
+def _drawn(given: DrawnJobs, problem: SharedCluster, draw: np.random.Generator) -> JobTable:
+    """Classes by weight, a time of each class by turns, lengths, gaps between arrivals: in this order."""
+    weights = np.array([weight for _, weight in given.mix])
+    share = weights / weights.sum()
+    index = np.array([place for place, _ in given.mix], dtype=np.int32)[
+        draw.choice(len(given.mix), given.count, p=share)
+    ]
+    times = _times(index, problem.classes, draw)
+    length = np.empty(given.count)
+    for job, place in enumerate(index):
+        one = problem.classes[place]
+        length[job] = one.iterations or 0 if one.duration_s is None else one.duration_s / (times[job] * 1e-3)
+    if given.spread == "exponential":
+        length = length * draw.exponential(1.0, given.count)
+    arrival = np.zeros(given.count)
+    rate = given.rate_per_s
+    if rate is None and given.load is not None:
+        seconds = [
+            one.duration_s if one.duration_s is not None else (one.iterations or 0) * np.mean(one.iteration_ms) * 1e-3
+            for one in (problem.classes[place] for place, _ in given.mix)
+        ]
+        sizes = [problem.classes[place].servers for place, _ in given.mix]
+        work = sum(part * size * long for part, size, long in zip(share, sizes, seconds, strict=True))
+        rate = given.load * problem.servers / float(work)
+    if rate is not None:
+        arrival = np.cumsum(draw.exponential(1.0 / rate, given.count))
+    names = tuple(f"job-{number}" for number in range(given.count))
+    return JobTable(names, arrival, index, np.maximum(1, np.rint(length)).astype(np.int64), times)
+
+
+def check_runs_drawn(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    """Every draw of jobs at once is that of its seed, load and repetition: classes, servers, given times."""
+    if not same_numpy(findings, solution, "draws of the jobs at once"):
+        return
+    for run in solution.draws:
+        classes, servers, sample = _run(problem, run, solution.seed)
+        where = f"{run.load} jobs, repetition {run.repetition}"
+        if run.classes != classes or run.servers != servers:
+            findings.add("draw", f"{where}: not the jobs and servers that seed {solution.seed} draws")
+        elif problem.contention is not Contention.FLOWS:
+            rows = [problem.classes[place].iteration_ms for place in classes]
+            due = tuple(row[min(int(part * len(row)), len(row) - 1)] for row, part in zip(rows, sample, strict=True))
+            if run.shard_ms != due:
+                findings.add("draw", f"{where}: not the given times that seed {solution.seed} draws")
+
+
+def _run(
+    problem: SharedCluster, run: DrawnRun, seed: int
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[float, ...]]:
+    """Classes, servers in rank order, and which of the given times as a part of their list."""
+    jobs = problem.jobs
+    assert isinstance(jobs, JobsAtOnce)
+    draw = np.random.default_rng([seed, run.load, run.repetition])
+    weights = np.array([weight for _, weight in jobs.mix])
+    chosen = draw.choice(len(weights), size=run.load, p=weights / weights.sum())
+    classes = tuple(jobs.mix[place][0] for place in chosen)
+    sample = tuple(draw.random(run.load).tolist())
+    draw.integers(2**31)  # of the routes
+    n, rack = problem.servers, jobs.rack_servers
+    if jobs.placement is JobPlacement.RANDOM:
+        order = draw.permutation(n).tolist()
+    else:
+        order = [s for k in draw.permutation(-(-n // rack)).tolist() for s in range(k * rack, min((k + 1) * rack, n))]
+    servers = []
+    for place in classes:
+        size = problem.classes[place].servers
+        own, order = order[:size], order[size:]
+        servers.append(tuple(sorted(own) if jobs.rank_order is RankOrder.SORTED else own))
+    return classes, tuple(servers), sample
