@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_cases import chain, job, refusals, run, write
+from tests.support.cli_cases import JOB_CHECKED, chain, job, refusals, run, write
 
 Document = dict[str, Any]
 
@@ -26,8 +26,8 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_solution_of_the_instance_passes(solved: Path) -> None:
     """Exit code 0, no violations, as JSON and in words."""
     words = ("check", solved / "case.json", solved / "solution.json")
-    assert run(*words, "--json").json == {"ok": True, "violations": [], "not_recomputed": []}
-    assert run(*words).stdout == "check passed\n"
+    assert run(*words, "--json").json == JOB_CHECKED
+    assert run(*words).stdout.endswith("check passed\n")
 
 
 def shorten(document: Document) -> None:

@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_cases import SOLVING_KEYS, chain, job, operator, process, refusals, run, run_apart, write
+from tests.support.cli_cases import (
+    JOB_CHECKED,
+    SOLVING_KEYS,
+    chain,
+    job,
+    operator,
+    process,
+    refusals,
+    run,
+    run_apart,
+    write,
+)
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.record import RECORDS
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
@@ -29,7 +40,7 @@ def test_json_of_a_solve_has_every_key(tmp_path: Path) -> None:
     assert (document["kind"], document["name"], document["seed"]) == ("co-optimisation", "case", 3)
     assert document["status"] in {"optimal", "feasible"}
     assert document["stopped_by"] in {"converged", "budget"}
-    assert document["check"] == {"ok": True, "violations": [], "not_recomputed": []}
+    assert document["check"] == JOB_CHECKED
     assert document["objective"] == {"name": "iteration_time", "value": document["iteration_time_ms"], "unit": "ms"}
     bound, value = document["bound"]["value"], document["objective"]["value"]
     assert 0 < bound <= value

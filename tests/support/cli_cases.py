@@ -37,6 +37,15 @@ SOLVING_KEYS = {
 }
 """Keys every solving command prints with `--json`."""
 
+JOB_CHECKED = {
+    "ok": True,
+    "violations": [],
+    "not_recomputed": [
+        {"figure": "initial_ms, convergence", "reason": "plans that the search passed are not in the solution"}
+    ],
+}
+"""What the checker says of the whole solution of a small job."""
+
 GIB = 2**30
 
 

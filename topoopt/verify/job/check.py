@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -17,6 +18,9 @@ from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.prices import check_prices
+from topoopt.verify.job.simulation.budget import EventBudget
+from topoopt.verify.job.simulation.iteration import check_iteration
+from topoopt.verify.job.stated import check_busiest, check_history, check_operators, check_units
 from topoopt.verify.job.strategy_certificate import PROVED_BY, strategy_bound
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
 from topoopt.verify.laws.findings import (
@@ -51,17 +55,25 @@ def check_solution(
     findings.guard("identity", "the identity of the solution", lambda: _check_identity(findings, instance, solution))
     findings.guard("evaluation", "the evaluation", lambda: _check_times(findings, solution))
     findings.guard("critical-path", "the critical path", lambda: check_critical_path(findings, instance, solution))
-    seen = Inspection()
+    findings.guard("unit", "the units", lambda: check_units(findings, solution))
+    findings.guard("convergence", "the convergence", lambda: check_history(findings, instance, solution))
+    seen, broken = Inspection(), sum(findings.counts.values())
 
     def plan() -> None:
         nonlocal seen
         seen = inspect_plan(findings, cluster, workload, solution.plan)
 
     findings.guard("plan-shape", "the plan", plan)
-    sound = findings.clean
+    sound, lawful = findings.clean, sum(findings.counts.values()) == broken
+    parts, traffic = seen.parts, seen.traffic
+    if parts is not None:
+        findings.guard("operators", "the operators", lambda: check_operators(findings, instance, solution, parts))
+        findings.guard("breakdown", "the breakdown", lambda: check_busiest(findings, instance, solution, parts))
+    if parts is not None and traffic is not None and lawful:
+        iteration = partial(check_iteration, findings, instance, solution, parts, traffic, EventBudget.of(depth))
+        findings.guard("iteration-time", "the iteration", iteration)
     figures = figures_of(cluster, seen)
-    if figures is not None and seen.traffic is not None:
-        traffic = seen.traffic
+    if figures is not None and traffic is not None:
         findings.guard("demand", "the demand", lambda: _check_demand(findings, solution, figures, traffic))
         findings.guard("distance", "the distances", lambda: _check_distances(findings, solution, figures))
         findings.guard("link-bytes", "the link loads", lambda: _check_links(findings, instance, solution, figures))
@@ -73,8 +85,8 @@ def check_solution(
 
     findings.guard("certificate", "the certificate", certified)
     tighter = proven
-    if seen.parts is not None and seen.traffic is not None:
-        tighter += bounds_of(cluster, workload, seen.parts, seen.traffic, seen.links if sound else None)
+    if parts is not None and traffic is not None:
+        tighter += bounds_of(cluster, workload, parts, traffic, seen.links if sound else None)
     findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
     findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))
     findings.guard("prices", "the prices", lambda: check_prices(findings, solution))
@@ -173,13 +185,13 @@ def _check_links(findings: ViolationLog, instance: CoOptimisation, solution: Job
     )
     total = as_float(evaluation.iteration_time_ms)
     rate = multiplicity * instance.cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
-    least: Floats = stated / rate / total if total > 0 else np.zeros(len(arcs))
+    due: Floats = stated / rate / total if total > 0 else np.zeros(len(arcs))
     findings.add_each(
         "link-utilisation",
-        np.flatnonzero(~((busy >= 0) & (busy <= 1 + SIMULATED_RELATIVE) & (busy >= least * (1 - SIMULATED_RELATIVE)))),
+        np.flatnonzero(~((np.abs(busy - due) <= SIMULATED_RELATIVE * due) & (busy <= 1 + SIMULATED_RELATIVE))),
         lambda m: (
             f"link {tail[m]} -> {head[m]} is busy for {busy[m]!r} of the time, "
-            f"its {stated[m]:.0f} bytes need {least[m]!r}, and 1 is the most"
+            f"its {stated[m]:.0f} bytes take {due[m]!r}, and 1 is the most"
         ),
     )
     if differs(as_float(evaluation.bandwidth_tax), figures.bandwidth_tax, SIMULATED_RELATIVE):

@@ -124,7 +124,7 @@ def local_allreduce_ms(cluster: Cluster, payload_bytes: int) -> float:
     rate = cluster.intra_server_gbps * BYTES_PER_MS_OF_ONE_GBPS
     if cluster.local_allreduce is LocalAllReduce.FLEXNET:
         return (2 * payload_bytes // gpus) / rate
-    return 2 * (gpus - 1) * payload_bytes / gpus / rate
+    return 2.0 * (gpus - 1) / gpus * payload_bytes / rate
 
 
 def _edge(workload: Workload, producer: Parts, consumer: Parts, fraction: float) -> PlanTransfers:

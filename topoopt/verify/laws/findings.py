@@ -65,8 +65,8 @@ class CheckDepth:
 FULL = CheckDepth()
 """Everything that can be recomputed is."""
 
-BRIEF = CheckDepth(events=250_000)
-"""About a second at most: for what is checked on the way to something else."""
+BRIEF = CheckDepth(events=1_000_000)
+"""About two seconds at most: for what is checked on the way to something else."""
 
 
 @dataclass

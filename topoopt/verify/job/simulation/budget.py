@@ -1,0 +1,36 @@
+"""How much a check may simulate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoopt.verify.laws.findings import CheckDepth, ViolationLog
+
+
+@dataclass
+class EventBudget:
+    """Events that are left to the simulations of a check; `left` None: as many as there are."""
+
+    depth: CheckDepth
+    left: int | None
+
+    @classmethod
+    def of(cls, depth: CheckDepth) -> EventBudget:
+        """All that a check of this depth simulates."""
+        return cls(depth, depth.events)
+
+    def takes(self, findings: ViolationLog, figures: str, events: int) -> bool:
+        """Whether so many events may be simulated; if not, that these figures are left out is noted."""
+        if self.left is None or events <= self.left:
+            self.left = None if self.left is None else self.left - events
+            return True
+        if self.depth.events == 0:
+            findings.leave_out(figures, "not simulated: the check was a quick one")
+        else:
+            findings.leave_out(figures, f"not simulated: {events} events, more than a brief check takes")
+        return False
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        """Say how far a simulation is, if anybody listens."""
+        if self.depth.tell is not None:
+            self.depth.tell(what, done, total)

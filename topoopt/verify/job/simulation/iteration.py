@@ -1,0 +1,84 @@
+"""An iteration of the plan simulated again, and every figure of the solution that follows from it."""
+
+from __future__ import annotations
+
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import JobSolution, Span
+from topoopt.core.verdict import Tolerance
+from topoopt.verify.job.critical_path import TERMS
+from topoopt.verify.job.parts import Parts
+from topoopt.verify.job.simulation.bars import check_bars, expected_bars, same_times, span_of
+from topoopt.verify.job.simulation.budget import EventBudget
+from topoopt.verify.job.simulation.network import SimulatedNetwork, plan_network
+from topoopt.verify.job.simulation.rounds import Times, events_of, flows_of, simulate_rounds
+from topoopt.verify.job.simulation.tasks import IterationTasks, tasks_of
+from topoopt.verify.job.traffic import Traffic
+from topoopt.verify.laws.findings import ViolationLog, as_float, differs
+
+RELATIVE = Tolerance.EVENTS.relative
+FIGURES = "evaluation (iteration time, breakdown, timeline, critical path)"
+
+
+def check_iteration(
+    findings: ViolationLog,
+    instance: CoOptimisation,
+    solution: JobSolution,
+    parts: tuple[Parts, ...],
+    traffic: Traffic,
+    budget: EventBudget,
+) -> None:
+    """Simulate the plan of a solution, which keeps all laws, and hold the evaluation against it."""
+    tasks = tasks_of(instance.workload, parts, traffic)
+    times = simulated(findings, FIGURES, tasks, plan_network(instance.cluster, solution.plan), budget)
+    if times is None:
+        return
+    evaluation, total = solution.evaluation, times.total_ms
+    slack = RELATIVE * total
+    if differs(as_float(evaluation.iteration_time_ms), total, RELATIVE):
+        text = f"the iteration takes {evaluation.iteration_time_ms!r} ms, {total!r} simulated"
+        findings.add("iteration-time", text)
+    names = [operator.name for operator in instance.workload.operators]
+    path = [span_of(tasks, times, names, task) for task in critical_tasks(times)]
+    _check_path(findings, evaluation.critical_path, path, slack)
+    spent = dict.fromkeys(TERMS.values(), 0.0)
+    for step in path:
+        spent[TERMS[step.kind]] += step.end_ms - step.start_ms
+    for name, due in {**spent, "idle_ms": total - sum(spent.values())}.items():
+        stated = as_float(getattr(evaluation.breakdown, name))
+        if not abs(stated - due) <= slack:
+            findings.add("breakdown", f"{name} is {stated!r}, {due!r} simulated")
+    check_bars(findings, evaluation.timeline, expected_bars(tasks, times, names), slack)
+
+
+def simulated(
+    findings: ViolationLog, figures: str, tasks: IterationTasks, network: SimulatedNetwork, budget: EventBudget
+) -> Times | None:
+    """When all tasks run on a network; None, and noted as left out, if that is more than the budget.
+
+    Raises:
+        LookupError, ValueError: the network lacks a path or a ring, or tasks wait in a circle.
+    """
+    flows = flows_of(tasks, network)
+    if not budget.takes(findings, figures, events_of(flows)):
+        return None
+    return simulate_rounds(tasks, flows, network, lambda done: budget.tell(f"simulating {figures}", done, len(tasks)))
+
+
+def critical_tasks(times: Times) -> list[int]:
+    """What the iteration waited for, first to last: of the tasks that end last the first one, and back by causes."""
+    if not times.end:
+        return []
+    path = [times.end.index(times.total_ms)]
+    while times.cause[path[-1]] >= 0:
+        path.append(times.cause[path[-1]])
+    return path[::-1]
+
+
+def _check_path(findings: ViolationLog, stated: tuple[Span, ...], path: list[Span], slack: float) -> None:
+    if len(stated) != len(path):
+        findings.add("critical-path", f"the critical path has {len(stated)} steps, {len(path)} simulated")
+        return
+    for place, (step, due) in enumerate(zip(stated, path, strict=True)):
+        same = (step.lane, step.kind, step.label) == (due.lane, due.kind, due.label)
+        if not (same and same_times(step, due, slack)):
+            findings.add("critical-path", f"step {place} is {step}, {due} simulated")

@@ -1,0 +1,266 @@
+"""The time model `rounds` for the checker: a queue of events in plain Python, written from what the model means.
+
+* A server computes one task after another, in the order in which they become ready.
+* A transfer of S bytes sends its share of them over each of its paths, in segments of 256 KiB (65 535 at most, larger
+  ones where that is not enough). The next segment leaves when the first link is done with the one before. A segment
+  asks for the next link of its path one hop latency after it began on this one, or later, so that it cannot end there
+  before it has arrived. The transfer ends one hop latency after its last segment has crossed the last link.
+* An AllReduce of S bytes over k servers is first summed up inside the servers. Then each member sends 2 (k-1)/k f S
+  bytes on a ring with share f of it, in 2 (k-1) rounds. A round begins at all members at once; hop by hop, all members
+  ask for their links one hop latency after the last of them began on the links before. It ends when the last link is
+  done, and costs the fixed time of a round besides. Of less than 9000 k bytes all rounds go as one, for the fixed cost
+  of all.
+* Links serve in order of arrival (`SimulatedLinks`).
+
+What happens at the same time goes by the number of the task or flow, then by segment or round, by hop, and by what it
+is: a task that is ready, a segment, a round. Flows are numbered by task, those of a transfer by path, those of an
+AllReduce by ring. Times are sums of doubles, added in the order of the events; equal ones are equal to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import ceil
+
+from topoopt.verify.job.simulation.network import SimulatedNetwork
+from topoopt.verify.job.simulation.tasks import ALLREDUCE, TRANSFER, IterationTasks
+
+SEGMENT_BYTES = 256.0 * 1024
+MOST_SEGMENTS = 65_535
+SMALL_BYTES_OF_A_MEMBER = 9000
+READY, SEGMENT, ROUND = range(3)
+TOLD_EVERY = 50_000
+"""Events between two reports of progress."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """When the tasks of an iteration ran, ms.
+
+    Attributes:
+        start, end: of each task.
+        cause: the task whose end let each start, -1: none. Of several that end at once, the one that ended last in the
+            order of events; a task that waits for its server has the one that ran there before.
+    """
+
+    start: list[float]
+    end: list[float]
+    cause: list[int]
+
+    @property
+    def total_ms(self) -> float:
+        """Time of the iteration."""
+        return max(self.end, default=0.0)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a task sends over one path or ring.
+
+    Attributes:
+        task: whose it is.
+        hops: links of each hop; of a ring, those of all members that have so many hops, in the order of the ring.
+        steps: segments or rounds.
+        size, last_size: bytes of one on each link, and of the last one.
+        gap_ms: fixed cost after each round; `tail_ms`: after the last one.
+    """
+
+    task: int
+    hops: tuple[tuple[int, ...], ...]
+    steps: int
+    size: float
+    last_size: float
+    gap_ms: float = 0.0
+    tail_ms: float = 0.0
+
+
+class SimulatedLinks:
+    """Links that serve what asks for them in order of arrival, each piece as a whole."""
+
+    def __init__(self, rate: list[float]) -> None:
+        self.rate = rate
+        self.free_at = [0.0] * len(rate)
+
+    def serve(self, link: int, size: float, now: float) -> tuple[float, float]:
+        """Let a link carry so many bytes after those that asked before: from when to when."""
+        began = max(now, self.free_at[link])
+        ended = self.free_at[link] = began + size / self.rate[link]
+        return began, ended
+
+
+def flows_of(tasks: IterationTasks, network: SimulatedNetwork) -> list[list[Flow]]:
+    """The flows of each task.
+
+    Raises:
+        KeyError: a transfer without a path, a group without rings.
+    """
+    found: list[list[Flow]] = []
+    for task, kind in enumerate(tasks.kind):
+        if kind == TRANSFER:
+            pair = (tasks.lane[task], tasks.target[task])
+            found.append([_on_path(task, tasks.bytes[task], path.share, path.links) for path in network.paths[pair]])
+        elif kind == ALLREDUCE and tasks.members[task]:
+            found.append(_on_rings(task, tasks.members[task], tasks.bytes[task], network))
+        else:
+            found.append([])
+    return found
+
+
+def _on_path(task: int, payload: int, share: float, links: tuple[int, ...]) -> Flow:
+    amount = payload * share
+    steps = max(1, min(MOST_SEGMENTS, ceil(amount / SEGMENT_BYTES)))
+    size = SEGMENT_BYTES if amount <= SEGMENT_BYTES * steps else amount / steps
+    return Flow(task, tuple((link,) for link in links), steps, size, amount - size * (steps - 1))
+
+
+def _on_rings(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[Flow]:
+    k = len(members)
+    small = payload < SMALL_BYTES_OF_A_MEMBER * k
+    steps = 1 if small else 2 * (k - 1)
+    flows = []
+    for ring in network.rings[members]:
+        hops = max(map(len, ring.ways))
+        together = tuple(tuple(way[hop] for way in ring.ways if hop < len(way)) for hop in range(hops))
+        size = 2.0 * (k - 1) / k * payload * ring.share / steps
+        gap = 0.0 if small else network.round_ms
+        tail = 2.0 * (k - 1) * network.round_ms if small else 0.0
+        flows.append(Flow(task, together, steps, size, size, gap, tail))
+    return flows
+
+
+def events_of(flows: list[list[Flow]]) -> int:
+    """How often a link is asked, and how many tasks there are: what a simulation takes grows with it."""
+    return len(flows) + sum(flow.steps * sum(map(len, flow.hops)) for of_task in flows for flow in of_task)
+
+
+class _Iteration:
+    """An iteration under way: what has happened, and the events to come."""
+
+    def __init__(self, tasks: IterationTasks, flows: list[list[Flow]], network: SimulatedNetwork) -> None:
+        count = len(tasks)
+        self.tasks, self.of_task, self.network = tasks, flows, network
+        self.links = SimulatedLinks(list(network.rate))
+        self.flows = [flow for of_task in flows for flow in of_task]
+        self.first_flow = [0] * count
+        for task in range(1, count):
+            self.first_flow[task] = self.first_flow[task - 1] + len(flows[task - 1])
+        self.left = [len(of_task) for of_task in flows]
+        self.steps_left = [flow.steps for flow in self.flows]
+        self.latest = [0.0] * len(self.flows)
+        self.times = Times([0.0] * count, [0.0] * count, [-1] * count)
+        self.ready_at = [0.0] * count
+        self.waits_for = [0] * count
+        for followers in tasks.followers:
+            for then in followers:
+                self.waits_for[then] += 1
+        self.server_free: dict[int, float] = {}
+        self.server_task: dict[int, int] = {}
+        self.events = [(0.0, task, 0, 0, READY) for task in range(count) if not self.waits_for[task]]
+        self.done = 0
+        heapify(self.events)
+
+    def begin(self, task: int, now: float) -> None:
+        """A task is ready: it computes, or its flows set out."""
+        kind, duration = self.tasks.kind[task], self.tasks.duration_ms[task]
+        self.times.start[task] = now
+        if kind < TRANSFER:
+            server = self.tasks.lane[task]
+            free = self.server_free.get(server, 0.0)
+            if free > now:
+                self.times.start[task], self.times.cause[task] = free, self.server_task[server]
+            ended = self.server_free[server] = self.times.start[task] + duration
+            self.server_task[server] = task
+            self.finish(task, ended)
+        elif not self.of_task[task]:
+            self.finish(task, now + duration)
+        else:
+            what = SEGMENT if kind == TRANSFER else ROUND
+            for place in range(len(self.of_task[task])):
+                heappush(self.events, (now + duration, self.first_flow[task] + place, 0, 0, what))
+
+    def finish(self, task: int, at: float) -> None:
+        """A task is done, now or at a later time: those that waited for it alone are ready then."""
+        self.times.end[task] = at
+        self.done += 1
+        for then in self.tasks.followers[task]:
+            if at >= self.ready_at[then]:
+                self.ready_at[then], self.times.cause[then] = at, task
+            self.waits_for[then] -= 1
+            if not self.waits_for[then]:
+                heappush(self.events, (self.ready_at[then], then, 0, 0, READY))
+
+    def flow_done(self, number: int, at: float) -> None:
+        """A flow has sent all; with the last one its task ends."""
+        task = self.flows[number].task
+        self.times.end[task] = max(self.times.end[task], at)
+        self.left[task] -= 1
+        if not self.left[task]:
+            self.finish(task, self.times.end[task])
+
+    def segment(self, number: int, step: int, hop: int, now: float) -> None:
+        """A segment of a transfer asks for a link."""
+        flow, hop_ms = self.flows[number], self.network.hop_ms
+        size = flow.size if step < flow.steps - 1 else flow.last_size
+        began, ended = self.links.serve(flow.hops[hop][0], size, now)
+        if hop == 0 and step + 1 < flow.steps:
+            heappush(self.events, (ended, number, step + 1, 0, SEGMENT))
+        if hop + 1 < len(flow.hops):
+            there = max(began, ended - size / self.links.rate[flow.hops[hop + 1][0]]) + hop_ms
+            heappush(self.events, (there, number, step, hop + 1, SEGMENT))
+            return
+        self.latest[number] = max(self.latest[number], ended + hop_ms)
+        self.steps_left[number] -= 1
+        if not self.steps_left[number]:
+            self.flow_done(number, self.latest[number])
+
+    def round(self, number: int, step: int, hop: int, now: float) -> None:
+        """All members of a ring ask for the link of this hop."""
+        flow, serve = self.flows[number], self.links.serve
+        last_start, last_end = now, 0.0
+        for link in flow.hops[hop]:
+            began, ended = serve(link, flow.size, now)
+            last_start, last_end = max(last_start, began), max(last_end, ended)
+        latest = self.latest[number] = max(self.latest[number], last_end)
+        if hop + 1 < len(flow.hops):
+            heappush(self.events, (last_start + self.network.hop_ms, number, step, hop + 1, ROUND))
+        elif step + 1 < flow.steps:
+            heappush(self.events, (latest + flow.gap_ms, number, step + 1, 0, ROUND))
+        else:
+            self.flow_done(number, latest + flow.gap_ms + flow.tail_ms)
+
+
+def simulate_rounds(
+    tasks: IterationTasks,
+    flows: list[list[Flow]],
+    network: SimulatedNetwork,
+    tell: Callable[[int], None] = lambda _: None,
+) -> Times:
+    """When all tasks of an iteration run.
+
+    Args:
+        tasks: of the iteration.
+        flows: of its tasks, by `flows_of`.
+        network: what they go over.
+        tell: told how many tasks are done, now and then.
+
+    Raises:
+        ValueError: some tasks wait for each other in a circle.
+    """
+    run = _Iteration(tasks, flows, network)
+    events, taken = run.events, 0
+    while events:
+        now, number, step, hop, what = heappop(events)
+        if what == SEGMENT:
+            run.segment(number, step, hop, now)
+        elif what == ROUND:
+            run.round(number, step, hop, now)
+        else:
+            run.begin(number, now)
+        taken += 1
+        if not taken % TOLD_EVERY:
+            tell(run.done)
+    if run.done < len(tasks):
+        raise ValueError(f"{len(tasks) - run.done} of {len(tasks)} tasks wait for each other in a circle")
+    return run.times
