@@ -13,6 +13,7 @@ from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs, int_array
 from topoopt.verify.placement.latency import check_schedule
 from topoopt.verify.placement.loads import Loads, loads_of, objective_of, resident_bytes, work_bound
+from topoopt.verify.placement.stages import check_stages
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
@@ -32,7 +33,7 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> C
         findings.guard("memory", "the memory", lambda: _check_memory(findings, problem, device[0]))
         if isinstance(problem.objective, Throughput):
             settings = problem.objective
-            findings.guard("stages", "the stages", lambda: _check_stages(findings, problem, solution, device[0]))
+            findings.guard("stages", "the stages", lambda: check_stages(findings, problem, settings, solution, device[0]))
             findings.guard("loads", "the loads", lambda: _check_loads(findings, problem, settings, solution, device[0]))
         else:
             found = loads_of(replace(problem, tensors=()), device[0])  # transfers do not occupy devices
@@ -84,55 +85,6 @@ def _check_memory(findings: ViolationLog, problem: PlacementProblem, device: Int
     for entry, held in zip(problem.devices, resident_bytes(problem, device), strict=True):
         if entry.memory_bytes is not None and held > entry.memory_bytes:
             findings.add("memory", f"{held} bytes on {entry.name}, which has {entry.memory_bytes}")
-
-
-def order_edges(problem: PlacementProblem) -> list[tuple[int, int]]:
-    """Pairs of operators of which the first may not be in a later stage than the second.
-
-    Forward tensors; and, reversed, backward tensors at operators without a forward one in their co-located group.
-    """
-    orphan = [False] * len(problem.operators)
-    for members in problem.colocated():
-        if all(problem.operators[i].backward for i in members):
-            for i in members:
-                orphan[i] = True
-    pairs = []
-    for tensor in problem.tensors:
-        for user in tensor.consumers:
-            one, other = problem.operators[tensor.producer].backward, problem.operators[user].backward
-            if not other:
-                pairs.append((tensor.producer, user))
-            elif one and (orphan[tensor.producer] or orphan[user]):
-                pairs.append((user, tensor.producer))
-    return pairs
-
-
-def _check_stages(findings: ViolationLog, problem: PlacementProblem, solution: PlacementSolution, device: Ints) -> None:
-    settings = problem.objective
-    if not isinstance(settings, Throughput) or settings.stages == "free":
-        return
-    k = len(problem.devices)
-    stage = int_array(solution.stage, 1) if solution.stage is not None else None
-    if stage is None or len(stage) != len(device) or (stage < 0).any():
-        findings.add("stages", "no stage for each operator")
-        return
-    interleaved = settings.stages == "interleaved"
-    most = k * settings.stages_per_device if interleaved else k
-    if (stage >= most).any():
-        findings.add("stages", f"stage {int(stage.max())}, but there are {most} stages")
-    if interleaved:
-        wrong = np.flatnonzero(stage % k != device)
-        findings.add_each(
-            "stages", wrong, lambda i: f"stage {stage[i]} of {problem.operators[i].name!r} belongs to another device"
-        )
-    elif len({*zip(stage.tolist(), device.tolist(), strict=True)}) != max(
-        len(set(stage.tolist())), len(set(device.tolist()))
-    ):
-        findings.add("stages", "stages and devices do not correspond one to one")
-    for before, after in order_edges(problem):
-        if stage[before] > stage[after]:
-            names = problem.operators[before].name, problem.operators[after].name
-            findings.add("order", f"{names[0]!r} is in a later stage than {names[1]!r}, which needs it")
 
 
 def _check_loads(

@@ -37,6 +37,25 @@ def _transfer_ms(problem: PlacementProblem, shares: list[float], size: int, one:
     return size * 8e-6 / min(counted or (shares[one], shares[other])) + problem.transfer_latency_ms
 
 
+def _shares(problem: PlacementProblem) -> list[float]:
+    """Gbit/s of its server's links that each device counts on."""
+    paying = [0] * len(problem.servers)
+    for entry in problem.devices:
+        paying[entry.server] += not entry.host
+    return [
+        sum(link.gbps for link in problem.servers[entry.server].links) / max(1, paying[entry.server])
+        for entry in problem.devices
+    ]
+
+
+def transfer_table(problem: PlacementProblem, size_bytes: int) -> Floats:
+    """float64[devices, devices]: ms of a transfer of so many bytes; 0 on one device."""
+    shares, devices = _shares(problem), range(len(problem.devices))
+    return np.array(
+        [[0.0 if d == e else _transfer_ms(problem, shares, size_bytes, d, e) for e in devices] for d in devices]
+    )
+
+
 def loads_of(problem: PlacementProblem, device: Ints) -> Loads:
     """What each device does per micro-batch; the devices are known to exist and to run their operators."""
     k = len(problem.devices)
@@ -45,13 +64,7 @@ def loads_of(problem: PlacementProblem, device: Ints) -> Loads:
     column = np.array([entry.class_index for entry in problem.devices])[device]
     compute = np.zeros((2, k))
     np.add.at(compute, (phase, device), table[np.arange(len(device)), column])
-    paying = [0] * len(problem.servers)
-    for entry in problem.devices:
-        paying[entry.server] += not entry.host
-    shares = [
-        sum(link.gbps for link in problem.servers[entry.server].links) / max(1, paying[entry.server])
-        for entry in problem.devices
-    ]
+    shares = _shares(problem)
     communication = np.zeros((2, k))
     for tensor in problem.tensors:
         home = int(device[tensor.producer])
