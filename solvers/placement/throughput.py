@@ -62,8 +62,8 @@ def work_bound(graph: StageGraph, settings: Throughput) -> float:
     return total
 
 
-def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> tuple[Int32s, Ints]:
-    """Device and stage of every operator; stages take the devices of their group in file order."""
+def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> Int32s:
+    """Device of every operator; stages take the devices of their group in file order."""
     k = graph.devices
     if settings.stages is StageShape.CONTIGUOUS:
         left = [list(group.devices) for group in graph.groups]
@@ -71,11 +71,10 @@ def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> tup
     else:
         device_of = np.arange(max(k, int(found.stage.max()) + 1)) % k
     n = sum(len(block) for block in graph.blocks)
-    device, stage = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
+    device = np.empty(n, dtype=np.int32)
     for block, operators in enumerate(graph.blocks):
         device[list(operators)] = device_of[found.stage[block]]
-        stage[list(operators)] = found.stage[block]
-    return device, stage
+    return device
 
 
 class Search:
@@ -91,7 +90,7 @@ class Search:
         """Keep a placement if it is the best."""
         if positions is None:
             return
-        device, _ = to_devices(self.graph, self.settings, positions)
+        device = to_devices(self.graph, self.settings, positions)
         value = max_load_ms(self.settings, device_loads(self.problem, device))
         if value < self.value:
             self.best, self.value = positions, value
@@ -100,16 +99,15 @@ class Search:
         """Whether the best placement meets the work bound."""
         return self.value <= work_bound(self.graph, self.settings) * (1 + CLOSED)
 
-    def placement(self) -> tuple[Int32s, Int32s]:
-        """Device and stage of every operator, of the best placement.
+    def placement(self) -> Int32s:
+        """Device of every operator, of the best placement.
 
         Raises:
             LimitError: nothing was found.
         """
         if self.best is None:
             raise LimitError("no placement was found within the limit")
-        device, stage = to_devices(self.graph, self.settings, self.best)
-        return device, stage.astype(np.int32)
+        return to_devices(self.graph, self.settings, self.best)
 
 
 def slice_orders(search: Search, seed: int, stop: Stop, most: int | None = None) -> int:

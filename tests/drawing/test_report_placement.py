@@ -29,7 +29,7 @@ SOLUTION = PlacementSolution(
     operators=("<script>x", "y"),
     device=np.array([1, 0], dtype=np.int32),
     stage=np.array([0, 1], dtype=np.int32),
-    loads=(DeviceLoad(1.0, 2.0, 1.0, 0.0, 1000, 1), DeviceLoad(2.0, 0.0, 1.0, 0.0, 500, 1)),
+    loads=(DeviceLoad(1.0, 2.0, 1.0, 0.0, 1000), DeviceLoad(2.0, 0.0, 1.0, 0.0, 500)),
     instance_sha256="0",
     versions=(),
     notes=("a note",),

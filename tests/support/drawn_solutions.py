@@ -199,7 +199,7 @@ def placements(draw: st.DrawFn) -> PlacementSolution:
     devices = draw(tuples(st.builds(Device, names, server, st.integers(0, 1), st.none() | memory, st.booleans()), 1))
     loads = draw(
         tuples(
-            st.builds(DeviceLoad, amounts, amounts, amounts, amounts, memory, st.integers(0, 100)),
+            st.builds(DeviceLoad, amounts, amounts, amounts, amounts, memory),
             len(devices),
             len(devices),
         )
@@ -214,7 +214,6 @@ def placements(draw: st.DrawFn) -> PlacementSolution:
         st.integers(1, 16),
     )
     latency = st.builds(Latency, st.sampled_from(Sharing), st.sampled_from(RateAllocation))
-    square = arrays(amounts, len(servers) ** 2, np.float64).map(lambda rates: rates.reshape(len(servers), -1))
     return draw(
         st.builds(
             PlacementSolution,
@@ -230,7 +229,6 @@ def placements(draw: st.DrawFn) -> PlacementSolution:
             start_ms=st.none() | arrays(numbers, size, np.float64),
             end_ms=st.none() | arrays(numbers, size, np.float64),
             transfers=tuples(st.builds(TensorTransfer, st.integers(0, 9), device, numbers, numbers)),
-            rates_gbps=st.none() | square,
             link_shares=tuples(st.builds(LinkShare, server, server, st.just(0), amounts)),
             compact=st.none() | st.builds(CompactResult, st.integers(0, 9), st.none() | amounts, st.none() | bounds),
         )

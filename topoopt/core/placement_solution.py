@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.columns import Columns
-from topoopt.core.placement import Device, Latency, Server, Throughput
+from topoopt.core.placement import Device, Latency, Server, Sharing, Throughput
 from topoopt.core.shown import Shown
 from topoopt.core.solution import Bound, SolutionHead
 
@@ -24,7 +26,6 @@ class DeviceLoad(Shown):
         forward_communication_ms, backward_communication_ms: transfers of tensors that forward and backward operators
             made, in and out; latency: 0, since they do not occupy the device.
         memory_bytes: resident.
-        operators: number of operators.
     """
 
     forward_ms: float
@@ -32,7 +33,6 @@ class DeviceLoad(Shown):
     forward_communication_ms: float
     backward_communication_ms: float
     memory_bytes: int
-    operators: int
 
     @property
     def compute_ms(self) -> float:
@@ -95,9 +95,7 @@ class PlacementSolution(SolutionHead):
         loads: one for each device.
         start_ms, end_ms: float64[operators], objective latency; else None.
         transfers: objective latency, ascending by start.
-        rates_gbps: float64[servers, servers], what each server may send to each other; None where rates are not
-            allocated.
-        link_shares: how the rates are split over physical links; empty where there are none.
+        link_shares: rates of pairs of servers, by physical link; empty where rates are not allocated.
         compact: of the compacted graph, None if nothing was compacted.
     """
 
@@ -112,11 +110,25 @@ class PlacementSolution(SolutionHead):
     start_ms: Floats | None = None
     end_ms: Floats | None = None
     transfers: tuple[TensorTransfer, ...] = ()
-    rates_gbps: Floats | None = None
     link_shares: tuple[LinkShare, ...] = ()
     compact: CompactResult | None = None
 
     kind: str = field(default="placement", init=False)
+
+    @property
+    def rates_gbps(self) -> Floats | None:
+        """float64[servers, servers]: what each server may send to each other; None where rates are not allocated."""
+        if not isinstance(self.settings, Latency) or self.settings.sharing is not Sharing.STATIC:
+            return None
+        rates = np.zeros((len(self.servers), len(self.servers)))
+        for share in self.link_shares:
+            rates[share.source, share.target] += share.gbps
+        return rates
+
+    @property
+    def operator_counts(self) -> list[int]:
+        """Operators on each device."""
+        return [int(count) for count in np.bincount(self.device, minlength=len(self.devices))]
 
     def columns(self) -> dict[str, Columns]:
         """As of all solutions; `operators` with their devices, and stages or times."""

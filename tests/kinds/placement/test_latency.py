@@ -35,7 +35,7 @@ def placed(instance, place):
     """The solution of a placement of the groups at uniform rates, as the simulator schedules it."""
     a = placement_arrays(instance)
     best = simulated(a, device_of(a, place), uniform_rates(a))
-    rates, shares = pack_links(instance.servers, best.rates / 125_000)
+    _, shares = pack_links(instance.servers, best.rates / 125_000)
     static = instance.objective.sharing is Sharing.STATIC
     outcome = PlacementOutcome(
         best.device.astype(np.int32),
@@ -45,7 +45,6 @@ def placed(instance, place):
         start_ms=best.start_ms,
         end_ms=best.end_ms,
         transfers=best.transfers,
-        rates_gbps=rates if static else None,
         link_shares=tuple(shares) if static else (),
     )
     return judged(instance, outcome, Effort(SearchSettings(), Stop()))
@@ -85,8 +84,8 @@ def test_the_checker_rejects_corrupted_schedules(sharing):
     ]
     if sharing == "static":
         bad += [
-            replace(good, rates_gbps=2 * good.rates_gbps),
-            replace(good, rates_gbps=None),
+            replace(good, link_shares=tuple(replace(share, gbps=2 * share.gbps) for share in good.link_shares)),
+            replace(good, link_shares=()),
             replace(good, link_shares=good.link_shares[1:]),
         ]
     for solution in bad:

@@ -67,7 +67,7 @@ def test_solve_check_and_report(sharing, tmp_path):
     assert "Schedule of one step" in page
     stored = json.loads((out / "solution.json").read_text())
     assert ("Rates between servers" in page) == bool(stored["link_shares"])
-    assert (stored["rates_gbps"] is not None) == (sharing == "static")
+    assert not stored["link_shares"] or sharing == "static"
     assert len(stored["start_ms"]) == len(stored["operators"])
 
 

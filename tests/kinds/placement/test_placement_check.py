@@ -47,7 +47,7 @@ CORRUPTED: dict[str, tuple[Corruption, str]] = {
     "optimal": (lambda s: replace(s, status=Status.OPTIMAL, bound=Bound(0.0, "nothing")), "status"),
     "loads": (lambda s: replace(s, loads=s.loads[::-1]), "loads"),
     "stages missing": (lambda s: replace(s, stage=None), "stages"),
-    "stages reversed": (lambda s: replace(s, stage=(3 - np.asarray(s.stage)).astype(np.int32)), "order"),
+    "stages reversed": (lambda s: replace(s, stage=(3 - np.asarray(s.stage)).astype(np.int32)), "stages"),
     "not an array": (lambda s: replace(s, device=None), "placement"),  # type: ignore[arg-type]
 }
 

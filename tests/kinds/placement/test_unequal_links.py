@@ -102,7 +102,7 @@ def test_local_search_counts_what_links_cost(seed: int) -> None:
     hosts = [search.graph.groups[q].host for q in state.group]
     kept = max(sum(state.compute[s]) + (0.0 if hosts[s] else sum(state.sent[s])) for s in range(4))
     positions = type(search.best)(np.array(state.slot), np.array(state.group))
-    device, _ = to_devices(search.graph, search.settings, positions)
+    device = to_devices(search.graph, search.settings, positions)
     assert kept == pytest.approx(unequal_load(problem, tuple(device.tolist())), rel=1e-9)
 
 

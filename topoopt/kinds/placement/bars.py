@@ -92,6 +92,7 @@ def device_rows(solution: PlacementSolution) -> tuple[DeviceRow, ...]:
     widths = [load.compute_ms + load.communication_ms for load in loads]
     scale = max([*widths, solution.bound.value])
     largest = max(load.memory_bytes for load in loads)
+    counts = solution.operator_counts
     stages: dict[int, list[int]] = {}
     if solution.stage is not None:
         for device, stage in sorted({*zip(solution.device.tolist(), solution.stage.tolist(), strict=True)}):
@@ -109,7 +110,7 @@ def device_rows(solution: PlacementSolution) -> tuple[DeviceRow, ...]:
                 server=shortened(solution.servers[device.server].name, 32),
                 kind=solution.classes[device.class_index] + (", CPU pool" if device.host else ""),
                 stage=", ".join(str(stage + 1) for stage in stages.get(d, [])) or "–",
-                operators=load.operators,
+                operators=counts[d],
                 load=milliseconds(values[d]),
                 bar=load_bar(load, scale, solution.bound.value),
                 memory=held if limit is None else f"{held}, {percent(load.memory_bytes / limit) if limit else '–'}",

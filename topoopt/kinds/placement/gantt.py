@@ -31,7 +31,7 @@ class RateRow:
 
 def drawn_devices(solution: PlacementSolution) -> list[int]:
     """Devices with operators; of very many those that compute longest, ascending."""
-    used = [d for d, load in enumerate(solution.loads) if load.operators]
+    used = [d for d, count in enumerate(solution.operator_counts) if count]
     if len(used) > FEW_LANES:
         used = sorted(used, key=lambda d: (-solution.loads[d].compute_ms, d))[:FEW_LANES]
     return sorted(used)
@@ -64,7 +64,7 @@ def gantt(solution: PlacementSolution) -> LanesDrawing:
         if device in top:
             shapes += [sending(run, total, top[device] + COMPUTE + 1, "receives") for run in merged(mine)]
     notes = []
-    idle = sum(load.operators > 0 for load in solution.loads) - len(devices)
+    idle = sum(count > 0 for count in solution.operator_counts) - len(devices)
     if idle:
         notes.append(f"The {len(devices)} devices that compute longest are drawn, {idle} others are not.")
     if len(spans) > len(longest):
@@ -83,18 +83,19 @@ def _by_lane(span: Span) -> tuple[int, float, str]:
 
 def rate_rows(solution: PlacementSolution) -> tuple[RateRow, ...]:
     """Static rates, largest first."""
-    if solution.rates_gbps is None:
+    rates = solution.rates_gbps
+    if rates is None:
         return ()
     shares: dict[tuple[int, int], list[str]] = {}
     for share in solution.link_shares:
         link = shortened(solution.servers[share.source].links[share.link].name, 24)
         shares.setdefault((share.source, share.target), []).append(f"{link} {number(share.gbps)}")
-    pairs = sorted(shares, key=lambda pair: (-float(solution.rates_gbps[pair]), pair))  # type: ignore[index]
+    pairs = sorted(shares, key=lambda pair: (-float(rates[pair]), pair))
     return tuple(
         RateRow(
             shortened(solution.servers[s].name, 32),
             shortened(solution.servers[t].name, 32),
-            number(float(solution.rates_gbps[s, t])),
+            number(float(rates[s, t])),
             ", ".join(shares[s, t]),
         )
         for s, t in pairs[:MOST_RATES]

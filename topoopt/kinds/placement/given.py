@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import networkx as nx
 import numpy as np
 
-from formulations.placement.stage_graph import order_pairs, stage_graph
+from formulations.placement.stage_graph import stage_graph
+from solvers.placement.stage_numbers import stage_numbers
 from solvers.placement.throughput import WORK, work_bound
 from solvers.stop import Stop
 from topoopt.core.arrays import Int32s
@@ -49,22 +49,6 @@ def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> I
     return device
 
 
-def stages_of(problem: PlacementProblem, device: Int32s) -> Int32s | None:
-    """int32[operators]: places in an order of the devices in which nothing runs backwards; None if there is none."""
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(sorted(set(device.tolist())))
-    block_of = np.empty(len(device), dtype=np.int64)
-    for block, members in enumerate(problem.colocated()):
-        block_of[list(members)] = block
-    home = {int(block): int(at) for block, at in zip(block_of, device, strict=True)}
-    pairs = {(home[a], home[b]) for a, b in order_pairs(problem, block_of)}
-    graph.add_edges_from(sorted((a, b) for a, b in pairs if a != b))
-    if not nx.is_directed_acyclic_graph(graph):
-        return None
-    place = {at: i for i, at in enumerate(nx.lexicographical_topological_sort(graph))}
-    return np.array([place[int(at)] for at in device], dtype=np.int32)
-
-
 def evaluate_given(problem: PlacementProblem, named: Mapping[str, str], method: str) -> PlacementSolution:
     """The solution a placement by names amounts to; what it breaks stands in its check.
 
@@ -76,7 +60,7 @@ def evaluate_given(problem: PlacementProblem, named: Mapping[str, str], method: 
         text = "a placement alone can be judged for contiguous or free sets of objective throughput only"
         raise InputError([Problem(text, path="objective")])
     device = complete_placement(problem, named)
-    stage = None if settings.stages is StageShape.FREE else stages_of(problem, device)
+    stage = stage_numbers(problem, settings, device)
     bound = Bound(work_bound(stage_graph(problem), settings), WORK)
     outcome = PlacementOutcome(device, bound, StopReason.CONVERGED, method, stage)
     solution: PlacementSolution = judged(problem, outcome, Effort(problem.search, Stop()))

@@ -33,6 +33,20 @@ def expanded(best: PlacedSchedule, exact: Compaction) -> PlacedSchedule:
     )
 
 
+def sent_rates(search: LatencySearch, best: PlacedSchedule) -> Floats:
+    """float64[servers, servers]: the rates; where they are chosen, only of pairs that send something."""
+    if not search.allocate:
+        return best.rates
+    problem = search.problem
+    server = [entry.server for entry in problem.devices]
+    sends = np.zeros_like(best.rates, dtype=bool)
+    for transfer in best.transfers:
+        tensor = problem.tensors[transfer.tensor]
+        if tensor.size_bytes:
+            sends[server[int(best.device[tensor.producer])], server[transfer.target]] = True
+    return np.where(sends, best.rates, 0.0)
+
+
 def outcome_of(
     search: LatencySearch, method: str, compact: CompactResult | None, exact: Compaction
 ) -> PlacementOutcome:
@@ -44,14 +58,14 @@ def outcome_of(
     best, a = search.best, search.a
     if best is None:
         raise LimitError("no placement was found in time")
-    rates_gbps: Floats | None = None
     links: list[LinkShare] = []
     notes: tuple[str, ...] = ()
     if a.sharing == STATIC:
         unit = bytes_per_ms(1.0)
-        rates_gbps, links = pack_links(search.problem.servers, best.rates / unit)
-        if (rates_gbps * (1 + 1e-12) < best.rates / unit).any():
-            if (rates_gbps * (1 + 1e-6) < best.rates / unit).any():
+        wanted = sent_rates(search, best) / unit
+        rates_gbps, links = pack_links(search.problem.servers, wanted)
+        if (rates_gbps * (1 + 1e-12) < wanted).any():
+            if (rates_gbps * (1 + 1e-6) < wanted).any():
                 notes = ("the physical links cannot carry the chosen rates; all were scaled down",)
             kept = in_given_orders(a, best, rates_gbps * unit)
             best = simulated(a, best.device, rates_gbps * unit, best.start_ms)
@@ -66,7 +80,6 @@ def outcome_of(
         start_ms=best.start_ms,
         end_ms=best.end_ms,
         transfers=best.transfers,
-        rates_gbps=rates_gbps,
         link_shares=tuple(links),
         compact=compact,
         notes=notes,

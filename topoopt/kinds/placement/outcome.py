@@ -20,7 +20,7 @@ class PlacementOutcome:
         stopped_by: why the method ended.
         method: name of the method that ran (never `auto`).
         stage: int32[operators], where stages have an order.
-        start_ms, end_ms, transfers, rates_gbps, link_shares: objective latency; see `PlacementSolution`.
+        start_ms, end_ms, transfers, link_shares: objective latency; see `PlacementSolution`.
         compact: of the compacted graph.
         notes: for people.
     """
@@ -33,7 +33,6 @@ class PlacementOutcome:
     start_ms: Floats | None = None
     end_ms: Floats | None = None
     transfers: tuple[TensorTransfer, ...] = ()
-    rates_gbps: Floats | None = None
     link_shares: tuple[LinkShare, ...] = ()
     compact: CompactResult | None = None
     notes: tuple[str, ...] = ()

@@ -29,8 +29,6 @@ def _faults(file: PlacementSolutionFile) -> list[Fault]:
     for key, table in (("stage", file.stage), ("start_ms", file.start_ms), ("end_ms", file.end_ms)):
         if table is not None and len(table) != n:
             faults.append(Fault((key,), "wrong number of entries", str(len(table)), f"{n}, one for each operator"))
-    if file.rates_gbps is not None and file.rates_gbps.shape != (servers, servers):
-        faults.append(Fault(("rates_gbps",), "wrong size", allowed=f"{servers} rows of {servers}"))
     for i, share in enumerate(file.link_shares):
         if max(share.source, share.target) >= servers or share.link >= len(file.servers[share.source].links):
             got = f"{share.source}, {share.target}, {share.link}"
@@ -39,5 +37,5 @@ def _faults(file: PlacementSolutionFile) -> list[Fault]:
 
 
 SOLUTION_FILE: SolutionFormat[PlacementSolution] = SolutionFormat(
-    PlacementSolutionFile, _faults, rows=("servers", "devices", "rates_gbps", "link_shares", "operators", "transfers")
+    PlacementSolutionFile, _faults, rows=("servers", "devices", "link_shares", "operators", "transfers")
 )

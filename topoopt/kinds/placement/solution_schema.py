@@ -35,7 +35,6 @@ TransferRow = Annotated[
 ShareRow = Annotated[
     LinkShare, RowOf(LinkShare, tuple[ServerIndex, ServerIndex, LinkIndex, Amount])
 ]  # source server, target server, link of the source, Gbit/s
-RateRow = Annotated[list[Amount], Field(max_length=MAX_SERVERS)]
 Times = Annotated[Floats, ArrayOf(Number, np.float64, most=MAX_OPERATORS)]
 
 
@@ -62,7 +61,6 @@ class DevicePart(FileModel):
     forward_communication_ms: Amount
     backward_communication_ms: Amount
     used_memory_bytes: int = Field(ge=0)
-    operators: int = Field(ge=0, le=MAX_OPERATORS)
 
 
 def _device_document(device: Device, load: DeviceLoad, classes: tuple[str, ...]) -> dict[str, Any]:
@@ -96,9 +94,6 @@ class PlacementSolutionFile(SolutionHeadFile):
     classes: Annotated[Listed[KindName], Field(max_length=64)]
     servers: Annotated[Listed[ServerPart], Field(min_length=1, max_length=MAX_SERVERS)]
     devices: Annotated[list[DevicePart], Field(min_length=1, max_length=MAX_SERVERS)]
-    rates_gbps: Annotated[Floats, ArrayOf(RateRow, np.float64, most=MAX_SERVERS)] | None = Field(
-        description="row i, column j: what server i may send to server j"
-    )
     link_shares: Annotated[Listed[ShareRow], Field(max_length=MAX_SERVERS * MAX_LINKS)]
     operators: Annotated[Listed[OperatorRow], Field(min_length=1, max_length=MAX_OPERATORS)]
     stage: Annotated[Int32s, ArrayOf(StageIndex, np.int32, most=MAX_OPERATORS)] | None
@@ -135,7 +130,6 @@ class PlacementSolutionFile(SolutionHeadFile):
                     row.forward_communication_ms,
                     row.backward_communication_ms,
                     row.used_memory_bytes,
-                    row.operators,
                 )
                 for row in self.devices
             ),

@@ -46,7 +46,6 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, effort: Effor
         start_ms=outcome.start_ms,
         end_ms=outcome.end_ms,
         transfers=outcome.transfers,
-        rates_gbps=outcome.rates_gbps,
         link_shares=outcome.link_shares,
         compact=outcome.compact,
         instance_sha256=problem.sha256,

@@ -7,6 +7,7 @@ from functools import partial
 
 from solvers.placement.assignments import MOST_DEVICES, enumerate_assignments
 from solvers.placement.assignments import PROOF as PROOF_BY_ALL
+from solvers.placement.stage_numbers import stage_numbers
 from solvers.placement.stage_rounding import PROOF, round_stages
 from solvers.placement.throughput import WORK, Search, polish, program_columns, settings_of, slice_orders, work_bound
 from solvers.placement.throughput_proof import prove
@@ -38,7 +39,7 @@ def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
 
 
 def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) -> PlacementOutcome:
-    device, stage = search.placement()
+    device = search.placement()
     floor = work_bound(search.graph, search.settings)
     if floor >= bound.value:
         bound = Bound(floor, WORK)
@@ -47,8 +48,8 @@ def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) 
     )
     if not search.graph.costs.uniform:
         notes += ("bounds of programs take each device's transfers at the rate of its fastest link",)
-    ordered = search.settings.stages is not StageShape.FREE
-    return PlacementOutcome(device, bound, stopped_by, method, stage if ordered else None, notes=notes)
+    stage = stage_numbers(search.problem, search.settings, device)
+    return PlacementOutcome(device, bound, stopped_by, method, stage, notes=notes)
 
 
 def slices(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:

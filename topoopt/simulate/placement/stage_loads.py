@@ -21,13 +21,12 @@ def device_loads(problem: PlacementProblem, device: Int32s) -> tuple[DeviceLoad,
     k = len(problem.devices)
     compute = np.zeros((k, 2))
     communication = np.zeros((k, 2))
-    memory, count = [0] * k, [0] * k
+    memory = [0] * k
     at = device.tolist()
     for index, operator in enumerate(problem.operators):
         where = at[index]
         compute[where, int(operator.backward)] += operator.times_ms[problem.devices[where].class_index]
         memory[where] += operator.memory_bytes
-        count[where] += 1
     for tensor in problem.tensors:
         source = at[tensor.producer]
         targets = {at[user] for user in tensor.consumers} - {source}
@@ -48,7 +47,6 @@ def device_loads(problem: PlacementProblem, device: Int32s) -> tuple[DeviceLoad,
             float(communication[d, 0]),
             float(communication[d, 1]),
             memory[d],
-            count[d],
         )
         for d in range(k)
     )

@@ -80,11 +80,11 @@ class _Case:
         compute[:, one, where] += self.time[:, g, where]
         held[one, where] += self.bytes[g]
         device = np.column_stack([rows.device[every], where])
-        good = np.isfinite(compute[:, one, where]).all(axis=0) & (held <= self.room).all(axis=1)
+        good = np.asarray(np.isfinite(compute[:, one, where]).all(axis=0) & (held <= self.room).all(axis=1))
         found = _Rows(device, compute, rows.sent[:, every], held).some(good)
         for tensor in self.ends[g]:
             self._charge(found, *tensor)
-        return found.some(self.value(found) < limit)
+        return found.some(np.asarray(self.value(found) < limit))
 
     def _charge(self, rows: _Rows, home: int, users: list[int], phase: int, table: Floats) -> None:
         """Add what one tensor costs: every other device with a consumer, and the sender for its slowest copy."""
@@ -115,10 +115,10 @@ class _Case:
         reach[:, np.arange(self.k), np.arange(self.k)] = False
         for d in range(self.k):
             reach |= reach[:, :, d, None] & reach[:, None, d, :]
-        return ~reach[:, np.arange(self.k), np.arange(self.k)].any(axis=1)
+        return np.asarray(~reach[:, np.arange(self.k), np.arange(self.k)].any(axis=1))
 
     def _staged(self, device: Ints) -> Bools:
-        """Stages raised until every edge runs forwards, or one is past the last: d, d + k, ... are those of device d."""
+        """Stages (d, d + k, ... of device d) raised until every edge runs forwards, or one is past the last."""
         stage = device.copy()
         stages = self.k * self.settings.stages_per_device
         while True:
@@ -140,8 +140,8 @@ def least_load(problem: PlacementProblem, settings: Throughput, value: float) ->
     k = case.k
     limit = value * (1 - Tolerance.ROUNDING.relative)
     best = value
-    empty = _Rows(np.zeros((1, 0), dtype=np.int64), np.zeros((2, 1, k)), np.zeros((2, 1, k)), np.zeros((1, k), np.int64))
-    left = [empty]
+    none, zero = np.zeros((1, 0), dtype=np.int64), np.zeros((1, k), dtype=np.int64)
+    left = [_Rows(none, np.zeros((2, 1, k)), np.zeros((2, 1, k)), zero)]
     while left:
         rows = case.placed(left.pop(), limit)
         if rows.device.shape[1] < len(case.groups):

@@ -16,7 +16,9 @@ from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sh
 from topoopt.core.placement_solution import PlacementSolution, TensorTransfer
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, float_array
+from topoopt.verify.placement.causes import check_causes
 from topoopt.verify.placement.latency_bounds import latency_floor
+from topoopt.verify.placement.rates import check_idle_rates, check_rates
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven, as a part of the makespan (or of a rate)."""
@@ -43,10 +45,12 @@ def check_schedule(
     _check_objective(findings, problem, solution, value)
     _check_operators(findings, problem, device, start, end, slack)
     transfers = _check_transfers(findings, problem, solution.transfers, device, start, end, slack)
-    if settings.sharing is Sharing.STATIC:
-        _check_rates(findings, problem, settings, solution)
+    rates = check_rates(findings, problem, settings, solution)
     if findings.clean:
-        _check_network(findings, problem, settings, solution, device, transfers, value)
+        _check_network(findings, problem, settings, rates, device, transfers, value)
+        check_causes(findings, problem, device, start, end, transfers, FLUID * value)
+        if settings.sharing is Sharing.STATIC and settings.rates is RateAllocation.OPTIMISED:
+            check_idle_rates(findings, problem, device, transfers, rates)
 
 
 def makespan_ms(end: Floats) -> float:
@@ -127,51 +131,11 @@ def _bytes_per_ms(gbps: float) -> float:
     return gbps * 1e9 / 8 / 1e3
 
 
-def _check_rates(
-    findings: ViolationLog, problem: PlacementProblem, settings: Latency, solution: PlacementSolution
-) -> None:
-    """Rates of pairs within the links of both servers, and their split over physical links."""
-    servers = problem.servers
-    size = len(servers)
-    rates = float_array(solution.rates_gbps, 2) if solution.rates_gbps is not None else None
-    if rates is None or rates.shape != (size, size) or not (np.isfinite(rates).all() and (rates >= 0).all()):
-        findings.add("rates", "not one rate for each pair of servers")
-        return
-    room = np.array([sum(link.gbps for link in server.links) for server in servers])
-    for name, sums in (("sends", rates.sum(axis=1)), ("receives", rates.sum(axis=0))):
-        for s in np.flatnonzero(sums > room * (1 + RELATIVE)).tolist():
-            findings.add("rates", f"{servers[s].name} {name} {sums[s]!r} Gbit/s over links of {room[s]!r}")
-    if settings.rates is RateAllocation.UNIFORM:
-        used = sorted({entry.server for entry in problem.devices})
-        parts = [float(rates[s, t]) * (len(used) - 1) / min(room[s], room[t]) for s in used for t in used if s != t]
-        if parts and (max(parts) - min(parts) > FLUID or max(parts) > 1 + RELATIVE):
-            text = f"parts of the links from {min(parts)!r} to {max(parts)!r} of the even one"
-            findings.add("rates", f"uniform rates, but {text}")
-    split = np.zeros((size, size))
-    out: dict[tuple[int, int], float] = defaultdict(float)
-    into: dict[tuple[int, int], float] = defaultdict(float)
-    for share in solution.link_shares:
-        if not share.gbps >= 0:
-            findings.add("links", f"a share of {share.gbps!r} Gbit/s")
-        if share.link >= len(servers[share.target].links):
-            findings.add("links", f"{servers[share.target].name} has no link {share.link} to receive on")
-            return
-        split[share.source, share.target] += share.gbps
-        out[share.source, share.link] += share.gbps
-        into[share.target, share.link] += share.gbps
-    for name, table in (("out of", out), ("into", into)):
-        for (s, link), gbps in table.items():
-            if gbps > servers[s].links[link].gbps * (1 + RELATIVE):
-                findings.add("links", f"{gbps!r} Gbit/s {name} {servers[s].name} by {servers[s].links[link].name}")
-    for s, t in np.argwhere(np.abs(split - rates) > RELATIVE * max(1.0, float(rates.max(initial=0.0)))).tolist():
-        findings.add("links", f"the links carry {split[s, t]!r} Gbit/s of {rates[s, t]!r} from {s} to {t}")
-
-
 def _check_network(
     findings: ViolationLog,
     problem: PlacementProblem,
     settings: Latency,
-    solution: PlacementSolution,
+    rates: Floats,
     device: Ints,
     transfers: dict[tuple[int, int], TensorTransfer],
     value: float,
@@ -194,8 +158,11 @@ def _check_network(
             fluid.append((transfer, s, t, size))
             continue
         elif settings.sharing is Sharing.STATIC:
-            rate = float(solution.rates_gbps[s][t]) if solution.rates_gbps is not None else 0.0
-            expected = problem.transfer_latency_ms + (size / _bytes_per_ms(rate) if rate > 0 else float("inf"))
+            rate = float(rates[s, t])
+            if not rate > 0:
+                findings.add("rates", f"tensor {index} is sent from {s} to {t}, which have no rate")
+                continue
+            expected = problem.transfer_latency_ms + size / _bytes_per_ms(rate)
             lanes["pair", s, t].append(transfer)
         else:
             expected = problem.transfer_latency_ms + size / min(room[s], room[t])

@@ -48,7 +48,7 @@ def device_order(problem: PlacementProblem, device: Ints) -> list[int] | None:
 
 
 def earliest_stages(problem: PlacementProblem, device: Ints, stages: int) -> list[int] | None:
-    """Stage of every operator, of those its device has (d, d + k, ...), as early as can be; None if there are too few."""
+    """Earliest stage of every operator, of those its device has (d, d + k, ...); None if there are too few."""
     k = len(problem.devices)
     group_of = {i: g for g, members in enumerate(problem.colocated()) for i in members}
     stage = [int(device[members[0]]) for members in problem.colocated()]
