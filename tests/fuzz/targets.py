@@ -1,0 +1,134 @@
+"""What is damaged, and what is then done with it: a literal table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz import foreign
+from tests.support.paths import INSTANCES
+from tests.support.smallest import SMALLEST, problem_of, solution_of
+from topoopt.formats.exporter import ExportOptions, check_export
+from topoopt.formats.table import EXPORTERS
+from topoopt.kinds import kind_named
+from topoopt.kinds.instance_file import read_instance
+from topoopt.verify.laws.findings import CheckDepth
+
+SMALL = 40_000
+"""Bytes of the largest instance file that is damaged."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Files that are damaged one at a time, and what is done with each.
+
+    Attributes:
+        originals: name and content of the files, in an order that does not change.
+        run: called with the path of the damaged one.
+        beside: files that stand in the same folder as they are.
+    """
+
+    originals: Callable[[], Mapping[str, bytes]]
+    run: Callable[[Path], object]
+    beside: Callable[[], Mapping[str, bytes]] = dict
+
+
+def _files(pattern: str) -> dict[str, bytes]:
+    """Shipped files, by their names."""
+    found = sorted(INSTANCES.glob(pattern))
+    return {path.name: path.read_bytes() for path in found if path.stat().st_size <= SMALL}
+
+
+def _read(path: Path) -> None:
+    problem = read_instance(path)
+    kind_named(problem.kind).problems(problem)
+
+
+@cache
+def _solutions() -> dict[str, bytes]:
+    texts = {}
+    for case in SMALLEST:
+        solution = solution_of(case)
+        text = kind_named(solution.kind).files.solutions.text(solution)
+        texts[f"{case.replace(' ', '-')}.json"] = text.encode()
+    return texts
+
+
+def _use_solution(path: Path) -> None:
+    """Read, check, report and export a solution, as far as each lets it."""
+    case = path.stem.replace("-of-", " of ").replace("several-demands", "several demands").replace("jobs-at-once", "jobs at once")
+    kind = kind_named(problem_of(case).kind)
+    solution = kind.files.solutions.read(path)
+    kind.check(problem_of(case), solution, CheckDepth(events=20_000))
+    kind.pages().report(solution)
+    for exporter in EXPORTERS.values():
+        if kind.name in exporter.kinds:
+            foreign.attempt(lambda exporter=exporter: check_export(exporter, exporter.build(solution, ExportOptions())))
+
+
+def _study(path: Path) -> None:
+    from topoopt.studies.expand import read_study
+
+    read_study(path)
+
+
+def _record(path: Path) -> None:
+    """A record of a run as it stands in the store of a study."""
+    from topoopt.studies.rows import row_of
+
+    run = {"run": "0" * 16, "instance": "x.yaml", "method": "auto", "seed": 0, "name": "x"}
+    try:
+        record: Any = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return
+    foreign.attempt(lambda: row_of(run, record))
+
+
+def _beside_clusters() -> dict[str, bytes]:
+    jobs = {f"../{path.name}": path.read_bytes() for path in sorted(INSTANCES.glob("*.yaml"))}
+    return {"trace-16.csv": (INSTANCES / "shared/trace-16.csv").read_bytes(), **jobs}
+
+
+def record() -> dict[str, bytes]:
+    """A record of a run that ended well."""
+    document = {
+        "fate": "ended", "exit_code": 0, "wall_s": 1.5, "cpu_s": 1.2, "peak_mib": 90.0,
+        "result": {"kind": "routing", "status": "optimal", "objective": {"name": "theta", "value": 1.5, "unit": "links"},
+                   "bound": {"value": 1.5, "proved_by": "arc-lengths", "verified": True}, "gap": 0.0, "notes": ["x"],
+                   "check": {"ok": True, "violations": []}, "versions": {"topoopt": "0.1.0"}, "thetas": [1.5, 2.5]},
+    }  # fmt: skip
+    return {"record.json": json.dumps(document).encode()}
+
+
+TARGETS: Mapping[str, Target] = {
+    "instances": Target(partial(_files, "*.yaml"), _read),
+    "network instances": Target(partial(_files, "networks/*.yaml"), _read),
+    "other instances": Target(
+        lambda: {**_files("hierarchical/*.yaml"), **_files("placement/*.yaml"), **_files("measured/*.yaml")},
+        _read,
+        lambda: {"operator-times.csv": (INSTANCES / "measured/operator-times.csv").read_bytes()},
+    ),
+    "shared clusters": Target(partial(_files, "shared/*.yaml"), _read, _beside_clusters),
+    "solutions": Target(_solutions, _use_solution),
+    "studies": Target(partial(_files, "studies/*.yaml"), _study),
+    "records of studies": Target(record, _record),
+    "matrices": Target(foreign.matrices, foreign.read_matrix),
+    "traces of demand": Target(foreign.traces, foreign.read_demand_trace),
+    "graphs": Target(foreign.graphs, foreign.read_any_graph),
+    "price books": Target(foreign.price_books, foreign.read_any_price_book),
+    "foreign formats": Target(foreign.imports, foreign.import_any),
+}
+
+
+def draws(target: Target, seed: int) -> tuple[str, bytes, np.random.Generator]:
+    """The file that a seed damages, and the generator that goes on."""
+    draw = np.random.default_rng(seed)
+    originals = target.originals()
+    name = list(originals)[int(draw.integers(len(originals)))]
+    return name, originals[name], draw
