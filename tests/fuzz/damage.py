@@ -19,8 +19,10 @@ TEXTS: tuple[str, ...] = (
     "\u202etxt", "é", "\x00", "<script>alert(1)</script>", "{}", "[]", "!!python/object:os.system", "&a *a", "null",
 )  # fmt: skip
 BITS_AND_PIECES = (
-    b"\x00", b"\xff", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80", b"9" * 40, b"-", b"1e999", b"NaN", b"\n", b"\r\n", b"\t",
-    b",", b";", b'"', b"'", b"{", b"}", b"[", b"]", b":", b"&x", b"*x", b"!!", b"<!DOCTYPE a>", b"\xef\xbb\xbf", b"\xc3",
+    b"\x00", b"\xff", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80", b"9" * 40, b"-", b"1e999", b"NaN", b"\n", b"\r\n",
+    b"\t",
+    b",", b";", b'"', b"'", b"{", b"}", b"[", b"]", b":", b"&x", b"*x", b"!!", b"<!DOCTYPE a>", b"\xef\xbb\xbf",
+    b"\xc3",
     b"\x1b[2J", b"#", b"|", b"---\n", b"PK\x03\x04", b"\x93NUMPY", b"PAR1",
 )  # fmt: skip
 
@@ -74,9 +76,13 @@ def _repeat(content: bytes, draw: Draw) -> bytes:
 def _swap(content: bytes, draw: Draw) -> bytes:
     one, two = sorted((_place(content, draw), _place(content, draw)))
     size = min(two - one, int(draw.integers(1, 100)))
-    return content[:one] + content[two : two + size] + content[one + size : two] + content[one : one + size] + content[
-        two + size :
-    ]
+    return (
+        content[:one]
+        + content[two : two + size]
+        + content[one + size : two]
+        + content[one : one + size]
+        + content[two + size :]
+    )
 
 
 def _line(content: bytes, draw: Draw) -> bytes:
@@ -145,7 +151,11 @@ def _other(value: Any, draw: Draw) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float) and choice < 0.5:
-        return value * float(draw.choice([0.5, 2.0, -1.0, 1e-6, 1e6])) if choice < 0.25 else value + int(draw.choice([-1, 1]))
+        return (
+            value * float(draw.choice([0.5, 2.0, -1.0, 1e-6, 1e6]))
+            if choice < 0.25
+            else value + int(draw.choice([-1, 1]))
+        )
     if isinstance(value, list) and choice < 0.5:
         return value[: len(value) // 2] if choice < 0.25 else value * 3
     if choice < 0.75:

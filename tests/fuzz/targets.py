@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from tests.fuzz import foreign
 from tests.support.paths import INSTANCES
@@ -62,7 +59,11 @@ def _solutions() -> dict[str, bytes]:
 
 def _use_solution(path: Path) -> None:
     """Read, check, report and export a solution, as far as each lets it."""
-    case = path.stem.replace("-of-", " of ").replace("several-demands", "several demands").replace("jobs-at-once", "jobs at once")
+    case = (
+        path.stem.replace("-of-", " of ")
+        .replace("several-demands", "several demands")
+        .replace("jobs-at-once", "jobs at once")
+    )
     kind = kind_named(problem_of(case).kind)
     solution = kind.files.solutions.read(path)
     kind.check(problem_of(case), solution, CheckDepth(events=20_000))
@@ -78,32 +79,48 @@ def _study(path: Path) -> None:
     read_study(path)
 
 
-def _record(path: Path) -> None:
-    """A record of a run as it stands in the store of a study."""
-    from topoopt.studies.rows import row_of
+RUN = "0" * 64
+"""Identity of the one run of the store that is damaged."""
 
-    run = {"run": "0" * 16, "instance": "x.yaml", "method": "auto", "seed": 0, "name": "x"}
-    try:
-        record: Any = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        return
-    foreign.attempt(lambda: row_of(run, record))
+
+def _collect(path: Path) -> None:
+    """Collect a store of one run of which a file is damaged; write its table, and ask it something."""
+    from topoopt.studies.collect import collect_rows, query, write_csv, write_parquet
+
+    root = path.parent / "store"
+    for name, content in _store().items():
+        file = root / (name if name == "study.json" else f"runs/{RUN[:2]}/{RUN}/{name}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(path.read_bytes() if name == path.name else content)
+    rows = collect_rows(root)
+    write_csv(rows, root / "rows.csv")
+    write_parquet(rows, root / "results.parquet")
+    query(root, "SELECT * FROM runs")
+
+
+def _store() -> dict[str, bytes]:
+    """Plan and record of a run that ended well."""
+    run = {"identity": RUN, "instance": "x.yaml", "command": ["solve"], "method": "auto", "seed": 0, "repetition": 0,
+           "factors": {"link_gbps": 100.0}}  # fmt: skip
+    plan = {"schema_version": 1, "kind": "study-plan", "name": "x", "runs": [run]}
+    output = {
+        "kind": "routing", "status": "optimal", "objective": {"name": "theta", "value": 1.5, "unit": "links"},
+        "bound": {"value": 1.5, "proved_by": "arc-lengths", "verified": True}, "gap": 0.0, "notes": ["x"],
+        "check": {"ok": True, "violations": []}, "versions": {"topoopt": "0.1.0"}, "thetas": [1.5, 2.5], "wall_s": 0.5,
+    }  # fmt: skip
+    record = {"outcome": "done", "reason": "", "wall_s": 1.5, "cpu_s": 1.2, "peak_memory_mib": 90.0, "output": output,
+              "finished_at": "2020-01-01T00:00:00Z"}  # fmt: skip
+    return {"study.json": json.dumps(plan).encode(), "run.json": json.dumps(record).encode()}
+
+
+def _all_instances() -> dict[str, bytes]:
+    found = sorted(INSTANCES.rglob("*.yaml")) + sorted(INSTANCES.rglob("*.csv"))
+    return {f"../{path.relative_to(INSTANCES)}": path.read_bytes() for path in found}
 
 
 def _beside_clusters() -> dict[str, bytes]:
     jobs = {f"../{path.name}": path.read_bytes() for path in sorted(INSTANCES.glob("*.yaml"))}
     return {"trace-16.csv": (INSTANCES / "shared/trace-16.csv").read_bytes(), **jobs}
-
-
-def record() -> dict[str, bytes]:
-    """A record of a run that ended well."""
-    document = {
-        "fate": "ended", "exit_code": 0, "wall_s": 1.5, "cpu_s": 1.2, "peak_mib": 90.0,
-        "result": {"kind": "routing", "status": "optimal", "objective": {"name": "theta", "value": 1.5, "unit": "links"},
-                   "bound": {"value": 1.5, "proved_by": "arc-lengths", "verified": True}, "gap": 0.0, "notes": ["x"],
-                   "check": {"ok": True, "violations": []}, "versions": {"topoopt": "0.1.0"}, "thetas": [1.5, 2.5]},
-    }  # fmt: skip
-    return {"record.json": json.dumps(document).encode()}
 
 
 TARGETS: Mapping[str, Target] = {
@@ -116,19 +133,11 @@ TARGETS: Mapping[str, Target] = {
     ),
     "shared clusters": Target(partial(_files, "shared/*.yaml"), _read, _beside_clusters),
     "solutions": Target(_solutions, _use_solution),
-    "studies": Target(partial(_files, "studies/*.yaml"), _study),
-    "records of studies": Target(record, _record),
+    "studies": Target(partial(_files, "studies/*.yaml"), _study, _all_instances),
+    "stores of studies": Target(_store, _collect),
     "matrices": Target(foreign.matrices, foreign.read_matrix),
     "traces of demand": Target(foreign.traces, foreign.read_demand_trace),
     "graphs": Target(foreign.graphs, foreign.read_any_graph),
     "price books": Target(foreign.price_books, foreign.read_any_price_book),
     "foreign formats": Target(foreign.imports, foreign.import_any),
 }
-
-
-def draws(target: Target, seed: int) -> tuple[str, bytes, np.random.Generator]:
-    """The file that a seed damages, and the generator that goes on."""
-    draw = np.random.default_rng(seed)
-    originals = target.originals()
-    name = list(originals)[int(draw.integers(len(originals)))]
-    return name, originals[name], draw
