@@ -3,9 +3,10 @@ PYTHON ?= python3
 INSTANCE ?= instances/dlrm-16.yaml
 NAME = $(basename $(notdir $(INSTANCE)))
 VENV = .venv
+MUTANTS = 1000000
 BIN = $(VENV)/bin
 
-.PHONY: run test test-heavy check bench format clean
+.PHONY: run test test-heavy fuzz check bench format clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'python3 lacks its venv module: apt-get install python3-venv' >&2; exit 1; }
@@ -22,6 +23,9 @@ test: $(VENV)/.installed
 
 test-heavy: $(VENV)/.installed
 	$(BIN)/python -m pytest -m heavy -s tests
+
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m tests.fuzz --mutants $(MUTANTS)
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -15,6 +15,8 @@ from topoopt.formats.exporter import ExportOptions, check_export
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds import kind_named
 from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.laws.findings import CheckDepth
 
 SMALL = 40_000
@@ -71,6 +73,18 @@ def _use_solution(path: Path) -> None:
     for exporter in EXPORTERS.values():
         if kind.name in exporter.kinds:
             foreign.attempt(lambda exporter=exporter: check_export(exporter, exporter.build(solution, ExportOptions())))
+
+
+SOLVED = ("networks/k4-4.yaml", "networks/uniform-5-2.yaml", "networks/parking-lot-5.yaml", "placement/branches-3.yaml",
+          "tiny-4.yaml", "hierarchical/resnet50-3d.yaml")  # fmt: skip
+"""Instances that are solved after they were damaged."""
+
+
+def _solve(path: Path) -> None:
+    problem = read_instance(path)
+    budget = 10 if kind_named(problem.kind).takes_budget else None
+    solution = solve(problem, SolveOptions(budget=budget, time_limit_s=1.0, seed=1, objective_only=True))
+    assert solution.check.ok, solution.check.violations
 
 
 def _study(path: Path) -> None:
@@ -133,6 +147,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "shared clusters": Target(partial(_files, "shared/*.yaml"), _read, _beside_clusters),
     "solutions": Target(_solutions, _use_solution),
+    "solved instances": Target(lambda: {Path(name).name: (INSTANCES / name).read_bytes() for name in SOLVED}, _solve),
     "studies": Target(partial(_files, "studies/*.yaml"), _study, _all_instances),
     "stores of studies": Target(_store, _collect),
     "matrices": Target(foreign.matrices, foreign.read_matrix),

@@ -23,6 +23,9 @@ def main(argv: list[str]) -> int:
     if name.startswith("hang"):
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])  # and leave something behind
         time.sleep(1000)
+    if name.startswith("stubborn"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(1000)
     if name.startswith("eat"):
         hoard = []
         while True:

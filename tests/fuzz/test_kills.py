@@ -1,0 +1,203 @@
+"""SIGKILL at random moments: nothing half-written, no row lost or twice, and the same command goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.paths import INSTANCES, ROOT
+from tests.support.study_cases import routing, study
+from topoopt.studies.rows import TIMES
+
+FEW = 3
+MANY = 200
+"""Kills in `make test`, and in the heavy tests."""
+
+CALLS = [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.heavy)]
+PATIENCE_S = 300.0
+
+
+def command(*words: object) -> list[str]:
+    """A command line in a process of its own."""
+    return [sys.executable, "-m", "topoopt.cli.main", *map(str, words)]
+
+
+def finished(*words: object) -> Any:
+    """What a command that is left alone prints with --json."""
+    done = subprocess.run(
+        [*command(*words), "--json"], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def killed(words: Sequence[object], after_s: float) -> None:
+    """A command with all its children, killed so long after its start."""
+    process = subprocess.Popen(
+        command(*words), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    time.sleep(after_s)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def at_random_moments(words: Sequence[object], kills: int, lasts_s: float, seed: int, look: Callable[[], None]) -> None:
+    """Kill a command again and again within the time that it takes, and look at what is there each time."""
+    draw = np.random.default_rng(seed)
+    for _ in range(kills):
+        killed(words, float(draw.uniform(0.0, lasts_s)))
+        look()
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds of a call."""
+    began = time.monotonic()
+    run()
+    return time.monotonic() - began
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Files of writers that did not come to their end."""
+    return [str(path) for path in folder.rglob("*") if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("kills", CALLS)
+def test_solve(kills: int, tmp_path: Path) -> None:
+    """A solution file is whole or not there; in the end it has the bytes of one that was never disturbed."""
+    words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1)
+    lasts_s = timed(lambda: finished(*words, "--out", tmp_path / "calm"))
+    out = tmp_path / "out"
+
+    def look() -> None:
+        if (out / "solution.json").exists():
+            assert (out / "solution.json").read_bytes() == (tmp_path / "calm/solution.json").read_bytes()
+        if (out / "report.html").exists():
+            assert (out / "report.html").read_bytes().endswith(b"</html>\n")
+
+    at_random_moments((*words, "--out", out), kills, 1.2 * lasts_s, 1, look)
+    finished(*words, "--out", out)
+    for name in ("solution.json", "report.html"):
+        assert (out / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
+    assert not leftovers(out)
+
+
+@pytest.mark.parametrize("kills", CALLS)
+def test_study_and_collect(kills: int, tmp_path: Path) -> None:
+    """A study that is killed goes on, and its table is that of one that was not; so does collecting."""
+    file = tmp_path / "study.json"
+    file.write_text(json.dumps(study({"instance": routing(), "seeds": {"count": 4}})))
+    run = ("study", "run", file, "--jobs", 2)
+    lasts_s = timed(lambda: finished(*run, "--out", tmp_path / "calm"))
+    out = tmp_path / "out"
+
+    def look() -> None:
+        for record in out.rglob("run.json"):
+            if "unfinished" not in record.parts:
+                assert json.loads(record.read_bytes())["outcome"] == "done"
+
+    at_random_moments((*run, "--out", out), kills, 1.2 * lasts_s, 2, look)
+    finished(*run, "--out", out)
+    assert not list((out / "unfinished").iterdir())
+    finished("study", "collect", out)
+    finished("study", "collect", tmp_path / "calm")
+    table = out / "results.parquet"
+
+    def whole() -> None:
+        assert rows(table) == rows(tmp_path / "calm/results.parquet")
+
+    whole()
+    lasts_s = timed(lambda: finished("study", "collect", out))
+    at_random_moments(("study", "collect", out), kills, 1.2 * lasts_s, 3, whole)
+    finished("study", "collect", out)
+    whole()
+    assert not leftovers(out)
+
+
+def rows(table: Path) -> list[dict[str, Any]]:
+    """Rows of a table without what the runs took."""
+    return [
+        {name: value for name, value in row.items() if name not in TIMES} for row in pq.read_table(table).to_pylist()
+    ]
+
+
+def test_a_child_that_ignores_sigterm(tmp_path: Path) -> None:
+    """A run that does not end when its time is over is killed, and told as timed out; the study ends."""
+    file = tmp_path / "study.json"
+    stubborn = {"instance": routing("stubborn"), "limits": {"wall_s": 1.0, "memory_mib": 1500}}
+    file.write_text(json.dumps(study(stubborn, {"instance": routing("good")})))
+    program = (
+        "import sys\nfrom topoopt.studies.expand import read_study\nfrom topoopt.studies.runner import run_study\n"
+        "tally = run_study(read_study(sys.argv[1]), sys.argv[2], jobs=2, program='tests.support.misbehave:main')\n"
+        "print(tally.failed)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(file), str(tmp_path / "out")],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "{'timed-out': 1}"
+
+
+def test_read_only_installation(tmp_path: Path) -> None:
+    """Where nothing can be written but the folder asked for, kernels are compiled all the same."""
+    probe = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
+    if probe.returncode:
+        pytest.skip("no mount namespaces here")
+    out = tmp_path / "out"
+    words = " ".join(command("solve", ROOT / "instances/networks/k4-4.yaml", "--out", out, "--json"))
+    script = f"mount --bind {ROOT} {ROOT} && mount -o remount,bind,ro {ROOT} && cd {ROOT} && {words}"
+    environment = {**os.environ, "XDG_CACHE_HOME": "/proc/nowhere", "HOME": "/proc"}
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script],
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["check"]["ok"] is True
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Path:
+    """A file system with room for a few files; skipped where none can be made."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("no file system of a few kilobytes can be mounted here")
+    return place
+
+
+def test_full_disk_of_solve(small_disk: Path) -> None:
+    """A plan that finds no room is not half there; with room the same command writes it."""
+    try:
+        words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1, "--out", small_disk / "out")
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(b"\0" * 92 * 1024)
+        done = subprocess.run(
+            command(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        assert done.returncode == 7, done.stderr
+        assert "No space left" in done.stderr
+        assert "Traceback" not in done.stderr
+        for path in small_disk.rglob("*.*"):
+            assert path.name == "solution.json", path  # what there was room for is whole
+            assert json.loads(path.read_bytes())["check"]["ok"] is True
+        ballast.unlink()
+        finished(*words)
+        assert (small_disk / "out/solution.json").exists()
+    finally:
+        subprocess.run(["umount", "-l", str(small_disk)], check=False, capture_output=True)
