@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -11,6 +12,7 @@ from pathlib import Path
 from tests.fuzz import foreign
 from tests.support.paths import INSTANCES
 from tests.support.smallest import SMALLEST, problem_of, solution_of
+from tests.support.study_cases import routing, study
 from topoopt.formats.exporter import ExportOptions, check_export
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds import kind_named
@@ -93,38 +95,37 @@ def _study(path: Path) -> None:
     read_study(path)
 
 
-RUN = "0" * 64
-"""Identity of the one run of the store that is damaged."""
-
-
 def _collect(path: Path) -> None:
     """Collect a store of one run of which a file is damaged; write its table, and ask it something."""
     from topoopt.studies.collect import collect_rows, query, write_csv, write_parquet
 
     root = path.parent / "store"
-    for name, content in _store().items():
-        file = root / (name if name == "study.json" else f"runs/{RUN[:2]}/{RUN}/{name}")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(path.read_bytes() if name == path.name else content)
+    for name, (place, content) in _kept().items():
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_bytes(path.read_bytes() if name == path.name else content)
     rows = collect_rows(root)
     write_csv(rows, root / "rows.csv")
     write_parquet(rows, root / "results.parquet")
-    query(root, "SELECT * FROM runs")
+    query(root, "SELECT * FROM results")
 
 
 def _store() -> dict[str, bytes]:
-    """Plan and record of a run that ended well."""
-    run = {"identity": RUN, "instance": "x.yaml", "command": ["solve"], "method": "auto", "seed": 0, "repetition": 0,
-           "factors": {"link_gbps": 100.0}}  # fmt: skip
-    plan = {"schema_version": 1, "kind": "study-plan", "name": "x", "runs": [run]}
-    output = {
-        "kind": "routing", "status": "optimal", "objective": {"name": "theta", "value": 1.5, "unit": "links"},
-        "bound": {"value": 1.5, "proved_by": "arc-lengths", "verified": True}, "gap": 0.0, "notes": ["x"],
-        "check": {"ok": True, "violations": []}, "versions": {"topoopt": "0.1.0"}, "thetas": [1.5, 2.5], "wall_s": 0.5,
-    }  # fmt: skip
-    record = {"outcome": "done", "reason": "", "wall_s": 1.5, "cpu_s": 1.2, "peak_memory_mib": 90.0, "output": output,
-              "finished_at": "2020-01-01T00:00:00Z"}  # fmt: skip
-    return {"study.json": json.dumps(plan).encode(), "run.json": json.dumps(record).encode()}
+    """Plan, record and output of a run that ended well."""
+    return {name: content for name, (_, content) in _kept().items()}
+
+
+@cache
+def _kept() -> dict[str, tuple[Path, bytes]]:
+    """What a study of one run leaves: by name, where it stands in the store and what it says."""
+    from topoopt.studies.expand import read_study
+    from topoopt.studies.runner import run_study
+
+    with tempfile.TemporaryDirectory() as folder:
+        file, out = Path(folder) / "study.json", Path(folder) / "out"
+        file.write_text(json.dumps(study({"instance": routing(), "vary": {"topology.servers": [4]}})))
+        run_study(read_study(file), out, jobs=1)
+        found = [out / "study.json", *sorted(out.rglob("run.json")), *sorted(out.rglob("output.json"))]
+        return {path.name: (path.relative_to(out), path.read_bytes()) for path in found}
 
 
 def _all_instances() -> dict[str, bytes]:
