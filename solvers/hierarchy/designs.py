@@ -22,10 +22,6 @@ from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
 from topoopt.core.verdict import StopReason
 
-FORMULA = "sums of bytes (Cauchy-Schwarz)"
-DUALS = "dual prices (linear-programming duality)"
-SPEEDS = "branch and bound over the speeds"
-
 
 @dataclass(frozen=True, eq=False)
 class DesignMultipliers:
@@ -44,7 +40,7 @@ class BestDesign:
     Attributes:
         design: its position.
         optimum: its bandwidths.
-        bound: lower bound over all designs; proved_by: what it rests on.
+        bound: lower bound over all designs.
         proofs: of every design whose bound is more than the formula.
         opened: how many programs were solved.
         stopped_by: why it ended.
@@ -53,7 +49,6 @@ class BestDesign:
     design: int
     optimum: Optimum
     bound: float
-    proved_by: str
     proofs: tuple[DesignMultipliers, ...]
     opened: int
     stopped_by: StopReason
@@ -130,23 +125,5 @@ def best_design(problem: HierarchicalProblem, stop: Stop) -> BestDesign:
             break
     if best is None:
         raise failure or InfeasibleError("no design satisfies the constraints")
-    return _choice(best, bounds, formulas, tuple(proofs), opened, reason)
-
-
-def _choice(
-    best: tuple[int, Optimum],
-    bounds: np.ndarray,
-    formulas: np.ndarray,
-    proofs: tuple[DesignMultipliers, ...],
-    opened: int,
-    reason: StopReason | None,
-) -> BestDesign:
     design, optimum = best
-    bound = float(bounds.min())
-    least = int(bounds.argmin())
-    proved_by = FORMULA if bounds[least] <= formulas[least] else DUALS
-    if optimum.multipliers is None and least == design:
-        proved_by = SPEEDS
-    if len(bounds) > 1 and proved_by == DUALS:
-        proved_by = f"{DUALS}, {FORMULA} for designs not opened"
-    return BestDesign(design, optimum, bound, proved_by, proofs, opened, reason or optimum.stopped_by)
+    return BestDesign(design, optimum, float(bounds.min()), tuple(proofs), opened, reason or optimum.stopped_by)

@@ -8,7 +8,7 @@ rings and routes from `mix_rings`, and count with the theta recomputed there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,11 +29,10 @@ from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 
-BY_SOLVER = "HiGHS branch and bound, not certified"
 INCUMBENT_SLACK = 1e-6
 
 
@@ -91,7 +90,7 @@ def ring_topology_bound(cluster: Cluster, demand: Demand) -> Bound:
     ends = cluster.servers * cluster.degree
     links = ends if cluster.links is LinkDirection.UNIDIRECTIONAL else ends - ends % 2
     far = (hops + float(wire.sum())) / links / rate
-    return Bound(cut, "node cut") if cut >= far else Bound(far, "distances of bounded degree")
+    return Bound(cut, Argument.NODE_CUT) if cut >= far else Bound(far, Argument.RING_DISTANCES)
 
 
 def solve_ring_topology(
@@ -139,7 +138,7 @@ def solve_ring_topology(
             mix = _mixed(cluster, demand, found, stop)
             best = min(best, mix, key=lambda each: each.theta)
     if solved.bound is not None and -solved.bound > 0 and bound.value / -solved.bound > bound.value:
-        bound = Bound(bound.value / -solved.bound, BY_SOLVER)
+        bound = Bound(bound.value / -solved.bound, Argument.RING_BRANCHING)
     return _result(best, bound, solved.stopped_by)
 
 
@@ -188,6 +187,6 @@ def _completed(cluster: Cluster, counts: Ints) -> Topology | None:
 
 def _result(mix: RingMix, bound: Bound, reason: StopReason) -> RingTopology:
     closed = mix.theta <= bound.value * (1 + OPTIMALITY)
-    proven = Bound(min(bound.value, mix.theta), bound.proved_by)
+    proven = replace(bound, value=min(bound.value, mix.theta))
     status = Status.OPTIMAL if closed else Status.FEASIBLE
     return RingTopology(mix, proven, status, StopReason.CONVERGED if closed else reason)

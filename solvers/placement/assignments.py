@@ -21,8 +21,6 @@ from solvers.stop import Stop
 from topoopt.core.placement import StageShape
 from topoopt.core.verdict import StopReason
 
-PROOF = "all assignments"
-
 MOST_DEVICES = 8
 """Costs of a net are tabulated for all sets of devices."""
 

@@ -18,6 +18,7 @@ from solvers.placement.search.priorities import polish_priorities
 from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.proofs import Argument
 from topoopt.simulate.placement.arrays import ALONE, FIFO, STATIC
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.schedule import simulated
@@ -126,8 +127,8 @@ def prove(search: LatencySearch, time_s: float, work: float | None, *, queues: b
     )
     if result.place is not None:
         search.offer_place(result.place, result.start_ms)
-    kind = "all placements and schedules" if queues or search.a.sharing == ALONE else "no contention"
-    search.raise_bound(result.bound_ms, f"CP-SAT ({kind}, times rounded down)")
+    contended = queues or search.a.sharing == ALONE
+    search.raise_bound(result.bound_ms, Argument.SCHEDULE_CP_SAT if contended else Argument.SCHEDULE_NO_CONTENTION)
     return result
 
 

@@ -19,6 +19,7 @@ from solvers.placement.latency_search import LatencySearch
 from solvers.stop import first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.placement_solution import TensorTransfer
+from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.schedule import PlacedSchedule
@@ -32,8 +33,6 @@ FINE = 1e-9
 
 LEAST = 1e-4
 """Tensors smaller than this part of the largest count as empty in the program: its big M grows with the ratio."""
-
-PROOF = "joint program of placement, orders and rates, HiGHS"
 
 
 MANY = 1000
@@ -74,7 +73,7 @@ def solve_joint(search: LatencySearch, time_s: float | None = None) -> StopReaso
         limits = SolverLimits(time_s=left, seed=search.seed % 2**31)
         result = solve_guarded("highs", program, limits, options, stop=stop)
         if result.bound is not None and np.isfinite(result.bound):
-            search.raise_bound(float(result.bound), PROOF)
+            search.raise_bound(float(result.bound), Argument.SCHEDULE_HIGHS)
         if result.x is None:
             return stop.reason() or result.stopped_by
         at = dict(zip(program.column_names or (), result.x.tolist(), strict=True))

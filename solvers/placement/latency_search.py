@@ -16,6 +16,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.placement.arrays import ALONE, STATIC, PlacementArrays, placement_arrays
 from topoopt.simulate.placement.rates import rates_by_volume, uniform_rates, volumes
@@ -30,7 +31,8 @@ class LatencySearch:
     """The state of one solve.
 
     Attributes:
-        bound: best proven lower bound, ms, and `proved_by`.
+        floor: lower bound by a formula, ms.
+        claim: a larger one by a program; None where there is none.
         best: best schedule so far; `place`: its placement by groups.
         stopped_by: why the last engine ended, if it says so.
     """
@@ -40,8 +42,8 @@ class LatencySearch:
     g: GroupGraph
     stop: Stop
     seed: int
-    bound: float
-    proved_by: str
+    floor: Bound
+    claim: Bound | None = None
     best: PlacedSchedule | None = None
     place: Placement | None = None
     stopped_by: StopReason | None = None
@@ -52,6 +54,11 @@ class LatencySearch:
         settings = self.problem.objective
         chosen = isinstance(settings, Latency) and settings.rates is RateAllocation.OPTIMISED
         return self.a.sharing == STATIC and chosen
+
+    @property
+    def bound(self) -> float:
+        """The larger of floor and claim, ms."""
+        return self.floor.value if self.claim is None else self.claim.value
 
     @property
     def value(self) -> float:
@@ -89,10 +96,10 @@ class LatencySearch:
             better |= self.offer(ordered(self.a, device, uniform_rates(self.a), start_ms), place)
         return better
 
-    def raise_bound(self, value: float, proved_by: str) -> None:
+    def raise_bound(self, value: float, argument: Argument) -> None:
         """Take over a bound; one that rounding lifts above a value that is reached counts as reached."""
         if value > self.bound:
-            self.bound, self.proved_by = min(value, self.value), proved_by
+            self.claim = Bound(min(value, self.value), argument)
 
 
 def require_room(problem: PlacementProblem) -> None:
@@ -117,7 +124,7 @@ def require_room(problem: PlacementProblem) -> None:
         raise InfeasibleError(f"the operators need {g.memory.sum()} bytes, the devices have {sum(a.room.tolist())}")
 
 
-def open_search(problem: PlacementProblem, floor: tuple[float, str], seed: int, stop: Stop) -> LatencySearch:
+def open_search(problem: PlacementProblem, floor: Bound, seed: int, stop: Stop) -> LatencySearch:
     """A search that knows nothing but a lower bound.
 
     Raises:
@@ -125,7 +132,7 @@ def open_search(problem: PlacementProblem, floor: tuple[float, str], seed: int, 
     """
     require_room(problem)
     a = placement_arrays(problem)
-    return LatencySearch(problem, a, group_graph(a), stop, seed, *floor)
+    return LatencySearch(problem, a, group_graph(a), stop, seed, floor)
 
 
 def reason_of(search: LatencySearch) -> StopReason:

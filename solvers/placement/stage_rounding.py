@@ -25,8 +25,6 @@ THRESHOLDS = 8
 DIGITS = 6
 """Digits to which values of the relaxation count: an order must not turn on its tolerance."""
 
-PROOF = "linear relaxation of the stage-order program"
-
 
 def relaxed_stages(search: Search, seed: int, stop: Stop) -> tuple[Floats | None, float, StopReason]:
     """(float64[blocks, stages] of y, None if there is no solution; a lower bound on the load; why it ended)."""

@@ -28,10 +28,6 @@ POLISHES = 6
 """Rounds of local search, each from the best so far."""
 
 
-WORK = "work of the devices and of the largest block"
-"""What proves `work_bound`."""
-
-
 @dataclass(frozen=True, eq=False)
 class Positions:
     """int64[blocks] stage of each block (slot, for free sets), and int64[slots] group of each slot."""

@@ -57,8 +57,8 @@ def normal_form(data: StageOrder, best: Positions) -> Positions:
     return Positions(np.array([new[s] for s in best.stage.tolist()]), best.group)
 
 
-def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, str, StopReason]:
-    """Solve the stage-order program, offer what it finds; the bound it proves, by whom, and why it stopped.
+def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, StopReason]:
+    """Solve the stage-order program, offer what it finds; the bound it claims, and why it stopped.
 
     For CP-SAT times are rounded down to whole units, so that the least load of the program is a lower bound in exact
     arithmetic; if the gap that rounding leaves is too large, once more with smaller units.
@@ -66,17 +66,16 @@ def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, s
     Raises:
         InfeasibleError: proven that nothing fits.
     """
-    proved_by = f"stage-order program, {backend}"
     best, stopped_by = 0.0, StopReason.CONVERGED
     for rounding in ROUNDINGS if backend == "cp-sat" else (0.0,):
         left = stop.remaining_s()
         if stop.interrupted.is_set() or (left is not None and left < LEAST_S):
-            return best, proved_by, stop.reason() or StopReason.TIME
+            return best, stop.reason() or StopReason.TIME
         bound, stopped_by = _proven(search, backend, rounding, seed, stop)
         best = max(best, bound)
         if stopped_by is not StopReason.CONVERGED or search.value - best <= CLOSED * search.value:
             break
-    return best, proved_by, stopped_by
+    return best, stopped_by
 
 
 def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop) -> tuple[float, StopReason]:

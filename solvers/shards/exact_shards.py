@@ -25,6 +25,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, realisable
+from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, StopReason
 
 OPTIONS = {"mip_rel_gap": 1e-9, "mip_abs_gap": 1e-6}
@@ -33,10 +34,6 @@ OPTIMALITY = 1e-6
 
 GUARDED = 3000
 """Columns from which on a program may take longer than seconds."""
-
-BY_COUNTING = "jobs that fit alone, and free servers counted (a knapsack)"
-BY_FILLING = "jobs that fit alone, and each region filled as if it had all of them (knapsacks)"
-BY_HIGHS = "HiGHS dual bound, not certified"
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class AssignmentResult:
         shards: of each job, None for one that waits.
         value: worth of those placed.
         bound: no choice of shards places more.
-        proved_by: the argument behind `bound`, for people.
+        argument: behind `bound`; a solver's own counting and branching are claims.
         status: OPTIMAL when value meets the bound.
         stopped_by: why the method ended.
     """
@@ -72,7 +69,7 @@ class AssignmentResult:
     shards: tuple[Shard | None, ...]
     value: float
     bound: float
-    proved_by: str
+    argument: Argument
     status: Status
     stopped_by: StopReason
 
@@ -106,11 +103,11 @@ def assign_shards(
     kept, kept_gains = [shapes[k] for k in able], [gains[k] for k in able]
     found = place_jobs(layer, free, kept, kept_gains, limits.seed)
     best = _Found(found, _total(kept_gains, found), StopReason.CONVERGED)
-    bound, proved_by = counting_bound(layer, free, kept, kept_gains)
+    bound, argument = counting_bound(layer, free, kept, kept_gains)
     if best.value < bound and limits.stop.reason() is None:
         best, proven = _branch(layer, free, kept, kept_gains, best, limits)
         if proven < bound:
-            bound, proved_by = proven, BY_HIGHS
+            bound, argument = proven, Argument.SHARD_BRANCHING
     elif best.value < bound:
         best = replace(best, stopped_by=limits.stop.reason() or StopReason.TIME)
     shards: list[Shard | None] = [None] * len(shapes)
@@ -118,22 +115,20 @@ def assign_shards(
         shards[k] = shard
     slack = OPTIMALITY * max(1.0, abs(bound))
     if best.value > bound + slack:
-        raise CheckError(
-            f"jobs worth {best.value} are placed, and at most {bound} is said to be possible ({proved_by})"
-        )
+        raise CheckError(f"jobs worth {best.value} are placed, and at most {bound} is said to be possible ({argument})")
     status = Status.OPTIMAL if best.value >= bound - slack else Status.FEASIBLE
-    return AssignmentResult(tuple(shards), best.value, bound, proved_by, status, best.stopped_by)
+    return AssignmentResult(tuple(shards), best.value, bound, argument, status, best.stopped_by)
 
 
 def counting_bound(
     layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float]
-) -> tuple[float, str]:
+) -> tuple[float, Argument]:
     """No placing is worth more, and why: free servers as one knapsack, or one for each region where none overlap."""
     classes, sizes = classes_of(layer), np.array([shape.servers for shape in shapes], dtype=np.int64)
     region = separate_regions(classes, [parts_of(shape) for shape in shapes])
     if region is None:
-        return knapsack(sizes, np.array(worth), int(free.sum()))[0], BY_COUNTING
-    return knapsack_bound(region, classes.count(free), sizes, np.array(worth)), BY_FILLING
+        return knapsack(sizes, np.array(worth), int(free.sum()))[0], Argument.SERVERS_LEFT
+    return knapsack_bound(region, classes.count(free), sizes, np.array(worth)), Argument.REGIONS_LEFT
 
 
 def solve_program(program: LpArrays, limits: ShardLimits, start: Floats | None = None) -> LpResult:

@@ -16,7 +16,8 @@ import pytest
 from tests.support.cli_cases import Run, chain, job, process, refusals, run, searching, write
 from topoopt.core.comparison import COLUMNS
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import Method, SolveOptions, Solver, table
 from topoopt.kinds.network.record import ROUTING
@@ -35,12 +36,13 @@ class Result:
     bound: Bound
     status: Status = Status.FEASIBLE
     stopped_by: StopReason = StopReason.CONVERGED
+    claimed_bound: Bound | None = None
     check: CheckResult = field(default_factory=lambda: CheckResult(True, ()))
 
 
 def result(value: float, bound: float, **fields: Any) -> Result:
     """A value with its bound."""
-    return Result(Objective("theta", value, "link capacity"), Bound(bound, "cuts"), **fields)
+    return Result(Objective("theta", value, "link capacity"), Bound(bound, Argument.NODE_CUT), **fields)
 
 
 Script = Callable[[SolveOptions], Result]
@@ -99,7 +101,7 @@ def test_rows_and_gaps_of_hand_made_runs(tmp_path: Path, contest: Callable[..., 
     assert [row["gap_to_best"] for row in rows[:4]] == [0.0, 0.0, 0.25, 0.5]
     assert [row["gap_to_bound"] for row in rows[:4]] == pytest.approx([0.25, 0.25, 0.4, 0.5])
     assert [row["value"] for row in rows[4:]] == [None] * 6
-    assert rows[4]["proved_by"] == "not for this"
+    assert rows[4]["reason"] == "not for this"
     assert (rows[0]["theta"], rows[0]["lambda"], rows[0]["unit"]) == (4.0, 0.25, "link capacity")
     with table.open(newline="") as stream:
         listed = list(csv.DictReader(stream))
@@ -108,7 +110,7 @@ def test_rows_and_gaps_of_hand_made_runs(tmp_path: Path, contest: Callable[..., 
         assert {key: "" if value is None else str(value) for key, value in row.items()} == line
     text = run("compare", write(tmp_path, RING), "--seeds", 2).stdout
     assert "median" in text
-    assert "highest bound 3 (cuts), not reached" in text
+    assert "highest bound 3 (node cut), not reached" in text
     assert "stuck: infeasible: no way" in text
     assert "25.00%" in run("compare", write(tmp_path, RING), "--methods", "good,seeded").stdout
 

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import UNCHECKED, Bound, CheckResult, LeftOut, Objective, SolutionHead
+from topoopt.core.solution import UNCHECKED, CheckResult, LeftOut, Objective, SolutionHead
 from topoopt.core.verdict import Status, StopReason
 
 
@@ -19,7 +20,7 @@ def head(value: float, bound: float) -> SolutionHead:
         status=Status.OPTIMAL,
         stopped_by=StopReason.CONVERGED,
         objective=Objective("time", value, "ms"),
-        bound=Bound(bound, "a formula"),
+        bound=Bound(bound, Argument.NODE_CUT),
         check=UNCHECKED,
         seed=0,
         method="m",

@@ -5,7 +5,18 @@ import math
 import pytest
 
 from topoopt.core.errors import CheckError
-from topoopt.core.verdict import Status, Tolerance, beats, capped, meets, settle
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.verdict import Status, Tolerance, Verdict, beats, capped, meets, settle
+
+
+def proven(value: float) -> Bound:
+    """A verified bound."""
+    return Bound(value, Argument.NODE_CUT)
+
+
+def claimed(value: float) -> Bound:
+    """A bound on a solver's word."""
+    return Bound(value, Argument.TOPOLOGY_BRANCHING)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +37,8 @@ from topoopt.core.verdict import Status, Tolerance, beats, capped, meets, settle
     ],
 )
 def test_a_value_and_a_bound_settle(value, bound, maximise, stated, status):
-    assert settle(value, bound, Tolerance.LINEAR_PROGRAM, maximise=maximise) == (stated, status)
+    verdict = settle(value, (proven(bound),), Tolerance.LINEAR_PROGRAM, maximise=maximise)
+    assert (verdict.bound, verdict.status, verdict.claimed_bound) == (proven(stated), status, None)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +57,35 @@ def test_a_value_and_a_bound_settle(value, bound, maximise, stated, status):
 )
 def test_a_value_better_than_its_bound_is_an_error(value, bound, maximise):
     with pytest.raises(CheckError):
-        settle(value, bound, Tolerance.LINEAR_PROGRAM, maximise=maximise)
+        settle(value, (proven(bound),), Tolerance.LINEAR_PROGRAM, maximise=maximise)
 
 
 def test_a_value_at_its_bound_that_was_cut_short_is_not_optimal():
-    assert settle(1.0, 1.0, Tolerance.ROUNDING, conclusive=False) == (1.0, Status.FEASIBLE)
+    verdict = settle(1.0, (proven(1.0),), Tolerance.ROUNDING, conclusive=False)
+    assert verdict == Verdict(Status.FEASIBLE, proven(1.0))
 
 
 def test_an_absolute_part_is_forgiven_around_zero():
-    assert settle(0.0, 1e-10, Tolerance.ROUNDING, absolute=1e-9) == (0.0, Status.OPTIMAL)
+    verdict = settle(0.0, (proven(1e-10),), Tolerance.ROUNDING, absolute=1e-9)
+    assert verdict == Verdict(Status.OPTIMAL, proven(0.0))
+
+
+def test_a_claimed_bound_never_makes_optimal():
+    """It stands beside the verified one where it is tighter, capped at the value like that."""
+    verdict = settle(10.0, (claimed(10.0 + 1e-9), proven(8.0)), Tolerance.LINEAR_PROGRAM)
+    assert verdict == Verdict(Status.FEASIBLE, proven(8.0), claimed(10.0))
+    verdict = settle(10.0, (claimed(12.0), claimed(11.0), proven(13.0)), Tolerance.LINEAR_PROGRAM, maximise=True)
+    assert verdict == Verdict(Status.FEASIBLE, proven(13.0), claimed(11.0))
+
+
+@pytest.mark.parametrize("value", [8.0, 7.0, 8.0 * (1 + 1e-10), 10.1, math.inf, math.nan])
+def test_a_claim_that_says_less_or_is_contradicted_counts_for_nothing(value):
+    assert settle(10.0, (proven(8.0), claimed(value)), Tolerance.LINEAR_PROGRAM).claimed_bound is None
+
+
+def test_without_a_verified_bound_nothing_settles():
+    with pytest.raises(ValueError, match="empty"):
+        settle(10.0, (claimed(9.0),), Tolerance.LINEAR_PROGRAM)
 
 
 def test_a_wider_rounding_caps_what_the_usual_one_refuses():

@@ -10,11 +10,13 @@ import pytest
 
 from tests.support.report_page import Page
 from topoopt.core.comparison import ComparedRun, Comparison, compared
+from topoopt.core.proofs import Argument, Bound
 from topoopt.drawing.comparison import comparison_html, comparison_svg
 from topoopt.drawing.comparison_plot import DOTS, LEAST_AXIS, SCATTER, panel
 
+CUTS = Bound(4.0, Argument.NODE_CUT)
 RUN = ComparedRun(
-    "a.yaml", "a", "topology", "exact", 0, "optimal", "converged", "theta", "", 4.0, 4.0, "cuts", True, 1.0
+    "a.yaml", "a", "topology", "exact", 0, "optimal", "converged", "theta", "", 4.0, CUTS, None, "", True, 1.0
 )
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "<img src=x onerror=alert(1)>"
@@ -123,7 +125,7 @@ def test_html_lists_every_run() -> None:
 @pytest.mark.parametrize("draw", [comparison_svg, comparison_html])
 def test_names_are_escaped(draw: object) -> None:
     """A tag in a name, a method or a reason stays text."""
-    evil = replace(RUN, file=EVIL, instance=EVIL, kind=EVIL, method=EVIL, objective=EVIL, unit=EVIL, proved_by=EVIL)
+    evil = replace(RUN, file=EVIL, instance=EVIL, kind=EVIL, method=EVIL, objective=EVIL, unit=EVIL, reason=EVIL)
     assert callable(draw)
     text = draw(compared([evil, replace(evil, value=None, bound=None, outcome=EVIL)]))
     assert "<img" not in text
@@ -140,8 +142,8 @@ def test_odd_comparisons_are_drawn(draw: object) -> None:
         [nothing],
         [replace(RUN, wall_s=0.0)],
         [RUN, replace(RUN, value=1e9, wall_s=1e6)],
-        [replace(RUN, maximise=True, bound=8.0)],
-        [replace(RUN, value=0.0, bound=0.0)],
+        [replace(RUN, maximise=True, bound=replace(CUTS, value=8.0))],
+        [replace(RUN, value=0.0, bound=replace(CUTS, value=0.0))],
     ):
         text = draw(compared(runs))
         assert not re.search(r"\b(nan|inf|None)\b", re.sub(r"<style>.*?</style>", "", text, flags=re.S))

@@ -173,7 +173,6 @@ def test_every_text_field_is_escaped(make_solution: Builder) -> None:
         versions=((evil, evil),),
         notes=(evil,),
         objective=Objective(evil, 1.0, evil),
-        bound=replace(plain.bound, proved_by=evil),
         check=CheckResult(False, (evil,)),
         operators=tuple(replace(op, name=evil, kind=evil, split=evil) for op in plain.operators),
         baselines=tuple(replace(line, fabric=evil, description=evil) for line in plain.baselines),

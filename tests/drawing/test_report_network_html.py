@@ -15,7 +15,8 @@ from tests.support.network_cases import on_network, one_routing
 from tests.support.report_page import Page
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_solution import NetworkSolution, RoutedNetwork
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.network.figures import NetworkFigures, moore_counts
@@ -54,7 +55,7 @@ def solved(topology: Topology, flow: NDArray[np.float64], lengths: list[float], 
         "status": Status.OPTIMAL,
         "stopped_by": StopReason.CONVERGED,
         "objective": Objective("theta", theta, "link capacity"),
-        "bound": Bound(theta, "lengths of the arcs"),
+        "bound": Bound(theta, Argument.ARC_LENGTHS),
         "check": CheckResult(True, ()),
         "seed": 4711,
         "method": "simplex",
@@ -146,7 +147,7 @@ def test_rate_of_the_links_is_shown_where_it_is_known() -> None:
 
 def test_page_says_how_far_a_topology_is_from_its_bound() -> None:
     """With theta 3 and a bound of 2 for all topologies the gap is a third; the bound's argument is named."""
-    open_case = cycle(status=Status.FEASIBLE, kind="topology", bound=Bound(2.0, "two-layer distances"))
+    open_case = cycle(status=Status.FEASIBLE, kind="topology", bound=Bound(2.0, Argument.TWO_LAYER, 100))
     page = render_network_html(open_case)
     assert cell(page, "gap to the lower bound") == "33.3 %"
     text = Page(page).text
@@ -275,7 +276,6 @@ def test_every_text_field_is_escaped() -> None:
         versions=((EVIL, EVIL),),
         notes=(EVIL,),
         objective=Objective(EVIL, 3.0, EVIL),
-        bound=Bound(3.0, EVIL),
         check=CheckResult(False, (EVIL,)),
     )
     page = Page(render_network_html(dirty))

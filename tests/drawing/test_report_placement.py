@@ -9,7 +9,8 @@ import numpy as np
 
 from topoopt.core.placement import Device, Latency, Link, Server, Throughput
 from topoopt.core.placement_solution import DeviceLoad, PlacementSolution
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.placement.report import render_placement
 
@@ -18,7 +19,7 @@ SOLUTION = PlacementSolution(
     status=Status.FEASIBLE,
     stopped_by=StopReason.TIME,
     objective=Objective("max_load", 4.0, "ms"),
-    bound=Bound(3.0, "work"),
+    bound=Bound(3.0, Argument.DEVICE_WORK),
     check=CheckResult(True, ()),
     seed=0,
     method="slices",

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from topoopt.core.job_solution import Breakdown, JobSolution
+from topoopt.core.proofs import Argument
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.kinds.job.show import figures, show
 from topoopt.kinds.job.traffic_summary import path_hop_shares, traffic_summary
@@ -72,7 +73,7 @@ def test_terminal_shows_the_figures(make_solution: Builder) -> None:
     solution = replace(
         plain,
         objective=Objective("iteration time", 50.0, "ms"),
-        bound=replace(plain.bound, value=40.0, proved_by="bytes over d*B"),
+        bound=replace(plain.bound, value=40.0, argument=Argument.WORK_AND_WIRE),
         initial_ms=75.0,
         evaluation=replace(
             plain.evaluation,
@@ -120,11 +121,10 @@ def test_terminal_never_reads_names_as_markup(make_solution: Builder) -> None:
         name="[red]job[/red]",
         workload_name="[/nope]",
         operators=tuple(replace(op, name=f"[bold]{i}", kind="[link=x]") for i, op in enumerate(plain.operators)),
-        bound=replace(plain.bound, proved_by="[a][/b]"),
         check=CheckResult(False, ("[/x] bad",)),
     )
     text = printed(odd)
-    for shown in ("[red]job[/red]", "[/nope]", "[link=x]", "[a][/b]", "[/x] bad", "1 violation"):
+    for shown in ("[red]job[/red]", "[/nope]", "[link=x]", "[/x] bad", "1 violation"):
         assert shown in text, shown
 
 

@@ -22,6 +22,7 @@ from tests.support.paths import INSTANCES, ROOT
 
 TOYS = Path(__file__).parent / "toys"
 FORMATS = "topoopt/formats/table.py"
+PROOFS = "topoopt/core/proofs.py"
 FABRICS = "topoopt/simulate/fabrics/__init__.py"
 
 
@@ -156,9 +157,14 @@ def test_a_method(tmp_path: Path) -> None:
 
 
 def test_a_kind(tmp_path: Path) -> None:
-    """A core file, a verify folder, a kinds folder, one line: validated, solved, checked, reported, compared."""
+    """A core file, a verify folder, a kinds folder, one line: validated, solved, checked, reported, compared.
+
+    What proves its bounds is a name and a phrase more in the closed list of arguments.
+    """
     line = Line("topoopt/kinds/__init__.py", 'placement.record",', '    "pick": "topoopt.kinds.pick.record",')
-    house = House(tmp_path / "house", "kind", line)
+    name = Line(PROOFS, 'SHARD_BRANCHING = "shard-branching"', '    SORTING = "sorting"')
+    phrase = Line(PROOFS, 'branch and bound over the shards",', '    Argument.SORTING: "sorting",')
+    house = House(tmp_path / "house", "kind", line, name, phrase)
     folders = {str(Path(file).parent) for file in house.files}
     assert folders == {"topoopt/core", "topoopt/verify/pick", "topoopt/kinds/pick"}
     assert [file for file in house.files if file.startswith("topoopt/core")] == ["topoopt/core/pick.py"]

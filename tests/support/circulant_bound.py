@@ -9,13 +9,12 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.solution import Bound
 from topoopt.verify.laws.certificates import integer_lengths
 
 FAR = np.int64(2**62)
 
 
-def certified_circulant_bound(offsets: Ints, capacity: Floats, weight: Floats, lengths: Floats) -> Bound:
+def certified_circulant_bound(offsets: Ints, capacity: Floats, weight: Floats, lengths: Floats) -> float:
     """Bound that lengths prove for a circulant of any size: every server sends weight[j] to the server j further on.
 
     Args:
@@ -46,4 +45,4 @@ def certified_circulant_bound(offsets: Ints, capacity: Floats, weight: Floats, l
         raise InfeasibleError(f"displacement {int(np.flatnonzero(served & (distance >= FAR))[0])} is out of reach")
     total = math.fsum((weight[served] * distance[served]).tolist())  # products err by 2^-53 each, the sum once more
     price = sum(Fraction(float(c)) * int(length) for c, length in zip(capacity, scaled, strict=True))
-    return Bound(float(total / float(price) * (1 - 8 * 2.0**-53)), "class lengths, exact integer distances")
+    return float(total / float(price) * (1 - 8 * 2.0**-53))

@@ -34,7 +34,8 @@ from topoopt.core.placement import (
     Throughput,
 )
 from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, TensorTransfer
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 
@@ -43,7 +44,7 @@ numbers = st.floats(-1e30, 1e30)
 positive = st.floats(1e-300, 1e30)
 texts = st.text(st.characters(blacklist_categories=("Cc", "Cs")), max_size=8)
 names = st.text("abcz.-_", min_size=1, max_size=8).map(lambda name: f"x{name}")
-bounds = st.builds(Bound, numbers, texts)
+bounds = st.builds(Bound, numbers, st.sampled_from(Argument))
 
 
 def tuples(entries: st.SearchStrategy[Any], low: int = 0, high: int = 3) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -64,6 +65,7 @@ def heads() -> dict[str, st.SearchStrategy[Any]]:
         "stopped_by": st.sampled_from(StopReason),
         "objective": st.builds(Objective, texts, numbers, texts),
         "bound": bounds,
+        "claimed_bound": st.none() | bounds,
         "check": st.builds(CheckResult, st.booleans(), tuples(texts)),
         "seed": st.integers(0, 2**63 - 1),
         "method": texts,
@@ -230,6 +232,6 @@ def placements(draw: st.DrawFn) -> PlacementSolution:
             end_ms=st.none() | arrays(numbers, size, np.float64),
             transfers=tuples(st.builds(TensorTransfer, st.integers(0, 9), device, numbers, numbers)),
             link_shares=tuples(st.builds(LinkShare, server, server, st.just(0), amounts)),
-            compact=st.none() | st.builds(CompactResult, st.integers(0, 9), st.none() | amounts, st.none() | bounds),
+            compact=st.none() | st.builds(CompactResult, st.integers(0, 9), st.none() | amounts, st.none() | amounts),
         )
     )

@@ -20,8 +20,9 @@ from topoopt.core.job_solution import (
     Span,
 )
 from topoopt.core.plan import Plan
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
@@ -125,7 +126,7 @@ def ring_of_four() -> JobSolution:
         status=Status.FEASIBLE,
         stopped_by=StopReason.CONVERGED,
         objective=Objective("iteration time", 1 / 3, "ms"),
-        bound=Bound(0.1, "critical path"),
+        bound=Bound(0.1, Argument.COMPUTE_CHAIN),
         check=CheckResult(True, ()),
         seed=7,
         method="alternating",

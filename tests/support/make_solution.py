@@ -24,8 +24,9 @@ from topoopt.core.job_solution import (
     Span,
 )
 from topoopt.core.plan import Plan
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
@@ -234,7 +235,7 @@ def make_solution(
         status=Status.FEASIBLE,
         stopped_by=StopReason.BUDGET,
         objective=Objective("iteration time", total, "ms"),
-        bound=Bound(0.82 * total, "each server's bytes over d*B, plus the compute before the first transfer"),
+        bound=Bound(0.82 * total, Argument.WORK_AND_WIRE),
         check=check or CheckResult(True, ()),
         seed=7,
         method="alternating",

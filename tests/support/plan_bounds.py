@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Bound
 from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload

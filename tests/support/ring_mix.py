@@ -17,11 +17,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.support.least_ring import EXACT_SIZE, least_ring_bound
+from tests.support.least_ring import least_ring_bound
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import SourceFlow
-from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import all_pairs, integer_lengths
 from topoopt.verify.laws.flows import FlowCheck, check_flow
@@ -34,7 +33,7 @@ Shares = Sequence[tuple[tuple[int, ...], float]]
 
 def certified_mix_bound(
     topology: Topology, demand: Demand, lengths: NDArray[np.float64], link_bytes_per_ms: float = 1.0
-) -> Bound:
+) -> float:
     """Bound on theta, ms: the time the busiest link carries traffic, whatever ring orders and routes are chosen.
 
     Lengths are rounded to integers, so distances and rings are exact; products and one correctly rounded sum in
@@ -59,15 +58,12 @@ def certified_mix_bound(
         raise InfeasibleError("demand, or members of a group, that no path joins")
     moved = demand.model_parallel_bytes
     terms = (moved[moved > 0] * distance[moved > 0]).tolist()
-    exact = True
     for group in demand.allreduce:
         members = np.array(group.members)
-        exact &= len(members) <= EXACT_SIZE
         terms.append(group.wire_bytes_per_member * least_ring_bound(distance[np.ix_(members, members)]))
     price = sum(int(c) * int(length) for c, length in zip(topology.multiplicity, scaled, strict=True))
     room = Fraction(price) * Fraction(link_bytes_per_ms)
-    proof = "link lengths, shortest ring of every group" if exact else "link lengths, assignment bound on rings"
-    return Bound(float(math.fsum(terms) / float(room) * (1.0 - 8 * _UNIT)), proof)
+    return float(math.fsum(terms) / float(room) * (1.0 - 8 * _UNIT))
 
 
 def check_ring_mix(

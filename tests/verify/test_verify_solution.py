@@ -25,7 +25,8 @@ from topoopt.core.job_solution import (
     OperatorChoice,
     Span,
 )
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.strategy import StrategyCertificate
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.job.strategy_bound import program_of
@@ -265,9 +266,9 @@ def at(array, index, factor):
         (evaluated(link_utilisation=np.full(8, np.nan)), "link-utilisation"),
         (evaluated(bandwidth_tax=1.0), "bandwidth-tax"),
         (replace(SOLUTION, bound=replace(SOLUTION.bound, value=SOLUTION.bound.value * 1.0001)), "bound-claim"),
-        (replace(SOLUTION, bound=Bound(3.9, "hope")), "gap"),
-        (replace(SOLUTION, bound=Bound(float("nan"), "hope")), "gap"),
-        (replace(SOLUTION, bound=Bound(1.0, "compute work"), status=Status.OPTIMAL), "status"),
+        (replace(SOLUTION, bound=Bound(3.9, Argument.COMPUTE_WORK)), "gap"),
+        (replace(SOLUTION, bound=Bound(float("nan"), Argument.COMPUTE_WORK)), "gap"),
+        (replace(SOLUTION, bound=Bound(1.0, Argument.COMPUTE_WORK), status=Status.OPTIMAL), "status"),
         (replace(SOLUTION, status=Status.INFEASIBLE), "status"),
         (replace(SOLUTION, initial_ms=0.1), "bound"),
         (replace(SOLUTION, baselines=(Baseline("ideal-switch", 1.0, "too good"),)), "baseline"),
@@ -301,7 +302,7 @@ def test_beating_a_bound_is_an_error_with_the_bound_named():
     fast = replace(
         SOLUTION,
         objective=Objective("iteration_time", 3.74, "ms"),
-        bound=Bound(1.0, "compute work"),
+        bound=Bound(1.0, Argument.COMPUTE_WORK),
         evaluation=replace(SOLUTION.evaluation, iteration_time_ms=3.74, breakdown=Breakdown(3.74, 0.0, 0.0, 0.0, 3.74)),
         initial_ms=4.0,
     )

@@ -123,11 +123,12 @@ def _exit_code(output: Output, runs: list[ComparedRun], interrupted: bool) -> in
     wrong = [f"the checker rejects what {run.method} found for {run.instance}" for run in runs if run.rejected]
     for file in dict.fromkeys(run.file for run in runs):
         best = best_of([run for run in runs if run.file == file])
-        if best.contradicted and best.by is not None:
-            text = f"{best.value!r} is better than the bound {best.bound!r} of {best.by.method} ({best.by.proved_by})"
+        if best.contradicted and best.by is not None and best.bound is not None:
+            proof = f"{best.bound.value!r} of {best.by.method} ({best.bound.proved_by})"
+            text = f"{best.value!r} is better than the bound {proof}"
             wrong.append(f"{best.by.instance}: {text}")
     failed = [run for run in runs if run.outcome == "error"]
-    for line in (*wrong, *(f"{run.instance}: {run.method}: {run.proved_by}" for run in failed)):
+    for line in (*wrong, *(f"{run.instance}: {run.method}: {run.reason}" for run in failed)):
         output.say_error(line)
     if wrong:
         return CheckError.exit_code

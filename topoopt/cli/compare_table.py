@@ -65,8 +65,12 @@ def _show_instance(console: Console, rows: Sequence[Comparison]) -> None:
         )
     console.print(table)
     _say_best(console, best)
+    for run in {row.run.method: row.run for row in rows if row.run.claimed_bound is not None}.values():
+        claim = run.claimed_bound
+        if claim is not None:
+            _line(console, f"{run.method}: bound {claim.value:.6g} {claim.proved_by}")
     for run in {row.run.method: row.run for row in rows if row.run.value is None}.values():
-        _line(console, f"{run.method}: {run.outcome}: {' '.join(run.proved_by.split())}")
+        _line(console, f"{run.method}: {run.outcome}: {' '.join(run.reason.split())}")
 
 
 def _outcome(row: Comparison) -> str:
@@ -94,7 +98,7 @@ def _single(row: Comparison) -> list[str]:
     run = row.run
     figures = ["-"] * 4
     if run.value is not None and run.bound is not None:
-        figures = [f"{run.value:.6g}", f"{run.bound:.6g}", _gap(row.gap_to_best), _gap(row.gap_to_bound)]
+        figures = [f"{run.value:.6g}", f"{run.bound.value:.6g}", _gap(row.gap_to_best), _gap(row.gap_to_bound)]
     return [run.method, *figures, f"{run.wall_s:.2f} s", _outcome(row)]
 
 
@@ -108,7 +112,7 @@ def _summary(rows: Sequence[Comparison]) -> list[str]:
         sign = -1.0 if found[0].run.maximise else 1.0
         ordered = sorted(found, key=lambda row: sign * (row.run.value or 0.0))
         values = [row.run.value or 0.0 for row in ordered]
-        bounds = [row.run.bound or 0.0 for row in found]
+        bounds = [row.run.bound.value for row in found if row.run.bound is not None]
         tightest = min(bounds) if found[0].run.maximise else max(bounds)
         numbers = (values[0], median(values), values[-1], tightest)
         figures = [
@@ -121,10 +125,12 @@ def _summary(rows: Sequence[Comparison]) -> list[str]:
 
 
 def _say_best(console: Console, best: Best) -> None:
-    if best.by is None:
+    if best.by is None or best.bound is None:
         return
     side = "lowest" if best.by.maximise else "highest"
     verdict = "reached, so the best is optimal" if best.proven else "not reached"
     _line(
-        console, f"{side} bound {best.bound:.6g} ({best.by.proved_by}), {verdict}; gaps are to it and to the best value"
+        console,
+        f"{side} bound {best.bound.value:.6g} ({best.bound.proved_by}), {verdict}; "
+        "gaps are to it and to the best value",
     )

@@ -114,14 +114,17 @@ def summary_of(
     solution: SolutionHead, wall_s: float, figures: Mapping[str, Any], files: Sequence[Path]
 ) -> dict[str, Any]:
     """The JSON object of a solve: what all kinds have, around the figures of one; first and last file by name."""
-    objective, bound = solution.objective, solution.bound
+    from topoopt.files.solution_head import bound_document
+
+    objective, bound, claimed = solution.objective, solution.bound, solution.claimed_bound
     return {
         "kind": solution.kind,
         "name": solution.name,
         "status": solution.status.value,
         "stopped_by": solution.stopped_by.value,
         "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
-        "bound": {"value": bound.value, "proved_by": bound.proved_by},
+        "bound": bound_document(bound),
+        "claimed_bound": None if claimed is None else bound_document(claimed),
         "gap": solution.gap,
         **figures,
         "method": solution.method,
@@ -143,6 +146,7 @@ def nothing_found(problem: Instance, seed: int | None, wall_s: float) -> dict[st
         "name": problem.name,
         "objective": None,
         "bound": None,
+        "claimed_bound": None,
         "gap": None,
         "check": None,
         "seed": problem.search.seed if seed is None else seed,

@@ -25,8 +25,10 @@ def show_figures(
 ) -> None:
     """A table of names and values, closed by the run and its check; the title is by default the status."""
     table = Table(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False, title_justify="left")
+    claim, unit = solution.claimed_bound, solution.objective.unit
+    claimed = [] if claim is None else [("claimed bound", f"{claim.value:.6g} {unit} ({claim.proved_by})")]
     run = ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}")
-    for name, value in (*rows, run, ("check", verdict_of(solution))):
+    for name, value in (*rows, *claimed, run, ("check", verdict_of(solution))):
         table.add_row(name, escape(value))
     console.print(table)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from topoopt.core.proofs import Bound
 from topoopt.core.verdict import Tolerance, beats, meets
 
 
@@ -19,8 +20,10 @@ class ComparedRun:
         outcome: status of the solution; or `not applicable`, `infeasible`, `limit`, `error` where there is none.
         stopped_by: why the run ended; empty where there is no solution.
         objective, unit: what was minimised (or maximised); empty where there is no solution.
-        value, bound: of the solution; None without one.
-        proved_by: the argument behind the bound, or why there is no solution.
+        value: of the solution; None without one.
+        bound: on it, verified; None without a solution.
+        claimed_bound: a tighter one that is not verified; None where there is none.
+        reason: why there is no solution; empty where there is one.
         checked: whether the checker accepts the solution.
         wall_s: seconds.
         maximise: whether more is better, and the bound an upper one.
@@ -37,8 +40,9 @@ class ComparedRun:
     objective: str
     unit: str
     value: float | None
-    bound: float | None
-    proved_by: str
+    bound: Bound | None
+    claimed_bound: Bound | None
+    reason: str
     checked: bool
     wall_s: float
     maximise: bool = False
@@ -70,8 +74,8 @@ class Comparison:
 
 COLUMNS = (
     "file", "instance", "kind", "method", "seed", "outcome", "stopped_by", "objective", "value", "unit", "theta",
-    "lambda", "bound", "proved_by", "gap_to_best", "gap_to_bound", "proven", "checked",
-    "iterations_per_s_per_million_usd", "wall_s",
+    "lambda", "bound", "proved_by", "claimed_bound", "claimed_by", "reason", "gap_to_best", "gap_to_bound", "proven",
+    "checked", "iterations_per_s_per_million_usd", "wall_s",
 )  # fmt: skip
 
 
@@ -79,17 +83,21 @@ def record(row: Comparison) -> dict[str, Any]:
     """A row as `topoopt compare` writes it: `COLUMNS`, plain values."""
     run = row.run
     theta = run.value if run.objective == "theta" else None
+    bound, proved_by = (None, None) if run.bound is None else (run.bound.value, run.bound.argument.value)
+    claimed = (None, None) if run.claimed_bound is None else (run.claimed_bound.value, run.claimed_bound.argument.value)
     values = (
         run.file, run.instance, run.kind, run.method, run.seed, run.outcome, run.stopped_by, run.objective, run.value,
-        run.unit, theta, 1.0 / theta if theta else None, run.bound, run.proved_by, row.gap_to_best, row.gap_to_bound,
-        row.proven, run.checked, run.value_per_million_usd, round(run.wall_s, 3),
+        run.unit, theta, 1.0 / theta if theta else None, bound, proved_by, *claimed, run.reason, row.gap_to_best,
+        row.gap_to_bound, row.proven, run.checked, run.value_per_million_usd, round(run.wall_s, 3),
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best value and the tightest bound of an instance, among runs that the checker accepts; None if there is none.
+    """The best value and the tightest verified bound of an instance, among runs that the checker accepts.
+
+    None where there is none. Claimed bounds prove nothing, and show no value wrong.
 
     Attributes:
         value, bound: the numbers.
@@ -99,7 +107,7 @@ class Best:
     """
 
     value: float | None
-    bound: float | None
+    bound: Bound | None
     by: ComparedRun | None
     proven: bool
     contradicted: bool
@@ -109,14 +117,14 @@ def best_of(runs: Sequence[ComparedRun]) -> Best:
     """The best of the runs on one instance."""
     sign = -1.0 if any(run.maximise for run in runs) else 1.0
     values = [run.value for run in runs if run.checked and run.value is not None]
-    bounds = [(sign * run.bound, run) for run in runs if run.checked and run.bound is not None]
+    bounds = [(sign * run.bound.value, run) for run in runs if run.checked and run.bound is not None]
     value = min(values, key=lambda number: sign * number, default=None)
     _, by = max(bounds, key=lambda pair: pair[0], default=(0.0, None))
     if value is None or by is None or by.bound is None:
         return Best(value, None, None, False, False)
     maximise = sign < 0
-    proven = meets(value, by.bound, Tolerance.LINEAR_PROGRAM, maximise=maximise)
-    contradicted = beats(value, by.bound, Tolerance.LINEAR_PROGRAM, maximise=maximise)
+    proven = meets(value, by.bound.value, Tolerance.LINEAR_PROGRAM, maximise=maximise)
+    contradicted = beats(value, by.bound.value, Tolerance.LINEAR_PROGRAM, maximise=maximise)
     return Best(value, by.bound, by, proven, contradicted)
 
 
@@ -131,6 +139,7 @@ def _beside(run: ComparedRun, best: Best) -> Comparison:
         return Comparison(run, None, None, False)
     larger, smaller = (best.value, run.value) if run.maximise else (run.value, best.value)
     to_best = larger / smaller - 1.0 if smaller else (None if larger else 0.0)
-    distance = best.bound - run.value if run.maximise else run.value - best.bound
-    scale = max(abs(run.value), abs(best.bound))
+    bound = best.bound.value
+    distance = bound - run.value if run.maximise else run.value - bound
+    scale = max(abs(run.value), abs(bound))
     return Comparison(run, to_best, max(0.0, distance / scale) if scale else 0.0, best.proven)

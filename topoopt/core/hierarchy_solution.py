@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.proofs import Bound
 from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
 
@@ -90,16 +91,18 @@ class ParetoPoint:
     Attributes:
         limit_ns: the limit.
         time_ns, cost_usd, bandwidth_gbytes_per_s: of the network.
-        cost_bound_usd: proven least cost.
-        certificate: proves it; None: branch and bound.
+        cost_bound: on the least cost, USD, derived again by the checker.
+        certificate: behind it; None for sums of bytes.
+        claimed_bound: a larger one that is not; None where there is none.
     """
 
     limit_ns: float
     time_ns: float
     cost_usd: float
     bandwidth_gbytes_per_s: tuple[float, ...]
-    cost_bound_usd: float
+    cost_bound: Bound
     certificate: BandwidthCertificate | None
+    claimed_bound: Bound | None = None
 
 
 @dataclass(frozen=True)

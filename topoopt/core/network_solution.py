@@ -22,8 +22,9 @@ from topoopt.core.network import (
     SourceFlow,
     TwoLayerMultipliers,
 )
+from topoopt.core.proofs import Bound
 from topoopt.core.shown import Shown
-from topoopt.core.solution import Bound, SolutionHead
+from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 
@@ -35,7 +36,8 @@ class Robustness:
     Attributes:
         worst_theta: after the worst failure, all demand routed anew.
         worst_link: tail and head of that link.
-        bound: proven lower bound on `worst_theta` over every topology allowed.
+        bound: lower bound on `worst_theta` over every topology allowed, derived again by the checker.
+        claimed_bound: a larger one that is not; None where there is none.
         within_percent: how much larger theta without failure could be than `nominal_theta`; None: any.
         nominal_theta: least theta without failure known over all topologies.
         nominal_worst_theta: what the topology of `nominal_theta` has after its worst failure; None: demand is cut off.
@@ -47,6 +49,7 @@ class Robustness:
     within_percent: float | None
     nominal_theta: float
     nominal_worst_theta: float | None
+    claimed_bound: Bound | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,7 +101,7 @@ class FoundNetwork(Shown):
 
     Attributes:
         network: links, routing and their proof.
-        bound: on the objective of the problem.
+        bounds: on the objective of the problem, one at least; verified and claimed ones.
         stopped_by: why the method ended.
         method: name of the method that ran (never `auto`).
         notes: for people.
@@ -106,11 +109,16 @@ class FoundNetwork(Shown):
     """
 
     network: RoutedNetwork
-    bound: Bound
+    bounds: tuple[Bound, ...]
     stopped_by: StopReason
     method: str
     notes: tuple[str, ...] = ()
     multipliers: TwoLayerMultipliers | None = None
+
+    @property
+    def bound(self) -> Bound:
+        """The tightest of the bounds, whoever says so."""
+        return max(self.bounds, key=lambda bound: bound.value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -121,7 +129,7 @@ class NetworkSolution(SolutionHead):
         objective: theta, the largest link utilisation of the routing (demand is in units of the capacity of one link),
             the largest of all where there are several demands; or the completion time, theta + hop price * mean hops of
             the demand.
-        bound: proven lower bound on the objective: of this topology (kind `routing`) or of all allowed
+        bound: lower bound on the objective: of this topology (kind `routing`) or of all allowed
             ones (kind `topology`).
         network: links, routing and their proof.
         thetas: largest link utilisation of each demand.

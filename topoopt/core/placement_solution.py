@@ -14,7 +14,7 @@ from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.columns import Columns
 from topoopt.core.placement import Device, Latency, Server, Sharing, Throughput
 from topoopt.core.shown import Shown
-from topoopt.core.solution import Bound, SolutionHead
+from topoopt.core.solution import SolutionHead
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,12 +72,12 @@ class CompactResult(Shown):
     Attributes:
         operators: nodes left.
         value_ms: objective of the best placement of the compact graph, None if none was found.
-        bound: proven for the compact graph.
+        claimed_bound_ms: of the compact graph, which is in no file, so that nobody derives it again.
     """
 
     operators: int
     value_ms: float | None
-    bound: Bound | None
+    claimed_bound_ms: float | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,7 +86,7 @@ class PlacementSolution(SolutionHead):
 
     Attributes, besides those of `SolutionHead`:
         objective: `max_load` or `makespan`, ms.
-        bound: proven lower bound on the objective of the original graph.
+        bound: lower bound on the objective of the original graph.
         settings: the objective of the instance.
         servers, devices: of the instance.
         operators: names, in instance order.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.proofs import Bound
 from topoopt.core.shared_cluster import Fabric
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.solution import SolutionHead
@@ -143,8 +144,7 @@ class ClassPlan:
         fabric, job_class: names.
         alone_ms: iteration time of one job that has the fabric to itself; on shared fabrics on the first placement
             drawn. The mean of the given times of a class without a plan.
-        bound_ms: proven lower bound on any iteration time of the class on the fabric.
-        bound_by: by which argument.
+        bound: lower bound on any iteration time of the class on the fabric, ms.
         strategy: None for a class without a plan.
         topology: of a shard, for people; empty on shared fabrics.
     """
@@ -152,8 +152,7 @@ class ClassPlan:
     fabric: str
     job_class: str
     alone_ms: float
-    bound_ms: float
-    bound_by: str
+    bound: Bound
     strategy: Strategy | None
     topology: str = ""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, Self
 
 from topoopt.core.columns import Columns, figures_of, links_of, lists_of
+from topoopt.core.proofs import Bound
 from topoopt.core.shown import Displayed, Shown, views
 from topoopt.core.verdict import Status, StopReason
 
@@ -22,41 +22,6 @@ class Objective:
     name: str
     value: float
     unit: str
-
-
-class Argument(StrEnum):
-    """Arguments that a checker makes again, from the instance and what stands in the solution."""
-
-    TWO_LAYER = "two-layer-distances"
-    LISTED_NETWORKS = "listed-networks"
-
-
-@dataclass(frozen=True)
-class Proof:
-    """How a bound is derived again.
-
-    Attributes:
-        argument: which formula.
-        iterations: of the search for its multipliers (`two-layer-distances`); None where there is no search.
-    """
-
-    argument: Argument
-    iterations: int | None = None
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A proven lower bound on the objective.
-
-    Attributes:
-        value: in the unit of the objective.
-        proved_by: by which argument, for people.
-        proof: how a checker derives it again; None where the name says all there is to say.
-    """
-
-    value: float
-    proved_by: str
-    proof: Proof | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +53,8 @@ class SolutionHead(Displayed):
         name, kind: of the instance.
         status, stopped_by: what is known, and why it stopped.
         objective: name, value, unit of what was sought.
-        bound: proven bound on its value.
+        bound: on its value, by an argument that the checker makes again.
+        claimed_bound: a tighter one that it does not; None where there is none.
         check: verdict of the independent checker.
         seed, method: of the run.
         instance_sha256: of the canonical instance.
@@ -108,6 +74,7 @@ class SolutionHead(Displayed):
     instance_sha256: str
     versions: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+    claimed_bound: Bound | None = None
 
     @property
     def gap(self) -> float:

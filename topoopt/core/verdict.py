@@ -7,9 +7,12 @@ a bound, the assembly of a solution, its checker or a comparison of runs, takes 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 
 from topoopt.core.errors import CheckError
+from topoopt.core.proofs import Bound
 
 
 class Status(StrEnum):
@@ -96,36 +99,64 @@ def capped(
     return max(bound, value) if maximise else min(bound, value)
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What a checked value and bounds on it amount to.
+
+    Attributes:
+        status: `optimal` or `feasible`.
+        bound: the tightest that the checker derives again, as it is stated.
+        claimed_bound: a tighter one that rests on somebody's word; None where there is none.
+    """
+
+    status: Status
+    bound: Bound
+    claimed_bound: Bound | None = None
+
+
 def settle(
     value: float,
-    bound: float,
+    bounds: Iterable[Bound],
     tolerance: Tolerance,
     *,
     rounding: Tolerance = Tolerance.ROUNDING,
     maximise: bool = False,
     absolute: float = 0.0,
     conclusive: bool = True,
-) -> tuple[float, Status]:
-    """What a checked value and a proven bound amount to.
+) -> Verdict:
+    """What a checked value and bounds on it amount to; only a verified bound makes it optimal.
+
+    A claimed bound that the value contradicts counts for nothing.
 
     Args:
         value: of the objective, computed from the plan; finite.
-        bound: lower bound on it (upper if `maximise`); infinite where nothing is proven.
+        bounds: from below (above if `maximise`), at least one of them verified; infinite where nothing is proven.
         tolerance: gap up to which the value counts as optimal.
-        rounding: by how much rounding may carry the bound past the value.
+        rounding: by how much rounding may carry a bound past the value.
         maximise: whether more is better.
         absolute: what may be rounding besides, in the unit of the objective.
         conclusive: whether a value at its bound says that the plan is optimal; not where it was cut short, or where
             the objective is only the first of several figures.
 
-    Returns:
-        The bound as it is stated, and `optimal` or `feasible`.
-
     Raises:
-        CheckError: the value is not finite, or better than its bound by more than rounding.
+        CheckError: the value is not finite, or better than a verified bound by more than rounding.
+        ValueError: no bound is verified.
     """
     if not math.isfinite(value):
         raise CheckError(f"a plan has the value {value!r}")
-    stated = capped(bound, value, rounding, maximise=maximise, absolute=absolute)
+    given = list(bounds)
+    tightest = min if maximise else max
+    proven = tightest((one for one in given if one.verified), key=lambda one: one.value)
+    stated = capped(proven.value, value, rounding, maximise=maximise, absolute=absolute)
     optimal = conclusive and meets(value, stated, tolerance, maximise=maximise, absolute=absolute)
-    return stated, Status.OPTIMAL if optimal else Status.FEASIBLE
+    claimed = [
+        replace(one, value=capped(one.value, value, rounding, maximise=maximise, absolute=absolute))
+        for one in given
+        if not one.verified and not beats(value, one.value, rounding, maximise=maximise, absolute=absolute)
+    ]
+    best = tightest(claimed, key=lambda one: one.value, default=None)
+    return Verdict(
+        Status.OPTIMAL if optimal else Status.FEASIBLE,
+        replace(proven, value=stated),
+        best if best is not None and beats(stated, best.value, rounding, maximise=maximise) else None,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topoopt.core.comparison import Comparison
+from topoopt.core.comparison import ComparedRun, Comparison
 from topoopt.core.versions import versions_text
 from topoopt.drawing.comparison_plot import WIDTH, ComparisonPanel, panel
 from topoopt.drawing.format import counted, number, percent
@@ -54,6 +54,13 @@ def comparison_html(rows: Sequence[Comparison]) -> str:
     )
 
 
+def _why(run: ComparedRun) -> str:
+    """What proves the bound and what is claimed beside it, or why there is no solution."""
+    told = () if run.bound is None else (run.bound.proved_by,)
+    claim = run.claimed_bound
+    return "; ".join((*told, *(() if claim is None else (f"{number(claim.value)} {claim.proved_by}",)))) or run.reason
+
+
 def _cells(row: Comparison) -> dict[str, str]:
     run = row.run
 
@@ -69,11 +76,11 @@ def _cells(row: Comparison) -> dict[str, str]:
         "seed": str(run.seed),
         "objective": " ".join(part for part in (run.objective.replace("_", " "), f"({run.unit})") if run.objective),
         "value": figure(run.value),
-        "bound": figure(run.bound),
+        "bound": figure(None if run.bound is None else run.bound.value),
         "best": gap(row.gap_to_best),
         "proven": gap(row.gap_to_bound),
         "worth": figure(run.value_per_million_usd),
         "time": f"{number(run.wall_s)} s",
         "outcome": "rejected by the checker" if run.rejected else run.outcome,
-        "why": run.proved_by,
+        "why": _why(run),
     }

@@ -87,13 +87,13 @@ def _axes(found: Sequence[Comparison], base: float) -> _Axes:
 def _heading(rows: Sequence[Comparison]) -> list[Markup]:
     first = rows[0].run
     best = best_of([row.run for row in rows])
-    if best.by is None:
+    if best.by is None or best.bound is None:
         text = "nothing was found"
     else:
         named = best.by.objective.replace("_", " ")
         unit = f" {best.by.unit}" if best.by.unit in {"ms", "s"} else ""
         verdict = "so it is optimal" if best.proven else "not reached"
-        bound = f"{number(best.bound or 0.0)}{unit} ({shortened(best.by.proved_by, 60)}), {verdict}"
+        bound = f"{number(best.bound.value)}{unit} ({shortened(best.bound.proved_by, 60)}), {verdict}"
         text = f"{first.kind}: best {named} {number(best.value or 0.0)}{unit}, bound {bound}"
     return [
         element("text", shortened(first.instance, 80), x=0, y=18, class_="title"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from topoopt.core.solution import CheckResult, SolutionHead
-from topoopt.drawing.format import counted
+from topoopt.drawing.format import counted, number
 from topoopt.drawing.topology_picture import USE_STEPS
 
 SHOWN_VIOLATIONS = 50
@@ -33,15 +33,27 @@ def check_card(check: CheckResult) -> Card:
     )
 
 
+def closing_cards(solution: SolutionHead) -> tuple[Card, ...]:
+    """A claimed bound, if there is one, and the verdict of the checker."""
+    claim = solution.claimed_bound
+    if claim is None:
+        return (check_card(solution.check),)
+    value = f"{number(claim.value)} {solution.objective.unit}"
+    return Card("claimed bound", value, claim.proved_by, "claimed"), check_card(solution.check)
+
+
 def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
     """Name and value pairs of the instance and the run."""
+    claim, unit = solution.claimed_bound, solution.objective.unit
+    claims = () if claim is None else (("claimed bound", f"{claim.value!r} {unit}, {claim.proved_by}"),)
     return (
         ("instance", f"{solution.name} ({solution.kind})"),
         ("instance SHA-256", solution.instance_sha256 or "not recorded"),
         ("method", solution.method),
         ("seed", str(solution.seed)),
         ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
-        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {solution.objective.unit}"),
+        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {unit}"),
+        *claims,
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from topoopt.core.solution import Argument, Bound, CheckResult, LeftOut, Objective, Proof, SolutionHead
+from topoopt.core.proofs import CLAIMED, Argument, Bound
+from topoopt.core.solution import CheckResult, LeftOut, Objective, SolutionHead
 from topoopt.core.verdict import Status, StopReason
 from topoopt.files.fields import PRINTABLE, SchemaVersion
 from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, is_none
@@ -30,25 +32,36 @@ class ObjectiveFile(FilePart):
     unit: Text
 
 
-class ProofFile(FilePart):
-    """How the checker derives a bound again."""
-
-    core = Proof
-
-    argument: Annotated[Argument, NameOf(Argument)]
-    iterations: int | None = Field(default=None, ge=1, le=1_000_000, description="of the search for multipliers")
-
-
 class BoundFile(FilePart):
-    """Proven lower bound."""
+    """A bound, and whether the checker derives it again."""
 
     core = Bound
 
     value: Number
-    proved_by: Text
-    proof: ProofFile | None = Field(
-        default=None, exclude_if=is_none, description="left out: the checker knows the argument by its name"
+    proved_by: Annotated[Argument, NameOf(Argument)] = Field(description="the argument it rests on")
+    verified: bool = Field(description="whether the checker derives it again; else it is only claimed")
+    iterations: int | None = Field(
+        default=None, ge=1, le=1_000_000, exclude_if=is_none, description="of the search for multipliers"
     )
+
+    @classmethod
+    def attributes(cls, value: Bound) -> dict[str, Any]:
+        """The argument by its name."""
+        return {**super().attributes(value), "proved_by": value.argument}
+
+    def arguments(self) -> dict[str, Any]:
+        """What it rests on says whether it is verified."""
+        return {**super().arguments(), "argument": self.proved_by}
+
+    @model_validator(mode="after")
+    def _honest(self) -> Self:
+        if self.verified != (self.proved_by not in CLAIMED):
+            raise PydanticCustomError(
+                "verified",
+                "{argument} is {not_}verified",
+                {"argument": self.proved_by.value, "not_": "not " * self.verified},
+            )
+        return self
 
 
 class LeftOutFile(FilePart):
@@ -97,6 +110,9 @@ class ReachedFile(TitleFile):
 
     objective: ObjectiveFile
     bound: BoundFile
+    claimed_bound: BoundFile | None = Field(
+        default=None, exclude_if=is_none, description="a tighter one that is not verified"
+    )
 
 
 class SolutionHeadFile(ReachedFile):
@@ -119,5 +135,5 @@ def check_document(check: CheckResult) -> dict[str, Any]:
 
 def bound_document(bound: Bound) -> dict[str, Any]:
     """Plain data of a bound."""
-    proof = {} if bound.proof is None else {"proof": asdict(bound.proof)}
-    return {"value": float(bound.value), "proved_by": bound.proved_by, **proof}
+    document: dict[str, Any] = BoundFile.model_validate(bound, strict=False).model_dump(mode="json")
+    return document

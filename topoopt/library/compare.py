@@ -69,7 +69,8 @@ class ComparisonTable:
 
 def _shown(row: Comparison) -> tuple[object, ...]:
     run = row.run
-    value, bound = ("-" if number is None else f"{number:.6g}" for number in (run.value, run.bound))
+    bounded = None if run.bound is None else run.bound.value
+    value, bound = ("-" if number is None else f"{number:.6g}" for number in (run.value, bounded))
     gaps = ("-" if gap is None else f"{gap:.2%}" for gap in (row.gap_to_best, row.gap_to_bound))
     return run.instance, run.method, run.seed, value, bound, *gaps, f"{run.wall_s:.2f}", run.outcome
 
@@ -232,7 +233,8 @@ def run_of(start: PlannedRun) -> ComparedRun:
         unit="",
         value=None,
         bound=None,
-        proved_by=f"no such method of kind {instance.kind}",
+        claimed_bound=None,
+        reason=f"no such method of kind {instance.kind}",
         checked=False,
         wall_s=0.0,
         maximise=entrant.kind.maximise(entrant.instance),
@@ -244,9 +246,9 @@ def run_of(start: PlannedRun) -> ComparedRun:
         found = solve(instance, start.options)
     except TopooptError as error:
         outcome = next(text for kind, text in FAILURES if isinstance(error, kind))
-        return replace(failed, outcome=outcome, proved_by=str(error), wall_s=time.monotonic() - began)
+        return replace(failed, outcome=outcome, reason=str(error), wall_s=time.monotonic() - began)
     except MemoryError:
-        return replace(failed, outcome="error", proved_by="out of memory", wall_s=time.monotonic() - began)
+        return replace(failed, outcome="error", reason="out of memory", wall_s=time.monotonic() - began)
     return replace(
         failed,
         outcome=found.status.value,
@@ -254,8 +256,9 @@ def run_of(start: PlannedRun) -> ComparedRun:
         objective=found.objective.name,
         unit=found.objective.unit,
         value=found.objective.value,
-        bound=found.bound.value,
-        proved_by=found.bound.proved_by,
+        bound=found.bound,
+        claimed_bound=found.claimed_bound,
+        reason="",
         checked=found.check.ok,
         value_per_million_usd=entrant.kind.value_per_million_usd(found),
         wall_s=time.monotonic() - began,

@@ -15,13 +15,26 @@ LONGEST_LIST = 16
 """Numbers of a list that get a column each."""
 
 _LEFT_OUT = {"solution", "report", "notes", "versions", "wall_s", "exit_code", "problems", "error", "kind", "name"}
-_OWN = {"objective", "bound", "check", "status", "stopped_by", "gap", "method", "seed", "instance_sha256"}
+_OWN = {
+    "objective",
+    "bound",
+    "claimed_bound",
+    "check",
+    "status",
+    "stopped_by",
+    "gap",
+    "method",
+    "seed",
+    "instance_sha256",
+}
 
 
 def row_of(run: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Scalar]:
     """The row of a planned run; `record` is its run.json, None if it was not run."""
     output = _mapping((record or {}).get("output"))
-    objective, bound, check = (_mapping(output.get(key)) for key in ("objective", "bound", "check"))
+    objective, bound, claimed, check = (
+        _mapping(output.get(key)) for key in ("objective", "bound", "claimed_bound", "check")
+    )
     row: dict[str, Scalar] = {
         "run": run["identity"],
         "instance": run["instance"],
@@ -43,6 +56,8 @@ def row_of(run: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str
         "objective_unit": _scalar(objective.get("unit")),
         "bound": _number(bound.get("value")),
         "proved_by": _scalar(bound.get("proved_by")),
+        "claimed_bound": _number(claimed.get("value")),
+        "claimed_by": _scalar(claimed.get("proved_by")),
         "gap": _number(output.get("gap")),
         "check": _scalar(check.get("ok")),
         "ran_method": _scalar(output.get("method")),

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 
 
 def layer_sizes(servers: int, degree: int, links: LinkDirection) -> list[int]:
@@ -95,14 +95,14 @@ def node_cut(problem: TopologyProblem, allowed: Bools) -> float:
 def best_bound(problem: TopologyProblem, allowed: Bools) -> Bound:
     """The larger of node cut and layered Moore bound, in units of theta.
 
-    A cut that counts peers where parallel links are forbidden has a name of its own: it is not the formula in d alone.
+    A cut that counts peers where parallel links are forbidden is an argument of its own, as it needs more than d.
     """
     within = layer_sizes(problem.servers, problem.degree, problem.links)
     cut = node_cut(problem, allowed)
     links = capacity(problem)
     moore = total_distance(problem.demand, within) / links if links and within else 0.0
     if moore > cut:
-        return Bound(moore, "layered Moore bound")
+        return Bound(moore, Argument.LAYERED_MOORE)
     traffic = max(float(problem.demand.sum(axis=1).max()), float(problem.demand.sum(axis=0).max()))
     peers = cut > traffic / problem.degree * (1 + 1e-12)
-    return Bound(cut, "node cut over the peers allowed" if peers else "node cut")
+    return Bound(cut, Argument.PEER_CUT if peers else Argument.NODE_CUT)

@@ -16,7 +16,7 @@ from solvers.network.exact.routed import Counts, length_bound, relaxed_theta, ro
 from solvers.network.exact.space import Space, finish, infeasible_hops, open_space
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import TopologyProblem
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 
 MOST_SERVERS = 5
@@ -72,7 +72,7 @@ def solve_brute_force(problem: TopologyProblem, limits: ExactLimits) -> Topology
     assert routed is not None
     rest = float(limit.max())
     bound = min(proven, 1.0 / rest if rest > 0 else np.inf)
-    return finish(space, best[1], routed, Bound(bound, "exhaustive enumeration"), stopped, "brute-force", work)
+    return finish(space, best[1], routed, Bound(bound, Argument.TOPOLOGY_ENUMERATION), stopped, "brute-force", work)
 
 
 def maximal_networks(space: Space) -> Counts:

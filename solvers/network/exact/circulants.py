@@ -27,7 +27,7 @@ from solvers.network.exact.space import Space, finish, open_space
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import TopologyProblem
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 
 MOST_SETS = 3_000_000
@@ -78,7 +78,7 @@ def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
             best = (routed.theta, counts, routed)
     if best is None:
         raise InfeasibleError("no circulant satisfies the constraints")
-    proof = Bound(proven, "all circulants")
+    proof = Bound(proven, Argument.TOPOLOGY_ENUMERATION)
     return finish(space, best[1], best[2], proof, stopped, "circulant", work, restriction="circulants")
 
 

@@ -26,13 +26,12 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import EnumerationProof, TopologyProblem
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 
 _STEPS = 2_000_000
 _BATCH = 512
 
-ENUMERATED = "exhaustive enumeration"
 
 MOST_KEPT = 1000
 """Networks beyond which a bound is not proven to others."""
@@ -116,8 +115,10 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     assert routed is not None
     # Networks not visited have a sum of hops of at least `least + excess`; visited ones are bounded by their lengths.
     bound = min(proven, (least + excess) / links)
-    result = finish(space, best[1], routed, Bound(unit * bound, ENUMERATED), stopped, "enumerate", work)
-    if len(visited) > MOST_KEPT or result.bound.proved_by != ENUMERATED:
+    result = finish(
+        space, best[1], routed, Bound(unit * bound, Argument.TOPOLOGY_ENUMERATION), stopped, "enumerate", work
+    )
+    if len(visited) > MOST_KEPT or result.bound.verified:
         return result
     proof = _proof(n, degree, [each for each in visited if each[0] < bound * links])
     return replace(result, network=replace(result.network, enumeration=proof))

@@ -19,10 +19,9 @@ from solvers.network.exact.space import Space, finish, infeasible_hops, open_spa
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network import TopologyProblem
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import Status, StopReason
 
-NOT_CERTIFIED = "HiGHS dual bound, not certified"
 LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
 
 OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8}
@@ -64,7 +63,7 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     best = min(candidates, key=lambda pair: pair[1].theta)
     if np.isinf(outcome.bound):  # contradicts the network at hand: the solver's word counts for nothing
         return finish(space, *best, space.bound, StopReason.ERROR, "milp", 1)
-    proven = Bound(outcome.bound, NOT_CERTIFIED)
+    proven = Bound(outcome.bound, Argument.TOPOLOGY_BRANCHING)
     return finish(space, *best, proven, outcome.stopped_by, "milp", 1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.network_solution import RoutedNetwork
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 
@@ -127,14 +127,15 @@ def finish(
     work: int,
     restriction: str = "",
 ) -> TopologyResult:
-    """Result with the larger of `proven` and the cheap bound; with a restriction, `proven` holds in the family only."""
-    best = proven if not restriction and proven.value > space.bound.value else space.bound
-    bound = min(best.value, routed.theta)
+    """Result with `proven` and the cheap bound; with a restriction, `proven` holds in the family only."""
+    known = (space.bound,) if restriction else (space.bound, proven)
+    bounds = tuple(replace(one, value=min(one.value, routed.theta)) for one in known)
+    bound = max(one.value for one in bounds)
     optimal = routed.theta - bound <= OPTIMALITY * routed.theta
     routing = AdaptedRouting((SourceFlow(routed.flow),), (LengthCertificate(routed.lengths),))
     return TopologyResult(
         network=RoutedNetwork(as_topology(space, counts, method), routing, min(routed.bound, routed.theta)),
-        bound=Bound(bound, best.proved_by),
+        bounds=bounds,
         stopped_by=StopReason.CONVERGED if optimal else stopped_by,
         method=method,
         notes=(f"searched {restriction} only",) if restriction else (),

@@ -12,7 +12,7 @@ import pytest
 from tests.support.allocation_cases import along, line, network, problem, shortest
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import Status
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.allocation.bounds import level_bound, tightest_link
@@ -85,8 +85,8 @@ DAMAGE: list[tuple[str, Callable[[AllocationSolution], AllocationSolution], str]
     ("row twice", lambda s: replace(s, servers=(*s.servers, s.servers[0])), "servers"),
     ("objective", lambda s: replace(s, objective=replace(s.objective, value=21.0)), "objective"),
     ("unit", lambda s: replace(s, objective=replace(s.objective, unit="s")), "objective"),
-    ("bound", lambda s: replace(s, bound=Bound(30.0, s.bound.proved_by)), "bound"),
-    ("wish", lambda s: replace(s, bound=Bound(20.0, "wish")), "bound"),
+    ("bound", lambda s: replace(s, bound=Bound(30.0, s.bound.argument)), "bound"),
+    ("wish", lambda s: replace(s, bound=Bound(20.0, Argument.LINK_PRICES)), "bound"),
 ]  # fmt: skip
 
 

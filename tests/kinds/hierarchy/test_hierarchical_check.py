@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.support.hierarchical_cases import problem_of, random_instance, solved
 from topoopt.core.hierarchy_solution import BandwidthCertificate, GroupShare, HierarchicalSolution, PathWeight
 from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.solution import Bound, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status
 from topoopt.verify.hierarchy.bounds import CertificateError, certified_bound, marginal_ns
 from topoopt.verify.hierarchy.check import check_hierarchical
@@ -54,9 +55,9 @@ CORRUPTIONS: list[tuple[str, Change]] = [
     ("collective", lambda s: replace(s, collectives=s.collectives[1:])),
     ("collective", lambda s: replace(s, collectives=(replace(s.collectives[0], bound_by=()), *s.collectives[1:]))),
     ("collective", lambda s: replace(s, collectives=(replace(s.collectives[0], time_ns=1.0), *s.collectives[1:]))),
-    ("bound", lambda s: replace(s, bound=Bound(s.time_ns * 1.01, "nobody"))),
+    ("bound", lambda s: replace(s, bound=Bound(s.time_ns * 1.01, Argument.BYTE_SUMS))),
     ("bound", lambda s: replace(s, proofs=())),
-    ("status", lambda s: replace(s, bound=Bound(s.time_ns * 0.9, "nobody"), status=Status.OPTIMAL)),
+    ("status", lambda s: replace(s, bound=Bound(s.time_ns * 0.9, Argument.BYTE_SUMS), status=Status.OPTIMAL)),
     ("proof", lambda s: with_proof(s, prices=(("no such row", 1.0),))),
     ("proof", lambda s: with_proof(s, paths=(PathWeight(0, 1.0, (99,)),))),
     ("bound", lambda s: with_proof(s, prices=())),
@@ -65,7 +66,7 @@ CORRUPTIONS: list[tuple[str, Change]] = [
     ("pareto", lambda s: with_point(s, time_ns=1.0)),
     ("pareto", lambda s: with_point(s, cost_usd=1.0)),
     ("pareto", lambda s: with_point(s, limit_ns=s.pareto[0].limit_ns * 1.0000001)),
-    ("pareto", lambda s: with_point(s, cost_bound_usd=s.pareto[1].cost_usd * 2)),
+    ("pareto", lambda s: with_point(s, cost_bound=replace(s.pareto[1].cost_bound, value=s.pareto[1].cost_usd * 2))),
 ]
 
 

@@ -14,7 +14,8 @@ from tests.support.network_cases import on_network, one_routing
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution, RoutedNetwork
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import SolveOptions
@@ -43,7 +44,7 @@ def ring() -> NetworkSolution:
         status=Status.OPTIMAL,
         stopped_by=StopReason.CONVERGED,
         objective=Objective("theta", 3.0, "link capacity"),
-        bound=Bound(3.0, "layered Moore bound"),
+        bound=Bound(3.0, Argument.LAYERED_MOORE),
         check=CheckResult(True, ()),
         seed=0,
         method="by hand",
@@ -65,7 +66,7 @@ def test_a_sound_solution_passes() -> None:
     """The ring by hand breaks nothing, as a chosen and as a given topology."""
     assert codes(PROBLEM, ring()) == set()
     given = RoutingProblem("ring", RING, UNIFORM, sha256="a")
-    assert codes(given, replace(ring(), kind="routing")) == set()
+    assert codes(given, replace(ring(), kind="routing", bound=Bound(3.0, Argument.ARC_LENGTHS))) == set()
 
 
 def doubled() -> Topology:
@@ -78,9 +79,9 @@ DAMAGE: list[tuple[str, Callable[[NetworkSolution], NetworkSolution], str]] = [
     ("thetas", lambda s: replace(s, thetas=(2.9,)), "theta"),
     ("several", lambda s: replace(s, thetas=(3.0, 3.0)), "theta"),
     ("objective", lambda s: replace(s, objective=replace(s.objective, name="time")), "objective"),
-    ("bound", lambda s: replace(s, bound=Bound(3.1, "wish")), "bound"),
-    ("nan", lambda s: replace(s, bound=Bound(float("nan"), "wish")), "bound"),
-    ("status", lambda s: replace(s, bound=Bound(2.0, "node cut")), "status"),
+    ("bound", lambda s: replace(s, bound=Bound(3.1, Argument.LAYERED_MOORE)), "bound"),
+    ("nan", lambda s: replace(s, bound=Bound(float("nan"), Argument.NODE_CUT)), "bound"),
+    ("status", lambda s: replace(s, bound=Bound(2.0, Argument.NODE_CUT)), "status"),
     ("certificate", lambda s: on_network(s, routing_bound=3.1), "certificate"),
     ("zero", lambda s: on_network(s, lengths=np.zeros(3)), "certificate"),
     ("negative", lambda s: on_network(s, lengths=-np.ones(3)), "certificate"),

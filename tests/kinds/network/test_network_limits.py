@@ -16,7 +16,7 @@ from tests.support.network_cases import instance, run, solved
 from tests.support.two_layer import two_layer_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
-from topoopt.core.solution import Argument, Proof
+from topoopt.core.proofs import Argument
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.bounds import formula_bound, multipliers_of
 from topoopt.kinds.network.check import check_solution
@@ -164,7 +164,7 @@ def test_enumerations_are_proven_again(tmp_path: Path, n: int) -> None:
     demand = {"family": "uniform", "scale": 0.5}
     document = solved(tmp_path, kind="topology", servers=n, degree=2, links="unidirectional", demand=demand)
     assert document["status"] == "optimal"
-    assert document["bound"]["proved_by"] == "link lengths of all networks with few hops"
+    assert document["bound"]["proved_by"] == "listed-networks"
 
     def fewer(solution: dict[str, Any]) -> None:
         solution["enumeration"].pop()
@@ -192,20 +192,20 @@ def test_a_bound_cut_short_is_found_again() -> None:
     demand = demand_matrix("balanced-skew", 16, seed=1)
     problem = TopologyProblem("case", 16, 4, LinkDirection.UNIDIRECTIONAL, demand)
     whole, multipliers = formula_bound(problem)
-    assert whole.proof == Proof(Argument.TWO_LAYER, 800)
+    assert (whole.argument, whole.iterations) == (Argument.TWO_LAYER, 800)
     assert whole.value == pytest.approx(5.039, abs=1e-3)  # published figure of this seed
-    again = multipliers_of(problem, whole.proof)
+    again = multipliers_of(problem, whole)
     assert again is not None
     assert multipliers is not None
     assert (again.first_link == multipliers.first_link).all()
-    part = multipliers_of(problem, Proof(Argument.TWO_LAYER, 150))
+    part = multipliers_of(problem, replace(whole, iterations=150))
     assert part is not None
     assert two_layer(problem, part, 150).value <= whole.value
-    most = multipliers_of(problem, Proof(Argument.TWO_LAYER, 10**6))  # no file makes the checker search for hours
+    most = multipliers_of(problem, replace(whole, iterations=10**6))  # no file makes the checker search for hours
     assert most is not None
     assert (most.first_link == multipliers.first_link).all()
     late, nothing = formula_bound(problem, stop=Stop(deadline=0.0))
-    assert late.proof is nothing is None
+    assert late.iterations is nothing is None
     assert np.isfinite(late.value)
 
 
@@ -219,6 +219,6 @@ def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
     assert not check_network(problem, claimed, multipliers).violations
     assert not check_solution(problem, claimed).violations
     assert {each.code for each in check_network(problem, claimed).violations} == {"bound"}
-    for name in (bound.proved_by, "another name"):
-        more = replace(claimed, bound=replace(bound, value=bound.value * 1.001, proved_by=name))
+    for argument in Argument:
+        more = replace(claimed, bound=replace(bound, value=bound.value * 1.001, argument=argument))
         assert {each.code for each in check_network(problem, more, multipliers).violations} == {"bound"}

@@ -15,7 +15,8 @@ from tests.support.network_cases import one_routing
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.network_solution import NetworkSolution, RoutedNetwork
-from topoopt.core.solution import Bound, CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.network.solution_file import SOLUTION_FILE
@@ -41,7 +42,7 @@ def triangle(switches: bool = True) -> NetworkSolution:
         status=Status.OPTIMAL,
         stopped_by=StopReason.CONVERGED,
         objective=Objective("theta", 3.0, "link capacity"),
-        bound=Bound(3.0, "distance"),
+        bound=Bound(3.0, Argument.LAYERED_MOORE),
         check=CheckResult(True, ()),
         seed=5,
         method="by hand",
@@ -79,9 +80,9 @@ def test_a_solution_comes_back_as_it_was(tmp_path: Path, switches: bool) -> None
 
 def test_derived_figures() -> None:
     """lambda is 1 / theta, the gap is relative to theta and never negative."""
-    solution = replace(triangle(), bound=Bound(2.25, "distance"))
+    solution = replace(triangle(), bound=Bound(2.25, Argument.LAYERED_MOORE))
     assert (solution.theta, solution.throughput, solution.gap) == (3.0, pytest.approx(1 / 3), 0.25)
-    assert replace(solution, bound=Bound(3.0 + 1e-15, "x")).gap == 0.0
+    assert replace(solution, bound=Bound(3.0 + 1e-15, Argument.LAYERED_MOORE)).gap == 0.0
 
 
 def test_nan_is_not_written() -> None:

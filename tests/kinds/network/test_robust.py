@@ -63,8 +63,8 @@ def test_uniform_five_is_proven_and_has_a_price(tmp_path: Path) -> None:
     told = solved(tmp_path, "--method", "robust", kind="topology", servers=5, degree=2, links="unidirectional",
                   demand={"family": "uniform"})  # fmt: skip
     robust = told["robustness"]
-    assert robust["bound"]["proved_by"] == "exhaustive enumeration"
-    assert robust["worst_theta"] == pytest.approx(robust["bound"]["value"])
+    assert robust["claimed_bound"]["proved_by"] == "topology-enumeration"
+    assert robust["worst_theta"] == pytest.approx(robust["claimed_bound"]["value"])
     assert robust["nominal_theta"] == pytest.approx(3.0)
     assert robust["nominal_worst_theta"] >= robust["worst_theta"]
     assert told["theta"] >= robust["nominal_theta"] * (1 - 1e-9)

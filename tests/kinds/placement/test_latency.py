@@ -12,11 +12,12 @@ from solvers.placement.link_shares import pack_links
 from solvers.placement.search.anneal import device_of
 from solvers.stop import Stop
 from tests.support.placed_graphs import problem, random_place, random_problems
+from tests.support.settled import settled
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.placement import Link, Server, Sharing
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import Bound
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, SolveOptions
 from topoopt.kinds.pipeline import judged, solve
 from topoopt.kinds.placement.latency import LATENCY_METHODS
@@ -28,8 +29,6 @@ from topoopt.verify.placement.check import check_placement
 from topoopt.verify.placement.latency import fair_rates
 from topoopt.verify.placement.latency_bounds import latency_bounds, latency_floor
 
-KNOWN_BOUND = Bound(0.0, "nothing")
-
 
 def placed(instance, place):
     """The solution of a placement of the groups at uniform rates, as the simulator schedules it."""
@@ -39,7 +38,7 @@ def placed(instance, place):
     static = instance.objective.sharing is Sharing.STATIC
     outcome = PlacementOutcome(
         best.device.astype(np.int32),
-        KNOWN_BOUND,
+        (latency_floor(instance),),
         StopReason.CONVERGED,
         "test",
         start_ms=best.start_ms,
@@ -57,7 +56,7 @@ def test_the_checker_accepts_whatever_the_simulator_does(instance, seed):
     groups = len(placement_arrays(instance).group_ptr) - 1
     solution = placed(instance, random_place(groups, len(instance.devices), seed))
     assert solution.check.violations == ()
-    assert latency_floor(instance)[0] <= solution.objective.value * (1 + 1e-12)
+    assert latency_floor(instance).value <= solution.objective.value * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("sharing", ["fair", "fifo", "static", "none"])
@@ -80,7 +79,7 @@ def test_the_checker_rejects_corrupted_schedules(sharing):
         replace(good, transfers=(replace(first, start_ms=first.start_ms - 0.5), *good.transfers[1:])),
         replace(good, objective=replace(good.objective, value=good.objective.value - 0.1)),
         replace(good, start_ms=None),
-        replace(good, bound=Bound(good.objective.value * 2, "nobody")),
+        replace(good, bound=Bound(good.objective.value * 2, Argument.OPERATOR_CHAIN)),
     ]
     if sharing == "static":
         bad += [
@@ -133,7 +132,7 @@ def best_of_all(instance):
 def test_bound_below_brute_force_below_heuristics(instance):
     """On up to five operators: floor <= proven bound <= best of all orders <= methods, and exact meets it."""
     best = best_of_all(instance)
-    assert latency_floor(instance)[0] <= best * (1 + 1e-9)
+    assert latency_floor(instance).value <= best * (1 + 1e-9)
     exact = solve(instance, SolveOptions(method="exact", seed=1))
     assert exact.check.ok
     assert exact.bound.value <= best * (1 + 1e-9)
@@ -149,11 +148,11 @@ def test_memory_forces_cuts_on_a_chain():
         [1, 1, 1, 1], [(0, [1], 5), (1, [2], 3), (2, [3], 1)], [1, 1], sharing="none", memory=[1] * 4, room=3
     )
     bounds = latency_bounds(chain)
-    assert bounds["critical path"] == 4
-    assert bounds["chain and cuts forced by memory"] == 5
+    assert bounds[Argument.OPERATOR_CHAIN] == 4
+    assert bounds[Argument.MEMORY_CUTS] == 5
     solution = solve(chain)
     assert solution.objective.value == 5
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
 
 
 def test_refusals_name_what_does_not_fit():
@@ -198,7 +197,7 @@ def test_windows_alone_reach_the_optimum_of_a_small_graph(seed):
     tensors = [(i, sorted({i + 1, int(rng.integers(i + 1, 8))}), float(rng.integers(0, 3))) for i in range(7)]
     instance = problem([float(t) for t in rng.integers(1, 6, 8)], tensors, [1, 1, 1], sharing="none")
     best = solve(instance, SolveOptions(method="exact"))
-    assert best.status is Status.OPTIMAL
+    assert settled(best)
     found = solve(instance, SolveOptions(method="windows", budget=0))
     assert found.check.ok
     assert found.objective.value == pytest.approx(best.objective.value)

@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 
 from solvers.placement.latency_rates import in_given_orders
 from tests.support.placed_graphs import problem
+from tests.support.settled import settled
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Sharing
-from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -134,7 +134,7 @@ def test_the_joint_program_is_the_best_of_all_placements_orders_and_rates(seed):
     instance = forced(seed)
     solution = solve(instance, SolveOptions(method="joint"))
     assert solution.check.ok, solution.check.violations
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
     expected = best_of_all(instance)
     assert solution.objective.value == pytest.approx(expected, rel=1e-6)
     assert solution.bound.value <= expected * (1 + 1e-6)
@@ -145,7 +145,7 @@ def test_rates_and_placement_together_beat_uniform_rates():
     instance = problem([0, 20, 20], [(0, [1], 4), (0, [2], 1)], [1, 1, 1], sharing="static", memory=[9, 9, 9], room=10)
     solution = solve(instance)
     assert solution.method == "joint"
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
     assert solution.objective.value == pytest.approx(25.0, rel=1e-6)
     uniform = replace(instance, objective=replace(instance.objective, rates="uniform"))
     assert solve(uniform).objective.value == pytest.approx(28.0, rel=1e-6)
@@ -158,7 +158,7 @@ def test_different_classes_of_devices():
     devices = (two.devices[0], replace(two.devices[1], class_index=1))
     instance = replace(two, classes=("one", "other"), operators=operators, devices=devices)
     solution = solve(instance, SolveOptions(method="joint"))
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
     assert solution.objective.value == pytest.approx(3.0)
 
 
@@ -185,7 +185,7 @@ def test_one_server_has_no_rates():
     """Two devices of one server: the program without pairs, 2 ms at ten times the rate inside."""
     instance = problem([1, 1], [(0, [1], 2)], [2], sharing="static", memory=[3, 3], room=4)
     solution = solve(instance, SolveOptions(method="joint"))
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
     assert solution.objective.value == pytest.approx(2.2)
 
 
@@ -213,5 +213,5 @@ def test_shipped_fork_meets_its_closed_form() -> None:
         middle = (low + high) / 2
         low, high = (middle, high) if 5 + 40 / middle > 3 + 10 / (10 - middle) else (low, middle)
     found = solve(shipped)
-    assert found.status is Status.OPTIMAL
+    assert settled(found)
     assert found.objective.value == pytest.approx(5 + 40 / low, rel=1e-6)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.support.placement_cases import load_of, random_problem
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, Throughput
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.core.solution import Bound, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -43,8 +44,8 @@ CORRUPTED: dict[str, tuple[Corruption, str]] = {
     "moved operator": (_moved, "loads"),
     "objective": (lambda s: replace(s, objective=replace(s.objective, value=s.objective.value * 1.01)), "objective"),
     "name of the objective": (lambda s: replace(s, objective=Objective("theta", s.objective.value, "ms")), "objective"),
-    "bound": (lambda s: replace(s, bound=Bound(2 * s.objective.value, "wish")), "bound"),
-    "optimal": (lambda s: replace(s, status=Status.OPTIMAL, bound=Bound(0.0, "nothing")), "status"),
+    "bound": (lambda s: replace(s, bound=Bound(2 * s.objective.value, Argument.DEVICE_WORK)), "bound"),
+    "optimal": (lambda s: replace(s, status=Status.OPTIMAL, bound=Bound(0.0, Argument.DEVICE_WORK)), "status"),
     "loads": (lambda s: replace(s, loads=s.loads[::-1]), "loads"),
     "stages missing": (lambda s: replace(s, stage=None), "stages"),
     "stages reversed": (lambda s: replace(s, stage=(3 - np.asarray(s.stage)).astype(np.int32)), "stages"),

@@ -199,7 +199,6 @@ def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) 
 
     from topoopt.core.placement import Latency, Sharing
     from topoopt.core.placement_solution import CompactResult, LinkShare, TensorTransfer
-    from topoopt.core.solution import Bound
 
     n = len(solution.operators)
     full = replace(
@@ -209,7 +208,7 @@ def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) 
         end_ms=np.arange(n) + 0.5,
         transfers=(TensorTransfer(1, 0, 0.25, 0.5),),
         link_shares=(LinkShare(0, 1, 0, 0.5),),
-        compact=CompactResult(3, 1.5, Bound(1.0, "critical path")),
+        compact=CompactResult(3, 1.5, 1.0),
     )
     file = tmp_path / "solution.json"
     SOLUTION_FILE.write(full, file)

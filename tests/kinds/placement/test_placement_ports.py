@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from tests.support.placed_graphs import MS, problem
 from topoopt.core.placement import Device, GraphOperator, Latency, RateAllocation, Sharing, Tensor
+from topoopt.core.proofs import Argument
 from topoopt.simulate.placement.arrays import placement_arrays
 from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.schedule import simulated
 from topoopt.verify.placement.latency_bounds import latency_bounds
 
-EGRESS, INGRESS = (f"{way} of one co-located group, forced by memory or classes" for way in ("egress", "ingress"))
+EGRESS, INGRESS = Argument.GROUP_EGRESS, Argument.GROUP_INGRESS
 SHARED = ["fair", "fifo", "static"]
 
 

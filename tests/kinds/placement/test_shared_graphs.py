@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import INSTANCES, SHARED_DATA
+from tests.support.settled import settled
 from topoopt.core.placement import PlacementProblem
-from topoopt.core.verdict import Status
 from topoopt.formats.dnn_partitioning.read import placement_document, read_expert_split
 from topoopt.kinds.instance_file import read_instance, write_instance
 from topoopt.kinds.kind import SolveOptions
@@ -65,7 +65,7 @@ def test_optimum_is_that_of_the_published_program(graph: str) -> None:
     assert isinstance(problem, PlacementProblem)
     solution = solve(problem, SolveOptions(time_limit_s=900))
     assert solution.objective.value == pytest.approx(ORACLE[graph], abs=6e-7)
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
     assert solution.check.ok, solution.check.violations
 
 
@@ -75,7 +75,7 @@ def test_optimum_without_the_cpu_pool(graph: str, tmp_path: Path) -> None:
     """Accelerators alone: the optimum of the paper's program, to its digits."""
     solution = solve(imported(graph, tmp_path, cpu=False), SolveOptions(time_limit_s=900))
     assert solution.objective.value == pytest.approx(WITHOUT_CPU[graph], abs=6e-6)
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
 
 
 @needs_shared

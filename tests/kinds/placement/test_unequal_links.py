@@ -9,10 +9,11 @@ from solvers.placement.assignments import enumerate_assignments
 from solvers.placement.local_search import _State
 from solvers.placement.throughput import Search, polish, slice_orders, to_devices
 from solvers.stop import Stop
+from tests.support.settled import settled
 from tests.support.unequal_placements import least_load, unequal_load, unequal_problem
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 
@@ -41,7 +42,7 @@ def test_every_assignment_is_no_better(variant: str, seed: int) -> None:
     solution = solve(problem, SolveOptions(time_limit_s=900))
     assert solution.check.ok, solution.check.violations
     assert solution.objective.value == pytest.approx(best, rel=1e-9)
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
@@ -50,7 +51,7 @@ def test_ten_operators_on_four_unequal_devices_are_proven(seed: int) -> None:
     problem = unequal_problem(seed, operators=10, devices=4, settings=VARIANTS["free" if seed % 2 else "1f1b"])
     solution = solve(problem)
     assert solution.check.ok, solution.check.violations
-    assert solution.status is Status.OPTIMAL
+    assert settled(solution)
     rng = np.random.default_rng(seed)
     if seed % 2:  # any set of operators is a stage
         label = [operator.colocation or operator.name for operator in problem.operators]

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import at_once_cases as cases
 from topoopt.core.errors import InputError, LimitError
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_jobs import JobsAtOnce
 from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, LoadStatistics, SharedClusterSolution
@@ -59,7 +60,7 @@ def test_statistics_of_the_published_runs(load: int) -> None:
         pytest.skip(f"shared data absent: {file}")
     times = tuple(int(line) / 1e9 for line in file.read_text().split())
     run = DrawnRun(len(times), 0, (0,) * len(times), ((),) * len(times), (times,))
-    plans = [ClassPlan("shards", "any", 1.0, 1.0, "given", None)]
+    plans = [ClassPlan("shards", "any", 1.0, Bound(1.0, Argument.GIVEN_TIMES), None)]
     (row,) = load_statistics(["shards"], ["any"], plans, [run])
     times = row.iteration_ms
     assert times.mean == pytest.approx(PUBLISHED_MEANS[load], abs=0.005)
@@ -271,7 +272,7 @@ BROKEN: dict[str, tuple[Callable[[SharedClusterSolution], SharedClusterSolution]
     "other fabric": (lambda s: replace(s, fabrics=s.fabrics[::-1]), "identity"),
     "plan missing": (lambda s: replace(s, plans=s.plans[1:]), "plans"),
     "faster than the bound": (lambda s: changed_plan(s, alone_ms=0.001), "plan-bound"),
-    "bound made up": (lambda s: changed_plan(s, bound_ms=0.0), "plan-bound"),
+    "bound made up": (lambda s: changed_plan(s, bound=Bound(0.0, Argument.COMPUTE_WORK)), "plan-bound"),
     "no strategy": (lambda s: changed_plan(s, strategy=None), "plan-strategy"),
     "server twice": (lambda s: changed_run(s, servers=(s.draws[1].servers[1], *s.draws[1].servers[1:])), "run-servers"),
     "server missing": (lambda s: changed_run(s, servers=((0, 1, 2), *s.draws[1].servers[1:])), "run-servers"),

@@ -11,6 +11,7 @@ from tests.support.shard_cases import rings
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import ShardShape, block_layer, realisable
+from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster import exact
 from topoopt.verify.laws.findings import Violation
@@ -27,7 +28,7 @@ def test_a_planned_topology_is_placed() -> None:
     assert search.shard is not None
     assert realisable(LAYER, shape, search.shard)
     result = exact.place(LAYER, FREE, [shape] * 3)
-    assert (result.value, result.status, result.proved_by) == (8.0, Status.OPTIMAL, exact.CERTIFIED)
+    assert (result.value, result.status, result.argument) == (8.0, Status.OPTIMAL, Argument.SERVER_COUNTS)
 
 
 def test_nothing_unchecked_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import (
     FAT_TREE,
     Fabric,
@@ -19,7 +20,7 @@ from topoopt.core.shared_cluster import (
 )
 from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.shared_cluster_solution import Metrics, SharedClusterSolution
-from topoopt.core.solution import Bound, Objective
+from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.cluster import objective_of
@@ -132,7 +133,7 @@ CHANGES: dict[str, tuple[str, Callable[[SharedClusterSolution], SharedClusterSol
     ),
     "another fabric": ("fabric", lambda s: run_changed(s, 1, fabric=replace(RANDOM, oversubscription=2.0))),
     "another objective": ("objective", lambda s: replace(s, objective=Objective("mean_completion_time", 1.0, "s"))),
-    "another bound": ("bound", lambda s: replace(s, bound=Bound(0.5, "hope"))),
+    "another bound": ("bound", lambda s: replace(s, bound=Bound(0.5, Argument.ALONE))),
     "called optimal": ("status", lambda s: replace(s, status=Status.OPTIMAL)),
     "another instance": ("instance-sha256", lambda s: replace(s, instance_sha256="0" * 64)),
     "another class": ("classes", lambda s: replace(s, classes=(replace(s.classes[0], compute_ms=1.0), s.classes[1]))),

@@ -23,6 +23,7 @@ from tests.support.ring_mix import certified_mix_bound, check_ring_mix
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.proofs import Argument
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 
@@ -119,7 +120,7 @@ def test_certificate_and_mix_pass_the_independent_check(n: int, seed: int, links
     assert checked.violations == ()
     assert checked.theta == pytest.approx(result.theta, rel=1e-9)
     proven = certified_mix_bound(topology, demand, result.certificate.lengths, 3.0)
-    assert proven.value == pytest.approx(result.bound, rel=1e-6)
+    assert proven == pytest.approx(result.bound, rel=1e-6)
     assert result.status is Status.OPTIMAL
 
 
@@ -219,7 +220,7 @@ def test_pure_allreduce_meets_the_node_cut(n: int, degree: int) -> None:
     cluster = Cluster(n, 1, degree, 8e-6, ONE_WAY)
     result = solve_ring_topology(cluster, whole(n, 50.0))
     assert result.theta == pytest.approx(2 * (n - 1) / n * 50.0 / degree, rel=1e-9)
-    assert (result.status, result.bound.proved_by) == (Status.OPTIMAL, "node cut")
+    assert (result.status, result.bound.argument) == (Status.OPTIMAL, Argument.NODE_CUT)
 
 
 def test_a_node_limit_leaves_a_bound_and_repeats_itself() -> None:

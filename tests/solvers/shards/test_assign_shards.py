@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.shards.exact_shards import BY_COUNTING, ShardLimits, assign_shards
+from solvers.shards.exact_shards import ShardLimits, assign_shards
 from solvers.shards.several import place_jobs
 from solvers.stop import Stop
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings
 from topoopt.core.optical_layer import block_layer
+from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, StopReason
 from topoopt.verify.shards.bounds import placing_bound
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
@@ -99,7 +100,7 @@ def test_a_stop_keeps_what_is_known() -> None:
     free, waiting = np.ones(4, dtype=bool), [rings(2, 1), rings(2, 1)]
     result = assign_shards(layer, free, waiting, [1.5, 1.0], ShardLimits(stop=stop))
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, StopReason.INTERRUPTED)
-    assert (result.value, result.bound, result.proved_by) == (1.5, 2.5, BY_COUNTING)
+    assert (result.value, result.bound, result.argument) == (1.5, 2.5, Argument.SERVERS_LEFT)
     result = assign_shards(layer, free, waiting, [1.5, 1.0])
     assert (result.status, result.value, result.bound) == (Status.OPTIMAL, 1.5, 1.5)
 

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.shards.shard_classes import classes_of, parts_of
-from solvers.shards.exact_shards import BY_FILLING, assign_shards
+from solvers.shards.exact_shards import assign_shards
 from solvers.shards.packing import fill_regions, knapsack, knapsack_bound, separate_regions
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, rings
 from topoopt.core.optical_layer import block_layer, staggered_layer
+from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
@@ -63,7 +64,12 @@ def test_sizes_that_leave_servers_over_are_proven_without_a_solver() -> None:
     """Two blocks of seven hold one ring of four and one of two each: 12 of 14 servers, by filling."""
     layer = block_layer(14, 3, 7, 0.01)
     result = assign_shards(layer, np.ones(14, dtype=bool), [rings(4, 1, 3, 1)] * 3 + [rings(2, 1, 1, 1)] * 3)
-    assert (result.value, result.bound, result.status, result.proved_by) == (12.0, 12.0, Status.OPTIMAL, BY_FILLING)
+    assert (result.value, result.bound, result.status, result.argument) == (
+        12.0,
+        12.0,
+        Status.OPTIMAL,
+        Argument.REGIONS_LEFT,
+    )
 
 
 @pytest.mark.parametrize("used", [1, 2])

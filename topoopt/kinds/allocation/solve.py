@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from solvers.allocation import AllocationResult
 from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, TransferRate
@@ -23,9 +21,9 @@ def assemble(problem: AllocationProblem, result: AllocationResult, effort: Effor
     objective = reached(problem, rates)
     certificates = result.certificates if wants_total(problem) or not problem.single_route else ()
     proven = allocation_bound(problem, certificates)
-    bound, status = settle(
+    verdict = settle(
         objective.value,
-        proven.value,
+        (proven,),
         Tolerance.LINEAR_PROGRAM,
         maximise=problem.goal is not AllocationGoal.COMPLETION_TIME,
         absolute=0.0 if objective.unit == "s" else Tolerance.ROUNDING.of(float(problem.capacity_gbps.max())),
@@ -33,12 +31,12 @@ def assemble(problem: AllocationProblem, result: AllocationResult, effort: Effor
     )
     return AllocationSolution(
         name=problem.name,
-        status=status,
+        status=verdict.status,
         stopped_by=result.stopped_by,
         goal=problem.goal.value,
         surplus=problem.surplus.value,
         objective=objective,
-        bound=replace(proven, value=bound),
+        bound=verdict.bound,
         check=UNCHECKED,
         seed=effort.search.seed,
         method=result.method,

@@ -7,7 +7,7 @@ import math
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import percent
-from topoopt.drawing.page import Card, check_card, render_page, run_rows
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
 from topoopt.kinds.hierarchy.charts import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest
 from topoopt.kinds.hierarchy.format import dimension_figures, duration, gigabytes, money, rate, times
 
@@ -33,8 +33,7 @@ def headline(solution: HierarchicalSolution) -> tuple[Card, ...]:
     proven = "good" if solution.status is Status.OPTIMAL else ""
     gap = f"{solution.gap:.1e}" if 0 < solution.gap < 5e-4 else percent(solution.gap)
     cards.append(Card("gap to the lower bound", gap, f"{solution.status.value}: {solution.bound.proved_by}", proven))
-    cards.append(check_card(solution.check))
-    return tuple(cards)
+    return (*cards, *closing_cards(solution))
 
 
 def dimension_rows(solution: HierarchicalSolution) -> tuple[tuple[str, ...], ...]:

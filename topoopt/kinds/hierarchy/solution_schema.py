@@ -17,8 +17,8 @@ from topoopt.core.hierarchy_solution import (
     PathWeight,
 )
 from topoopt.core.hierarchy_workload import Collective
-from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf
-from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Text, Versions
+from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, is_none
+from topoopt.files.solution_head import Amount, BoundFile, Notes, Number, Sha256, SolutionHeadFile, Text, Versions
 from topoopt.kinds.hierarchy.schema import MAX_DIMENSIONS, MAX_TASKS
 
 Position = Annotated[int, Field(ge=0, lt=MAX_TASKS)]
@@ -102,8 +102,9 @@ class ParetoPointPart(FilePart):
     time_ns: Amount
     cost_usd: Amount
     bandwidth_gbytes_per_s: Amounts
-    cost_bound_usd: Number
+    cost_bound: BoundFile
     certificate: BandwidthCertificatePart | None
+    claimed_bound: BoundFile | None = Field(default=None, exclude_if=is_none)
 
 
 class HierarchicalSolutionFile(SolutionHeadFile):

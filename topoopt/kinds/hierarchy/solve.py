@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram, plain_program
-from solvers.hierarchy import BestDesign, best_design, front
+from solvers.hierarchy import BestDesign, FrontPoint, best_design, front
 from solvers.stop import Stop
-from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
+from topoopt.core.hierarchy import Design, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution, ParetoPoint
-from topoopt.core.solution import UNCHECKED, Bound, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.hierarchy.figures import figures_of, marginal_ns
 from topoopt.kinds.hierarchy.proofs import certificate_of, proof_of
 from topoopt.kinds.kind import Effort, Method, Solver, table
+from topoopt.verify.hierarchy.arguments import has_catalogue, of_designs, of_point
 
 UNITS = {
     HierarchicalObjective.TIME: "ns",
@@ -50,26 +52,35 @@ def _best(problem: HierarchicalProblem, effort: Effort) -> FoundDesign:
     """
     choice = best_design(problem, effort.stop)
     plain = plain_program(problem.designs[choice.design], problem)
-    points = _front(plain, problem, effort.stop)
+    points = _front(plain, problem, problem.designs[choice.design], effort.stop)
     late = effort.stop.reason() if len(points) < problem.pareto_points else None
     return FoundDesign(choice, plain, points, late)
 
 
-def _front(plain: BandwidthProgram, problem: HierarchicalProblem, stop: Stop) -> tuple[ParetoPoint, ...]:
+def _front(
+    plain: BandwidthProgram, problem: HierarchicalProblem, design: Design, stop: Stop
+) -> tuple[ParetoPoint, ...]:
     if not problem.pareto_points or stop.reason() is not None:
         return ()
-    return tuple(
-        ParetoPoint(
-            limit_ns=point.limit_ns,
-            time_ns=plain.time_of(point.optimum.bandwidth),
-            cost_usd=point.optimum.objective,
-            bandwidth_gbytes_per_s=tuple(point.optimum.bandwidth.tolist()),
-            cost_bound_usd=min(point.optimum.bound, point.optimum.objective),
-            certificate=None
-            if point.optimum.multipliers is None
-            else certificate_of(point.program, point.optimum.multipliers),
-        )
-        for point in front(plain, problem.pareto_points, stop)
+    return tuple(_point(plain, problem, design, point) for point in front(plain, problem.pareto_points, stop))
+
+
+def _point(plain: BandwidthProgram, problem: HierarchicalProblem, design: Design, point: FrontPoint) -> ParetoPoint:
+    found = point.optimum
+    proof = None if found.multipliers is None else certificate_of(point.program, found.multipliers)
+    derivations = of_point(problem, design, point.limit_ns, found.objective, proof)
+    bounds = [Bound(derive(), argument) for argument, derive in derivations.items()]
+    if has_catalogue(design):
+        bounds.append(Bound(found.bound, Argument.SPEED_BRANCHING))
+    verdict = settle(found.objective, bounds, Tolerance.LINEAR_PROGRAM)
+    return ParetoPoint(
+        limit_ns=point.limit_ns,
+        time_ns=plain.time_of(found.bandwidth),
+        cost_usd=found.objective,
+        bandwidth_gbytes_per_s=tuple(found.bandwidth.tolist()),
+        cost_bound=verdict.bound,
+        certificate=proof,
+        claimed_bound=verdict.claimed_bound,
     )
 
 
@@ -85,7 +96,11 @@ def assemble(problem: HierarchicalProblem, found: FoundDesign, effort: Effort) -
         HierarchicalObjective.COST: figures.cost_usd or 0.0,
     }[problem.objective]
     discrete = any(plain.speeds)
-    bound, status = settle(value, choice.bound, Tolerance.LINEAR_PROGRAM if discrete else Tolerance.TANGENTS)
+    proofs = tuple(proof_of(proof) for proof in choice.proofs)
+    bounds = [Bound(derive(), argument) for argument, derive in of_designs(problem, proofs, value).items()]
+    if any(has_catalogue(design) for design in problem.designs):
+        bounds.append(Bound(choice.bound, Argument.SPEED_BRANCHING))
+    verdict = settle(value, bounds, Tolerance.LINEAR_PROGRAM if discrete else Tolerance.TANGENTS)
     idle = [one.name for one, used in zip(design.network.dimensions, plain.loaded, strict=True) if not used]
     own = next((proof for proof in choice.proofs if proof.design == choice.design and not discrete), None)
     notes = [f"no traffic in dimension {name}: its bandwidth says nothing about time" for name in idle]
@@ -95,10 +110,11 @@ def assemble(problem: HierarchicalProblem, found: FoundDesign, effort: Effort) -
         notes.append(f"the front of time and cost ends early: {found.late.value}")
     return HierarchicalSolution(
         name=problem.name,
-        status=status,
+        status=verdict.status,
         stopped_by=found.late or choice.stopped_by,
         objective=Objective(problem.objective.value, value, UNITS[problem.objective]),
-        bound=Bound(bound, choice.proved_by),
+        bound=verdict.bound,
+        claimed_bound=verdict.claimed_bound,
         check=UNCHECKED,
         seed=effort.search.seed,
         method="branch and bound" if discrete else "tangents",
@@ -117,7 +133,7 @@ def assemble(problem: HierarchicalProblem, found: FoundDesign, effort: Effort) -
         collectives=figures.collectives,
         gain_ns=figures.gain_ns,
         marginal_ns=None if own is None else marginal_ns(own.program, own.multipliers, bandwidth),
-        proofs=tuple(proof_of(proof) for proof in choice.proofs),
+        proofs=proofs,
         pareto=found.front,
         instance_sha256=problem.sha256,
         versions=versions(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from solvers.job.baselines import FabricSearch, compare_fabrics
@@ -94,14 +94,14 @@ def assemble(instance: CoOptimisation, found: FoundPlan, effort: Effort) -> JobS
     prices = fabric_prices(cluster, _simulated(found.baselines, found.asked), book or default_price_book())
     diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
-    bound, status = settle(objective.value, proven.value, Tolerance.ROUNDING)
+    verdict = settle(objective.value, (proven,), Tolerance.ROUNDING)
     return JobSolution(
         name=instance.name,
         kind=instance.kind,
-        status=status,
+        status=verdict.status,
         stopped_by=result.stopped_by,
         objective=objective,
-        bound=replace(proven, value=bound),
+        bound=verdict.bound,
         check=UNCHECKED,
         seed=effort.search.seed,
         method=effort.search.method,

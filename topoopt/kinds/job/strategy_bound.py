@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from formulations.job.strategy_choice import EventLaw, Quantity, StrategyChoice
 from solvers.job.strategy_program import MOST_COEFFICIENTS, QUICK_COEFFICIENTS, prove
 from topoopt.core.cluster import Cluster
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Bound
 from topoopt.core.strategy import StrategyCertificate
 from topoopt.core.workload import Workload
 from topoopt.verify.job.choices import choices_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from solvers.network.search.two_layer import default_iterations, two_layer_multipliers
 from solvers.stop import Stop
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
-from topoopt.core.solution import Argument, Bound, Proof
+from topoopt.core.proofs import Argument, Bound
 from topoopt.verify.network.bounds import quick_bound, two_layer_bound
 
 TWO_LAYER_SERVERS = 160
@@ -26,11 +26,11 @@ def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None) -> tupl
     return (proven, multipliers) if proven.value > quick.value else (quick, None)
 
 
-def multipliers_of(problem: TopologyProblem, proof: Proof | None) -> TwoLayerMultipliers | None:
+def multipliers_of(problem: TopologyProblem, bound: Bound) -> TwoLayerMultipliers | None:
     """The multipliers behind a stated bound, found again; None for a bound that has none."""
-    if proof is None or proof.argument is not Argument.TWO_LAYER or proof.iterations is None:
+    if bound.argument is not Argument.TWO_LAYER or bound.iterations is None or problem.several:
         return None
-    return best_multipliers(problem, most=proof.iterations)[0]
+    return best_multipliers(problem, most=bound.iterations)[0]
 
 
 def best_multipliers(

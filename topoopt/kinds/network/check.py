@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.proofs import Argument
 from topoopt.verify.network.check import check_network
 
 if TYPE_CHECKING:
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 
 def check_solution(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> CheckFindings:
     """Violations of a solution; multipliers that its bound rests on are searched again, which may take seconds."""
-    proof = solution.bound.proof
-    if proof is None or isinstance(problem, RoutingProblem):
+    bound = solution.bound
+    if bound.argument is not Argument.TWO_LAYER or isinstance(problem, RoutingProblem):
         return check_network(problem, solution)
     from topoopt.kinds.network.bounds import multipliers_of  # loads a compiled search
 
-    return check_network(problem, solution, multipliers_of(problem, proof))
+    return check_network(problem, solution, multipliers_of(problem, bound))

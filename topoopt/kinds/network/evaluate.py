@@ -52,7 +52,7 @@ def given_links(
     if not problem.several:
         return problem, routed_topology(spaces[0], patched, BY_HAND, effort.stop)
     over = RoutingProblem(problem.name, patched, problem.demand, search=problem.search, routing=problem.routing)
-    return problem, replace(worst_routing(over, effort), bound=worst_bound(problem), method=BY_HAND)
+    return problem, replace(worst_routing(over, effort), bounds=(worst_bound(problem),), method=BY_HAND)
 
 
 def _given(servers: int, solution: NetworkSolution | None, topology: Topology | None) -> Topology:

@@ -200,7 +200,7 @@ def _demand(solution: NetworkSolution, instance: NetworkProblem | None) -> Float
         return instance.demand
     demand = demand_from_flow(solution)
     found = check_flow(solution.topology, demand, solution.flow, tolerance=1e-8)
-    proven = certified_theta_bound(solution.topology, demand, solution.certificate.lengths).value
+    proven = certified_theta_bound(solution.topology, demand, solution.certificate.lengths)
     stated = (solution.objective.value, solution.theta)
     if not found.ok or not all(math.isclose(found.theta, theta, rel_tol=1e-9) for theta in stated):
         text = "; ".join(found.violations) or f"theta is {found.theta!r}, the solution states {stated}"

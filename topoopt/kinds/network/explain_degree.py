@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
 from topoopt.core.network import LengthCertificate, TopologyProblem
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import SolveOptions
@@ -56,7 +56,7 @@ def degree_gain(
     bounds, more = _formulas(problem), _formulas(replace(problem, degree=d + 1))
     try:
         cut = dual_cut(topology, demand, lengths)
-        more.append(Bound(evaluate_cut_mixture(n, d + 1, (cut,), np.ones(1)), "dual cut of this topology"))
+        more.append(Bound(evaluate_cut_mixture(n, d + 1, (cut,), np.ones(1)), Argument.DUAL_CUT))
     except InputError:  # servers that nothing joins: the lengths say nothing of other topologies
         pass
     senders = node_cut_bound(n, d, demand)[1].senders
@@ -76,7 +76,7 @@ def degree_gain(
 
 def _formulas(problem: TopologyProblem) -> list[Bound]:
     multipliers = best_multipliers(problem)[0] if problem.servers <= TWO_LAYER_SERVERS else None
-    return list(topology_bounds(problem.servers, problem.degree, problem.demand, multipliers))
+    return list(topology_bounds(problem.servers, problem.degree, problem.demand, multipliers, problem.links))
 
 
 def _searched(problem: TopologyProblem, known: DegreeGain, effort: ExplainEffort) -> DegreeGain:

@@ -13,7 +13,6 @@ from solvers.stop import Stop, first_part
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import FoundNetwork
-from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort
@@ -50,16 +49,12 @@ def _for_bounds(stop: Stop) -> Stop:
     return stop if stop.deadline is None else first_part(stop, BOUND_SHARE, math.inf)
 
 
-def _larger(one: Bound, other: Bound) -> Bound:
-    return other if other.value > one.value else one
-
-
 def routed_topology(space: Space, topology: Topology, method: str, stop: Stop) -> FoundNetwork:
     """A topology that the space allows, its demand routed, bounded over all topologies."""
     found = route(topology, space.problem.demand, stop=stop)
     early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED)
-    bound = _larger(space.bound, quick_bound(space.problem))
-    return FoundNetwork(found.network(topology), bound, found.stopped_by if early else StopReason.CONVERGED, method)
+    bounds = (space.bound, quick_bound(space.problem))
+    return FoundNetwork(found.network(topology), bounds, found.stopped_by if early else StopReason.CONVERGED, method)
 
 
 def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
@@ -71,8 +66,9 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
         InfeasibleError: no topology satisfies the constraints. LimitError: none of those met does.
     """
     formula, multipliers = formula_bound(problem, stop=_for_bounds(effort.stop))
-    bound = _larger(open_space(problem).bound, formula)
+    bounds = (open_space(problem).bound, formula)
+    goal = max(bound.value for bound in bounds)
     budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
-    found = search_topology(problem, seed=effort.search.seed, budget=budget, goal=bound.value, stop=effort.stop)
+    found = search_topology(problem, seed=effort.search.seed, budget=budget, goal=goal, stop=effort.stop)
     network = found.routing.network(found.topology)
-    return FoundNetwork(network, bound, found.stopped_by, "portfolio", multipliers=multipliers)
+    return FoundNetwork(network, bounds, found.stopped_by, "portfolio", multipliers=multipliers)

@@ -15,7 +15,7 @@ from solvers.network.worst_case import worst_case
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import EnumerationProof, NetworkProblem, RoutingMode, RoutingProblem, TopologyProblem, single
 from topoopt.core.network_solution import FoundNetwork, RoutedNetwork
-from topoopt.core.solution import Argument, Bound, Proof
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
 from topoopt.kinds.network.heuristics import portfolio, seed_topology
@@ -29,14 +29,7 @@ ACCURACIES = ((70_000, 1e-6), (300_000, 1e-3))
 COARSE = 1e-2
 """The same beyond: seconds to minutes, not hours."""
 
-LISTED = "link lengths of all networks with few hops"
-"""Name of a bound by enumeration that the checker lists and proves again."""
-
 WORST = "worst-demand"
-
-BY_LENGTHS = "lengths of the arcs (linear-programming duality)"
-BY_WORST_LENGTHS = "lengths of the arcs for the worst matrix (linear-programming duality)"
-BY_PRICES = "prices of the arcs in every matrix (linear-programming duality)"
 
 MOST_EXACT = 8
 """Servers up to which `auto` proves an optimum in seconds (one more by enumeration); beyond, it can take hours."""
@@ -59,7 +52,8 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> FoundNetwork
         hop_price=problem.hop_price,
         stop=effort.stop,
     )
-    return FoundNetwork(found.network(problem.topology), Bound(found.bound, BY_LENGTHS), found.stopped_by, found.method)
+    bound = Bound(found.bound, Argument.ARC_LENGTHS)
+    return FoundNetwork(found.network(problem.topology), (bound,), found.stopped_by, found.method)
 
 
 def exactly(problem: TopologyProblem, effort: Effort, method: str) -> FoundNetwork:
@@ -68,25 +62,26 @@ def exactly(problem: TopologyProblem, effort: Effort, method: str) -> FoundNetwo
     proof = found.network.enumeration
     if proof is None:
         return found
-    bound = _proven_again(problem, found.bound, proof)
-    kept = None if bound.proof is None else proof
-    return replace(found, network=replace(found.network, enumeration=kept), bound=bound)
+    listed = _proven_again(problem, found.bound, proof)
+    if listed is None:
+        return replace(found, network=replace(found.network, enumeration=None))
+    return replace(found, bounds=(*found.bounds, listed))
 
 
-def _proven_again(problem: TopologyProblem, bound: Bound, proof: EnumerationProof) -> Bound:
-    """The bound under another name where it stands on networks that the checker can list itself."""
+def _proven_again(problem: TopologyProblem, bound: Bound, proof: EnumerationProof) -> Bound | None:
+    """A bound that stands on networks which the checker can list itself; None where it does not."""
     unit = float(problem.demand[0, 1])
     try:
         proven = unit * enumeration_bound(problem.servers, problem.degree, proof, bound.value / unit)
     except InputError:  # too many to be listed
-        return bound
-    return Bound(proven, LISTED, Proof(Argument.LISTED_NETWORKS)) if proven >= bound.value * (1 - 1e-9) else bound
+        return None
+    return Bound(proven, Argument.LISTED_NETWORKS) if proven >= bound.value * (1 - 1e-9) else None
 
 
 def worst_routing(problem: RoutingProblem, effort: Effort) -> FoundNetwork:
     """Least largest theta over several demands."""
     network = worst_case(problem, 0.0, seed=effort.search.seed, stop=effort.stop)
-    proof = BY_PRICES if problem.routing is RoutingMode.COMMON else BY_WORST_LENGTHS
+    proof = Argument.ARC_PRICES if problem.routing is RoutingMode.COMMON else Argument.ARC_LENGTHS
     return _found(network, Bound(network.routing_bound, proof), effort)
 
 
@@ -103,7 +98,7 @@ def worst_bound(problem: TopologyProblem) -> Bound:
 
 
 def _found(network: RoutedNetwork, bound: Bound, effort: Effort) -> FoundNetwork:
-    return FoundNetwork(network, bound, effort.stop.reason() or StopReason.CONVERGED, WORST)
+    return FoundNetwork(network, (bound,), effort.stop.reason() or StopReason.CONVERGED, WORST)
 
 
 def without_rules(problem: NetworkProblem) -> Problem | None:

@@ -11,7 +11,7 @@ from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map
-from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows, utilisation_legend
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.switches import SwitchRow, switch_rows
 from topoopt.drawing.topology_picture import DrawnLink, dark_ports, families, find_links, topology_svg
@@ -37,7 +37,7 @@ def verdict_cards(solution: NetworkSolution) -> tuple[Card, ...]:
             f"theta ≥ {number(solution.bound.value)} for {every}, proved by: {solution.bound.proved_by}",
             "good" if best else "",
         ),
-        check_card(solution.check),
+        *closing_cards(solution),
     )
 
 
@@ -104,6 +104,7 @@ def robust_rows(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
     found = solution.network.robustness
     if found is None:
         return ()
+    claim = found.claimed_bound
     proof = "optimal" if found.worst_theta <= found.bound.value * (1 + 1e-6) else "not proven to be least"
     tail, head = found.worst_link
     price = solution.theta / found.nominal_theta - 1 if found.nominal_theta > 0 else 0.0
@@ -112,6 +113,7 @@ def robust_rows(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
     return (
         ("theta, worst single link failure", f"{number(found.worst_theta)} (link {tail}-{head}; {proof})"),
         ("bound on it, every topology", f"{number(found.bound.value)} ({found.bound.proved_by})"),
+        *([] if claim is None else [("claimed bound on it", f"{number(claim.value)} ({claim.proved_by})")]),
         ("price of robustness", f"{percent(price)} above {number(found.nominal_theta)} without failure{limit}"),
         ("worst failure without robustness", "some demand is cut off" if before is None else number(before)),
     )

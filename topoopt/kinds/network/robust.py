@@ -25,9 +25,9 @@ from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitEr
 from topoopt.core.failures import FailureOutcome
 from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import FoundNetwork, Robustness
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
+from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.kinds.kind import Effort
 from topoopt.verify.failures.laws import check_rerouted
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
@@ -37,8 +37,6 @@ EXCHANGE_SERVERS = 16
 
 PROGRAMS = ((8, 4000, 20), (12, 1200, 8), (EXCHANGE_SERVERS, 500, 3))
 """Linear programs of the exchanges, and random networks to start from, up to so many servers."""
-
-EXHAUSTIVE = "exhaustive enumeration"
 
 
 def robust(
@@ -72,21 +70,21 @@ def robust(
     worst = max(outcomes, key=lambda outcome: outcome.value or 0.0)
     before = evaluated(first.topology, problem, effort)
     known = [outcome.value for outcome in before]
-    if complete:
-        proven = Bound(min(best.worst, worst.value or 0.0), EXHAUSTIVE)
-        bound = proven if proven.value > bound.value else bound
+    listed = [Bound(min(best.worst, worst.value or 0.0), Argument.TOPOLOGY_ENUMERATION)] if complete else []
+    verdict = settle(worst.value or 0.0, (bound, *listed), Tolerance.LINEAR_PROGRAM)
     routing = route(topology, problem.demand, stop=effort.stop)
     robustness = Robustness(
         worst_theta=worst.value or 0.0,
         worst_link=worst.failure.links[0],
-        bound=replace(bound, value=min(bound.value, worst.value or 0.0)),
+        bound=verdict.bound,
+        claimed_bound=verdict.claimed_bound,
         within_percent=within,
         nominal_theta=reference,
         nominal_worst_theta=None if None in known else max(value for value in known if value is not None),
     )
     return FoundNetwork(
         replace(routing.network(topology), enumeration=first.enumeration, robustness=robustness),
-        found.bound,
+        found.bounds,
         effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
         "robust",
         multipliers=found.multipliers,

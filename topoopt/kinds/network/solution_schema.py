@@ -12,7 +12,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.network import AdaptedRouting, CommonRouting, EnumerationProof, LengthCertificate, SourceFlow
 from topoopt.core.network_solution import NetworkSolution, Robustness, RoutedNetwork
 from topoopt.files.fields import MAX_SERVERS, FileModel, Rate
-from topoopt.files.file_part import FilePart, built
+from topoopt.files.file_part import FilePart, built, is_none
 from topoopt.files.solution_head import (
     Amount,
     BoundFile,
@@ -143,6 +143,7 @@ class RobustnessPart(FilePart):
     within_percent: Amount | None
     nominal_theta: Amount
     nominal_worst_theta: Amount | None
+    claimed_bound: BoundFile | None = Field(default=None, exclude_if=is_none)
 
 
 class RoutingBoundFile(ReachedFile):

@@ -34,15 +34,16 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
     thetas = tuple(network.utilisation.max(axis=1).tolist())
     objective = _objective(problem, thetas, network)
     value = objective.value
-    bound, status = settle(value, found.bound.value, Tolerance.LINEAR_PROGRAM)
+    verdict = settle(value, found.bounds, Tolerance.LINEAR_PROGRAM)
     diameter, mean_hops = _hops(topology)
     return NetworkSolution(
         name=problem.name,
         kind=problem.kind,
-        status=status,
+        status=verdict.status,
         stopped_by=found.stopped_by,
         objective=objective,
-        bound=replace(found.bound, value=bound),
+        bound=verdict.bound,
+        claimed_bound=verdict.claimed_bound,
         check=UNCHECKED,
         seed=effort.search.seed,
         method=found.method,

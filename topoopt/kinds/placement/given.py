@@ -6,19 +6,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from formulations.placement.stage_graph import stage_graph
 from solvers.placement.stage_numbers import stage_numbers
-from solvers.placement.throughput import WORK, work_bound
 from solvers.stop import Stop
 from topoopt.core.arrays import Int32s
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
 from topoopt.core.placement_solution import PlacementSolution
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.pipeline import judged
 from topoopt.kinds.placement.outcome import PlacementOutcome
+from topoopt.verify.placement.loads import work_bound
 
 
 def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> Int32s:
@@ -61,7 +60,7 @@ def evaluate_given(problem: PlacementProblem, named: Mapping[str, str], method: 
         raise InputError([Problem(text, path="objective")])
     device = complete_placement(problem, named)
     stage = stage_numbers(problem, settings, device)
-    bound = Bound(work_bound(stage_graph(problem), settings), WORK)
-    outcome = PlacementOutcome(device, bound, StopReason.CONVERGED, method, stage)
+    bound = Bound(work_bound(problem, settings), Argument.DEVICE_WORK)
+    outcome = PlacementOutcome(device, (bound,), StopReason.CONVERGED, method, stage)
     solution: PlacementSolution = judged(problem, outcome, Effort(problem.search, Stop()))
     return solution

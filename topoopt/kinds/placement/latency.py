@@ -18,8 +18,8 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
 from topoopt.core.placement_solution import CompactResult
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import Bound
 from topoopt.kinds.kind import Effort, Method, table
 from topoopt.kinds.placement.latency_outcome import outcome_of
 from topoopt.kinds.placement.outcome import PlacementOutcome
@@ -132,7 +132,7 @@ def compact_first(
     rest = replace(effort, budget=None if half is None or effort.budget is None else effort.budget - half)
     work.improve(search, [place], _moves(search, rest), _until(search, effort, 0.9))
     work.finish(search, _moves(search, rest) // 10, _until(search, effort, 1.0))
-    return CompactResult(len(fused.problem.operators), small.value, Bound(small.bound, small.proved_by))
+    return CompactResult(len(fused.problem.operators), small.value, small.bound)
 
 
 def jointly(search: LatencySearch, effort: SearchSettings) -> None:
@@ -179,7 +179,7 @@ def warm_up() -> None:
     tensors = (Tensor(0, (1,), 1),)
     settings = Latency(Sharing.STATIC)
     tiny = PlacementProblem("warm-up", ("any",), operators, tensors, servers, devices, settings)
-    search = open_search(tiny, (0.0, ""), 0, Stop())
+    search = open_search(tiny, Bound(0.0, Argument.OPERATOR_CHAIN), 0, Stop())
     work.improve(search, work.start(search), 50, None)
     work.finish(search, 10, None)
     ordered(placement_arrays(replace(tiny, objective=Latency(Sharing.NONE))), *last(search))

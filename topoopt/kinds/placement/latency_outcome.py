@@ -13,7 +13,6 @@ from solvers.placement.link_shares import pack_links
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 from topoopt.core.placement_solution import CompactResult, LinkShare
-from topoopt.core.solution import Bound
 from topoopt.core.units import bytes_per_ms
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.placement.outcome import PlacementOutcome
@@ -71,10 +70,10 @@ def outcome_of(
             best = simulated(a, best.device, rates_gbps * unit, best.start_ms)
             best = kept if kept is not None and kept.makespan_ms < best.makespan_ms else best
     best = expanded(best, exact)
-    bound = Bound(min(search.bound, best.makespan_ms), search.proved_by)
+    claims = () if search.claim is None else (search.claim,)
     return PlacementOutcome(
         device=best.device.astype(np.int32),
-        bound=bound,
+        bounds=(search.floor, *claims),
         stopped_by=StopReason.CONVERGED if search.closed() else reason_of(search),
         method=method,
         start_ms=best.start_ms,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.placement_solution import CompactResult, LinkShare, TensorTransfer
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Bound
 from topoopt.core.verdict import StopReason
 
 
@@ -16,7 +16,7 @@ class PlacementOutcome:
 
     Attributes:
         device: int32[operators].
-        bound: lower bound on the objective of the original graph.
+        bounds: on the objective of the original graph, from below; verified and claimed ones.
         stopped_by: why the method ended.
         method: name of the method that ran (never `auto`).
         stage: int32[operators], where stages have an order.
@@ -26,7 +26,7 @@ class PlacementOutcome:
     """
 
     device: Int32s
-    bound: Bound
+    bounds: tuple[Bound, ...]
     stopped_by: StopReason
     method: str
     stage: Int32s | None = None

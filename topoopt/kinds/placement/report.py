@@ -8,7 +8,7 @@ from topoopt.core.placement import Communication, Schedule, StageShape, Throughp
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, milliseconds, number, percent, quotient, ratio, shortened
-from topoopt.drawing.page import Card, check_card, render_page, run_rows
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
 from topoopt.kinds.placement.bars import PARTS, device_load_ms, device_rows
 from topoopt.kinds.placement.gantt import gantt, rate_rows
 
@@ -60,7 +60,7 @@ def cards(solution: PlacementSolution) -> tuple[Card, ...]:
             f"bound {milliseconds(bound.value)}, proved by: {bound.proved_by}; {solution.status.value}",
             "good" if solution.status is Status.OPTIMAL else "",
         ),
-        check_card(solution.check),
+        *closing_cards(solution),
         Card(
             "balance",
             ratio(quotient(max(loads), mean)),
@@ -109,7 +109,7 @@ def provenance(solution: PlacementSolution) -> tuple[tuple[str, str], ...]:
     ]
     if compact is not None:
         value = "nothing found" if compact.value_ms is None else milliseconds(compact.value_ms)
-        proven = "" if compact.bound is None else f", bound {milliseconds(compact.bound.value)}"
+        proven = "" if compact.claimed_bound_ms is None else f", claimed bound {milliseconds(compact.claimed_bound_ms)}"
         rows.insert(-2, ("compacted graph alone", f"{counted(compact.operators, 'node')}: {value}{proven}"))
     return tuple(rows)
 

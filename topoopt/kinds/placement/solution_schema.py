@@ -12,7 +12,7 @@ from topoopt.core.placement import Device, Latency, Server, Throughput
 from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, TensorTransfer
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Bytes, FileModel, KindName, Label, Rate
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, RowOf, column
-from topoopt.files.solution_head import Amount, BoundFile, Notes, Number, Sha256, SolutionHeadFile, Versions
+from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Versions
 from topoopt.kinds.placement.schema import (
     MAX_DEVICES,
     MAX_LINKS,
@@ -76,7 +76,7 @@ class CompactResultPart(FilePart):
 
     operators: int = Field(ge=0, le=MAX_OPERATORS)
     value_ms: Amount | None
-    bound: BoundFile | None
+    claimed_bound_ms: Amount | None
 
 
 class PlacementSolutionFile(SolutionHeadFile):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
@@ -25,13 +24,14 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, effort: Effor
         loads = compute_loads(problem, outcome.device)
         objective = Objective("makespan", 0.0 if outcome.end_ms is None else float(outcome.end_ms.max()), "ms")
     tolerance = Tolerance.TIMES_ROUNDED_DOWN
-    bound, status = settle(objective.value, outcome.bound.value, tolerance, rounding=tolerance)
+    verdict = settle(objective.value, outcome.bounds, tolerance, rounding=tolerance)
     return PlacementSolution(
         name=problem.name,
-        status=status,
+        status=verdict.status,
         stopped_by=outcome.stopped_by,
         objective=objective,
-        bound=replace(outcome.bound, value=bound),
+        bound=verdict.bound,
+        claimed_bound=verdict.claimed_bound,
         check=UNCHECKED,
         seed=effort.search.seed,
         method=outcome.method,

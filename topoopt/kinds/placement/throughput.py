@@ -6,21 +6,24 @@ import math
 from functools import partial
 
 from solvers.placement.assignments import MOST_DEVICES, enumerate_assignments
-from solvers.placement.assignments import PROOF as PROOF_BY_ALL
 from solvers.placement.stage_numbers import stage_numbers
-from solvers.placement.stage_rounding import PROOF, round_stages
-from solvers.placement.throughput import WORK, Search, polish, program_columns, settings_of, slice_orders, work_bound
+from solvers.placement.stage_rounding import round_stages
+from solvers.placement.throughput import Search, polish, program_columns, settings_of, slice_orders
 from solvers.placement.throughput_proof import prove
 from solvers.stop import Stop, at_most, first_part
 from topoopt.core.errors import InfeasibleError, Problem
 from topoopt.core.placement import PlacementProblem, StageShape
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
 from topoopt.kinds.placement.outcome import PlacementOutcome
+from topoopt.verify.placement.loads import work_bound
 
 DEFAULT_S = 60.0
 """Time limit of the exact search where none is given."""
+
+PROGRAMS = {"cp-sat": Argument.STAGE_CP_SAT, "highs": Argument.STAGE_HIGHS}
+"""What the stage-order program claims, by who solves it."""
 
 EXACT_UP_TO = 60_000
 """Columns of the stage-order program up to which `auto` tries to prove anything."""
@@ -38,25 +41,23 @@ def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
     return search
 
 
-def _outcome(search: Search, bound: Bound, stopped_by: StopReason, method: str) -> PlacementOutcome:
+def _outcome(search: Search, claims: tuple[Bound, ...], stopped_by: StopReason, method: str) -> PlacementOutcome:
     device = search.placement()
-    floor = work_bound(search.graph, search.settings)
-    if floor >= bound.value:
-        bound = Bound(floor, WORK)
+    floor = Bound(work_bound(search.problem, search.settings), Argument.DEVICE_WORK)
     notes: tuple[str, ...] = (
         f"{len(search.problem.operators)} operators in {search.graph.size} blocks by exact reductions",
     )
     if not search.graph.costs.uniform:
         notes += ("bounds of programs take each device's transfers at the rate of its fastest link",)
     stage = stage_numbers(search.problem, search.settings, device)
-    return PlacementOutcome(device, bound, stopped_by, method, stage, notes=notes)
+    return PlacementOutcome(device, (floor, *claims), stopped_by, method, stage, notes=notes)
 
 
 def slices(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     """Order slicing and local search only."""
     search = _heuristic(problem, effort, effort.stop)
     ran = StopReason.CONVERGED if effort.search.budget is None or search.closed() else StopReason.BUDGET
-    return _outcome(search, Bound(0.0, WORK), effort.stop.reason() or ran, "slices")
+    return _outcome(search, (), effort.stop.reason() or ran, "slices")
 
 
 def rounding(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
@@ -64,9 +65,9 @@ def rounding(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
     if search.closed():
-        return _outcome(search, Bound(0.0, WORK), StopReason.CONVERGED, "rounding")
+        return _outcome(search, (), StopReason.CONVERGED, "rounding")
     bound, stopped_by = round_stages(search, effort.search.seed, stop)
-    return _outcome(search, Bound(bound, PROOF), stop.reason() or stopped_by, "rounding")
+    return _outcome(search, (Bound(bound, Argument.STAGE_RELAXATION),), stop.reason() or stopped_by, "rounding")
 
 
 def _ordered_only(problem: PlacementProblem) -> Problem | None:
@@ -77,20 +78,19 @@ def _ordered_only(problem: PlacementProblem) -> Problem | None:
     return Problem(text, path="throughput.stages", value=StageShape.FREE.value, allowed=allowed)
 
 
-def _programmed(search: Search, backend: str, seed: int, stop: Stop, known: Bound) -> PlacementOutcome:
-    """The stage-order program by a backend; `known`: the best bound so far."""
+def _programmed(search: Search, backend: str, seed: int, stop: Stop, known: tuple[Bound, ...]) -> PlacementOutcome:
+    """The stage-order program by a backend; `known`: bounds so far."""
     if search.closed():
         return _outcome(search, known, StopReason.CONVERGED, "slices")
-    value, proved_by, stopped_by = prove(search, backend, seed, stop)
-    bound = Bound(value, proved_by) if value > known.value else known
-    return _outcome(search, bound, stopped_by, backend)
+    value, stopped_by = prove(search, backend, seed, stop)
+    return _outcome(search, (*known, Bound(value, PROGRAMS[backend])), stopped_by, backend)
 
 
 def exact(problem: PlacementProblem, effort: Effort, backend: str) -> PlacementOutcome:
     """Order slicing, then the stage-order program by a backend."""
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
-    return _programmed(search, backend, effort.search.seed, stop, Bound(0.0, WORK))
+    return _programmed(search, backend, effort.search.seed, stop, ())
 
 
 def _enumerated(search: Search, stop: Stop) -> tuple[Bound, StopReason]:
@@ -102,7 +102,7 @@ def _enumerated(search: Search, stop: Stop) -> tuple[Bound, StopReason]:
     value, stopped_by = enumerate_assignments(search, stop)
     if search.best is None and stopped_by is StopReason.CONVERGED:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
-    return Bound(value if math.isfinite(value) else 0.0, PROOF_BY_ALL), stopped_by
+    return Bound(value if math.isfinite(value) else 0.0, Argument.ALL_ASSIGNMENTS), stopped_by
 
 
 def assignments(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
@@ -110,7 +110,7 @@ def assignments(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
     bound, stopped_by = _enumerated(search, stop)
-    return _outcome(search, bound, stopped_by, "assignments")
+    return _outcome(search, (bound,), stopped_by, "assignments")
 
 
 def _few_devices(problem: PlacementProblem) -> Problem | None:
@@ -130,13 +130,14 @@ def auto(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
         return slices(problem, effort)
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
-    bound = Bound(0.0, WORK)
+    known: tuple[Bound, ...] = ()
     few = search.graph.devices**search.graph.size <= ASSIGNMENTS_UP_TO
     if (few or not search.graph.costs.uniform) and not search.closed():
         bound, stopped_by = _enumerated(search, first_part(stop, 0.6, DEFAULT_S))
+        known = (bound,)
         if stopped_by is StopReason.CONVERGED:
-            return _outcome(search, bound, stopped_by, "assignments")
-    return _programmed(search, "cp-sat", effort.search.seed, stop, bound)
+            return _outcome(search, known, stopped_by, "assignments")
+    return _programmed(search, "cp-sat", effort.search.seed, stop, known)
 
 
 THROUGHPUT_METHODS = table(

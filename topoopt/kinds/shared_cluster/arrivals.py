@@ -125,7 +125,7 @@ def _cut_short(run: FabricRun) -> str:
 def _decided(name: str, decisions: Decisions) -> str:
     text = f"{name}: {decisions.proven} placements of waiting jobs are proven to be the best"
     if decisions.unproven:
-        return f"{text}, {decisions.unproven} are not: the search was cut short, or its answer was not trusted"
+        return f"{text}, {decisions.unproven} are not: the search was cut short, or only its word says so"
     return f"{text}, all that were made"
 
 
@@ -179,13 +179,13 @@ def _assemble(
     objective = objective_of(problem.goal, first.metrics)
     proven = shared_bound(problem, first.fabric, jobs, first.finished)
     rounding = first.rounding(objective.value)
-    bound, status = settle(objective.value, proven.value, Tolerance.ROUNDING, absolute=rounding, conclusive=first.whole)
+    verdict = settle(objective.value, (proven,), Tolerance.ROUNDING, absolute=rounding, conclusive=first.whole)
     return SharedClusterSolution(
         name=problem.name,
-        status=status,
+        status=verdict.status,
         stopped_by=stopped_by,
         objective=objective,
-        bound=replace(proven, value=bound),
+        bound=verdict.bound,
         check=UNCHECKED,
         seed=problem.search.seed,
         method=problem.search.method,

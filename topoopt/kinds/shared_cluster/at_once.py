@@ -10,10 +10,11 @@ import numpy as np
 
 from solvers.stop import Stop
 from topoopt.core.errors import LimitError, Problem
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import PARTITIONED, Contention, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
 from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, SharedClusterSolution
-from topoopt.core.solution import UNCHECKED, Bound
+from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.shared_cluster.fabric_run import Progress
@@ -159,16 +160,15 @@ def _assemble(
     statistics = load_statistics(names, [one.name for one in problem.classes], plans, draws)
     objective = load_objective(statistics)
     fullest = max(run.load for run in draws)
-    bounds = [plans[index].bound_ms for run in draws if run.load == fullest for index in run.classes]
-    bound, status = settle(
-        objective.value, float(np.mean(bounds)), Tolerance.EVENTS, rounding=Tolerance.EVENTS, conclusive=False
-    )
+    bounds = [plans[index].bound.value for run in draws if run.load == fullest for index in run.classes]
+    mean = Bound(float(np.mean(bounds)), Argument.CLASS_BOUNDS)
+    verdict = settle(objective.value, (mean,), Tolerance.EVENTS, rounding=Tolerance.EVENTS, conclusive=False)
     return SharedClusterSolution(
         name=problem.name,
-        status=status,
+        status=verdict.status,
         stopped_by=reason or StopReason.BUDGET,
         objective=objective,
-        bound=Bound(bound, "bounds of the classes"),
+        bound=verdict.bound,
         check=UNCHECKED,
         seed=problem.search.seed,
         method=problem.search.method,

@@ -17,6 +17,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Ints
 from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import OpticalLayer, ShardShape
+from topoopt.core.proofs import Argument
 from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.verdict import Status
 from topoopt.kinds.shared_cluster.spread import any_shape
@@ -29,7 +30,6 @@ MOST_JOBS = 12
 MOST_NODES = 2_000
 """Of the branch and bound of one question."""
 
-CERTIFIED = "servers counted by the checker (knapsacks)"
 TOLERANCE = 1e-9
 
 
@@ -40,7 +40,7 @@ def place(
     worth: Sequence[float] | None = None,
     limits: ShardLimits | None = None,
 ) -> AssignmentResult:
-    """`assign_shards`, checked; `proved_by` says when the checker has found the bound itself.
+    """`assign_shards`, checked; optimal only where the checker finds the bound itself.
 
     Raises:
         ValueError: `free` does not fit the layer, or `worth` the jobs.
@@ -61,8 +61,8 @@ def place(
     if abs(value - result.value) > TOLERANCE * max(1.0, value) or value > counted * (1 + TOLERANCE):
         raise CheckError(f"jobs worth {value} are placed, {result.value} is stated, {counted} is possible by counting")
     if result.bound >= counted * (1 - TOLERANCE):
-        return replace(result, proved_by=CERTIFIED)
-    return result
+        return replace(result, argument=Argument.SERVER_COUNTS)
+    return replace(result, status=Status.FEASIBLE)
 
 
 @dataclass(eq=False)

@@ -6,6 +6,7 @@ import numpy as np
 
 from solvers.stop import Stop
 from topoopt.core.errors import InputError
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.shared_cluster_solution import ClassPlan
@@ -15,8 +16,6 @@ from topoopt.kinds.shared_cluster.plans import Tell
 from topoopt.simulate.cluster.loads import shared_links
 from topoopt.simulate.cluster.work import WorkShared, alone_ms
 from topoopt.workloads.jobs_at_once import Draw, sampled
-
-BY_ALONE = "no job is faster than alone"
 
 
 class Formula:
@@ -49,7 +48,8 @@ class Formula:
         for fabric in self.fabrics:
             for index, one in enumerate(self.classes):
                 times = self._alone_ms(fabric, _table([index] * len(one.iteration_ms), one.iteration_ms))
-                plans.append(ClassPlan(fabric.name, one.name, float(times.mean()), float(times.min()), BY_ALONE, None))
+                bound = Bound(float(times.min()), Argument.ALONE)
+                plans.append(ClassPlan(fabric.name, one.name, float(times.mean()), bound, None))
         return tuple(plans)
 
     def _alone_ms(self, fabric: Fabric, jobs: JobTable) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -13,11 +13,11 @@ from solvers.stop import Stop
 from topoopt.core.errors import CheckError
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.plan import Plan
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass
 from topoopt.core.shared_cluster_solution import ClassPlan
-from topoopt.core.solution import Bound
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.cluster.together import first_iterations, job_view
@@ -72,7 +72,8 @@ def plan_class(problem: SharedCluster, index: int, search: SearchSettings, stop:
     if one.plan is None:
         alone = float(np.mean(one.iteration_ms))
         plans = [
-            ClassPlan(each.name, one.name, alone, min(one.iteration_ms), "given", None) for each in problem.fabrics
+            ClassPlan(each.name, one.name, alone, Bound(min(one.iteration_ms), Argument.GIVEN_TIMES), None)
+            for each in problem.fabrics
         ]
         return [Planned(plan, None) for plan in plans]
     cluster, workload = one.plan.cluster, one.plan.workload
@@ -102,7 +103,7 @@ def _planned(
     fabric: Fabric, name: str, alone_ms: float, bounds: Sequence[Bound], strategy: Strategy, graph: TaskGraph
 ) -> Planned:
     bound = max(bounds, key=lambda each: each.value)
-    return Planned(ClassPlan(fabric.name, name, alone_ms, bound.value, bound.proved_by, strategy), graph)
+    return Planned(ClassPlan(fabric.name, name, alone_ms, bound, strategy), graph)
 
 
 def _shard(problem: SharedCluster, one: JobClass, job: CoOptimisation, fabric: Fabric, plan: Plan) -> Planned:

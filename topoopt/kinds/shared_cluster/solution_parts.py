@@ -23,7 +23,7 @@ from topoopt.core.shared_cluster_solution import (
 from topoopt.core.strategy import Strategy
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, is_none
-from topoopt.files.solution_head import Amount, Text
+from topoopt.files.solution_head import Amount, BoundFile, Text
 from topoopt.kinds.job.plan_parts import PlacementRow
 from topoopt.kinds.shared_cluster.schema import MAX_CLASSES, MAX_FABRICS, MAX_ITERATIONS, MAX_JOBS
 
@@ -157,8 +157,7 @@ class ClassPlanPart(FilePart):
     fabric: Text
     job_class: Text
     alone_ms: Amount
-    bound_ms: Amount
-    bound_by: Text
+    bound: BoundFile
     topology: Text
     strategy: Annotated[Listed[PlacementRow], Field(max_length=MAX_OPERATORS)] | None
 

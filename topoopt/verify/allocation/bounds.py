@@ -16,10 +16,7 @@ import numpy as np
 from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem, Route, Surplus, Transfer
 from topoopt.core.allocation_solution import PriceCertificate
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.solution import Bound
-
-BY_LINK = "one link, limit or server shared by all that use it"
-BY_PRICES = "prices of links (linear-programming duality)"
+from topoopt.core.proofs import Argument, Bound
 
 
 def parts_of(problem: AllocationProblem, transfer: Transfer, route: Route) -> tuple[Ints, Floats]:
@@ -156,13 +153,13 @@ def allocation_bound(problem: AllocationProblem, certificates: tuple[PriceCertif
         ValueError: certificates that are none, or that say nothing about the objective.
     """
     if problem.goal is AllocationGoal.MIN_GUARANTEE and problem.surplus is Surplus.SUM:
-        return Bound(_up(total_bound(problem, certificates[0])), BY_PRICES)
+        return Bound(_up(total_bound(problem, certificates[0])), Argument.LINK_PRICES)
     single = problem.single_route
     proofs = (tightest_link(problem),) if single else certificates[:1]
     levels = [level for proof in proofs if (level := level_bound(problem, proof)) is not None]
     if not levels:
         raise ValueError("the certificates bound nothing")
-    why = BY_LINK if single else BY_PRICES
+    why = Argument.TIGHTEST_LINK if single else Argument.LINK_PRICES
     least = max(min(levels), Fraction(0))
     if problem.goal is AllocationGoal.COMPLETION_TIME:
         return Bound(_down(1 / least), why)

@@ -9,6 +9,7 @@ are chosen (see `allocation_fairness`). What cannot be derived again from the fi
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from topoopt.core.verdict import Status, Tolerance
 from topoopt.verify.allocation.bounds import allocation_bound, base_and_gain
 from topoopt.verify.allocation.fairness import check_bottlenecks, check_certificates
 from topoopt.verify.allocation.tables import check_limits, check_servers, loads_of
+from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 from topoopt.verify.laws.topology import same_topology
 
@@ -139,8 +141,9 @@ def _check_bound(findings: ViolationLog, problem: AllocationProblem, solution: A
     value, bound = solution.objective.value, solution.bound.value
     least = problem.goal is AllocationGoal.COMPLETION_TIME
     noise = 0.0 if least else RELATIVE * float(problem.capacity_gbps.max())
-    if solution.bound.proved_by != proven.proved_by or differs(bound, proven.value, RELATIVE, noise):
-        findings.add("bound", f"{proven.proved_by} gives {proven.value!r}, not {bound!r} ({solution.bound.proved_by})")
+    derivations = {proven.argument: partial(float, proven.value)}
+    check_stated(findings, solution.bound, derivations, value, maximise=not least, absolute=noise)
+    check_claim(findings, solution, (), maximise=not least)
     beaten = value < proven.value * (1 - RELATIVE) if least else value > proven.value * (1 + RELATIVE) + noise
     if beaten or not np.isfinite(value):
         findings.add("bound", f"{solution.objective.name} {value!r} is better than its bound {proven.value!r}")

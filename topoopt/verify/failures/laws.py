@@ -166,7 +166,7 @@ def check_rerouted(
         if outcome.value is None or differs(outcome.value, found.theta, RELATIVE):
             findings.add("failure-theta", f"{failure.label}: theta {outcome.value} stated, the flow has {found.theta}")
         try:
-            proven = certified_theta_bound(arcs, wanted, certificate.lengths).value
+            proven = certified_theta_bound(arcs, wanted, certificate.lengths)
         except (InputError, InfeasibleError) as error:
             findings.add("failure-bound", f"{failure.label}: the certificate proves nothing: {error}")
             return

@@ -11,7 +11,7 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Evaluation, JobSolution
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Bound
 from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.job.critical_path import check_critical_path
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
@@ -21,8 +21,9 @@ from topoopt.verify.job.prices import check_prices
 from topoopt.verify.job.simulation.budget import EventBudget
 from topoopt.verify.job.simulation.iteration import check_iteration
 from topoopt.verify.job.stated import check_busiest, check_history, check_operators, check_units
-from topoopt.verify.job.strategy_certificate import PROVED_BY, strategy_bound
+from topoopt.verify.job.strategy_certificate import strategy_bound
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
+from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import (
     BRIEF,
     CheckDepth,
@@ -212,8 +213,9 @@ def _check_bounds(
     for bound in proven:
         if not initial >= bound.value * (1 - ROUNDING):
             findings.add("bound", f"the first plan's {initial!r} beats the lower bound {bound.value!r}")
-        if solution.bound.proved_by == bound.proved_by and stated > bound.value * (1 + ROUNDING):
-            findings.add("bound-claim", f"{bound.proved_by} proves {bound.value!r}, the solution claims {stated!r}")
+    derivations = {bound.argument: partial(float, bound.value) for bound in proven}
+    check_stated(findings, solution.bound, derivations, value, code="bound-claim")
+    check_claim(findings, solution, ())
     if not 0 <= stated <= value * (1 + ROUNDING):
         findings.add("gap", f"the bound {stated!r} is not between 0 and the objective {value!r}")
     expected = (value - stated) / value if value > 0 else 0.0
@@ -228,8 +230,6 @@ def _check_bounds(
 def _certified(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> tuple[Bound, ...]:
     """What the proof that comes with the solution proves; nothing if there is none."""
     if solution.certificate is None:
-        if solution.bound.proved_by == PROVED_BY:
-            findings.add("certificate", f"the bound is said to be proved by {PROVED_BY}, but no certificate is there")
         return ()
     try:
         return (strategy_bound(instance.cluster, instance.workload, solution.certificate),)

@@ -11,7 +11,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.workload import Workload
 from topoopt.verify.job.chains import Chains, chains_of
 from topoopt.verify.job.choices import Choices, choices_of, memory_need
@@ -38,10 +38,10 @@ def compute_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
         return impossible
     chains = chains_of(workload, choices, reductions=False)
     return (
-        Bound(sum(float(choice.work_ms.min()) for choice in choices) / cluster.servers, "compute work"),
-        Bound(chains.longest, "compute critical path"),
-        Bound(_pigeonhole(cluster.servers, choices), "whole operators on one server"),
-        Bound(_pinned(cluster.servers, workload, choices), "pinned operators of one server"),
+        Bound(sum(float(choice.work_ms.min()) for choice in choices) / cluster.servers, Argument.COMPUTE_WORK),
+        Bound(chains.longest, Argument.COMPUTE_CHAIN),
+        Bound(_pigeonhole(cluster.servers, choices), Argument.WHOLE_OPERATORS),
+        Bound(_pinned(cluster.servers, workload, choices), Argument.PINNED_OPERATORS),
     )
 
 
@@ -58,8 +58,8 @@ def instance_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
     chains = chains_of(workload, choices, reductions=True)
     return (
         *bounds,
-        Bound(chains.longest, "critical path with AllReduce"),
-        Bound(_work_and_wire(cluster, workload, choices, chains), "work and wire bytes"),
+        Bound(chains.longest, Argument.ALLREDUCE_CHAIN),
+        Bound(_work_and_wire(cluster, workload, choices, chains), Argument.WORK_AND_WIRE),
     )
 
 
@@ -69,13 +69,12 @@ def best_bound(cluster: Cluster, workload: Workload) -> Bound:
 
 
 def _impossible(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> tuple[Bound, ...]:
-    for operator, choice in zip(workload.operators, choices, strict=True):
-        if not choice.splits:
-            return (Bound(inf, f"no legal split of operator {operator.name!r}"),)
+    if not all(choice.splits for choice in choices):
+        return (Bound(inf, Argument.NO_LEGAL_SPLIT),)
     if cluster.gpu_memory_bytes is not None:
         room = cluster.gpu_memory_bytes * cluster.gpus_per_server * cluster.servers
         if memory_need(workload, choices) > room:
-            return (Bound(inf, "memory"),)
+            return (Bound(inf, Argument.TOO_LITTLE_MEMORY),)
     return ()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts
 from topoopt.verify.job.schedule import EarliestStarts, Rates, least_schedule
@@ -42,7 +42,7 @@ def bounds_of(
     link_rate = cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
     free = np.full(n, np.inf)
     compute_only = least_schedule(workload, parts, traffic, Rates(free, free), reductions=False)
-    bounds = [Bound(compute_only.end_ms, "compute critical path")]
+    bounds = [Bound(compute_only.end_ms, Argument.COMPUTE_CHAIN)]
     if n == 1:
         local = least_schedule(workload, parts, traffic, Rates(free, free))
         return (*bounds, _compute_bound(cluster, parts, local))
@@ -52,7 +52,7 @@ def bounds_of(
     else:
         rates = Rates(links.sum(axis=1) * link_rate, links.sum(axis=0) * link_rate)
     schedule = least_schedule(workload, parts, traffic, rates)
-    bounds.append(Bound(schedule.end_ms, "critical path with traffic"))
+    bounds.append(Bound(schedule.end_ms, Argument.TRAFFIC_CHAIN))
     bounds.append(_compute_bound(cluster, parts, schedule))
     bounds.extend(_network_bounds(cluster, traffic, schedule, rates, links, link_rate))
     return tuple(bounds)
@@ -69,10 +69,10 @@ def _compute_bound(cluster: Cluster, parts: tuple[Parts, ...], schedule: Earlies
             release.append(starts[index])
             work.append(np.full(len(part.server), duration))
             tail.append(tails[index] - duration)
-    value, where = windows_by(
+    value, _ = windows_by(
         np.concatenate(server), cluster.servers, np.concatenate(release), np.concatenate(work), np.concatenate(tail)
     )
-    return Bound(value, f"compute of one server (server {where})")
+    return Bound(value, Argument.SERVER_COMPUTE)
 
 
 def _network_bounds(
@@ -119,8 +119,8 @@ def _network_bounds(
     release, tail, size, far = (np.concatenate(column) for column in columns)
     if not len(size):
         return []
-    sent_ms, sending = windows_by(start, n, release, size / rates.send[start], tail)
-    received_ms, receiving = windows_by(end, n, release, size / rates.receive[end], tail)
+    sent_ms, _ = windows_by(start, n, release, size / rates.send[start], tail)
+    received_ms, _ = windows_by(end, n, release, size / rates.receive[end], tail)
     capacity = float(rates.send.sum())
     pooled = window_bound(release, size * far / capacity, tail)
     if hops is None:
@@ -128,7 +128,7 @@ def _network_bounds(
         crossed = least_byte_hops(traffic.matrix, cluster) + reduced
         pooled = max(pooled, float(release.min() + tail.min()) + crossed / capacity)
     return [
-        Bound(sent_ms, f"bytes sent by one server (server {sending})"),
-        Bound(received_ms, f"bytes received by one server (server {receiving})"),
-        Bound(pooled, "bytes times hops over all links"),
+        Bound(sent_ms, Argument.BYTES_SENT),
+        Bound(received_ms, Argument.BYTES_RECEIVED),
+        Bound(pooled, Argument.BYTE_HOPS),
     ]

@@ -25,13 +25,12 @@ import numpy as np
 
 from topoopt.core.arrays import Bools
 from topoopt.core.cluster import Cluster
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.workload import Workload
 from topoopt.verify.job.choices import choices_of
 from topoopt.verify.job.strategy_laws import StrategyLaws, strategy_laws
 
-PROVED_BY = "strategy program, multipliers re-evaluated"
 MARGIN = 1e-10
 """Relative rounding of the sums taken off the bound: each has fewer than 10^5 terms of either sign, of the order of the
 bound, so their errors stay below 10^5 * 2^-53 of it."""
@@ -47,8 +46,10 @@ def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCe
     """
     choices = choices_of(cluster, workload)
     if cluster.servers < 2 or any(not choice.splits for choice in choices):
-        return Bound(0.0, PROVED_BY)
-    return Bound(evaluate_certificate(strategy_laws(cluster, workload, choices), certificate), PROVED_BY)
+        return Bound(0.0, Argument.STRATEGY_PROGRAM)
+    return Bound(
+        evaluate_certificate(strategy_laws(cluster, workload, choices), certificate), Argument.STRATEGY_PROGRAM
+    )
 
 
 def evaluate_certificate(laws: StrategyLaws, certificate: StrategyCertificate) -> float:

@@ -16,7 +16,6 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.solution import Bound
 from topoopt.core.topology import Topology
 
 _FAR = np.int64(2**62)
@@ -58,7 +57,7 @@ def exact_theta_bound(
 
 def certified_theta_bound(
     topology: Topology, demand: Floats, lengths: Floats, *, max_hops: int | None = None, hop_price: float = 0.0
-) -> Bound:
+) -> float:
     """Largest float64 known not to exceed the bound that `lengths` (float64[m]) prove.
 
     Exact rationals up to 128 servers. Beyond, integer distances times demand are summed in float64: n^2 products and
@@ -74,12 +73,11 @@ def certified_theta_bound(
     """
     if topology.servers <= _EXACT_SERVERS:
         exact = exact_theta_bound(topology, demand, lengths, max_hops=max_hops, hop_price=hop_price)
-        return Bound(_rounded_down(exact), "link lengths, exact rational arithmetic")
+        return _rounded_down(exact)
     price, distance = _priced_distances(topology, demand, lengths, max_hops, hop_price)
     total = float(np.sum(np.where(demand > 0, demand * distance, 0.0)))
     n = topology.servers
-    value = total / price * (1.0 - 2.0 * (n * n + 3) * _UNIT)
-    return Bound(value, "link lengths, exact integer distances, float64 sums with a rounding margin")
+    return total / price * (1.0 - 2.0 * (n * n + 3) * _UNIT)
 
 
 def _priced_distances(

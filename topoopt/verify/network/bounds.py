@@ -1,19 +1,45 @@
-"""Bounds on theta over all topologies by formulas that the checker evaluates."""
+"""Bounds on theta over all topologies of a problem by formulas that the checker evaluates."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
-from topoopt.core.solution import Argument, Bound, Proof
-from topoopt.verify.network.topology_bounds import best_topology_bound, two_layer_from
+from topoopt.core.proofs import Argument, Bound
+from topoopt.verify.network.topology_bounds import topology_bounds, two_layer_from
+
+
+def peer_cut(problem: TopologyProblem) -> float:
+    """The node cut where parallel links are forbidden: a server has no more links than peers it may be joined to."""
+    n = problem.servers
+    allowed = ~np.eye(n, dtype=np.bool_)
+    for tail, head in problem.forbidden:
+        allowed[tail, head] = False
+        if problem.links is LinkDirection.BIDIRECTIONAL:
+            allowed[head, tail] = False
+    worst = 0.0
+    for demand, peers in ((problem.demand, allowed), (problem.demand.T, allowed.T)):
+        most = np.full(n, problem.degree)
+        if not problem.parallel_links:
+            most = np.minimum(most, peers.sum(axis=1))
+        traffic = demand.sum(axis=1)
+        worst = max(worst, float((traffic / np.maximum(most, 1)).max()))
+    return worst
+
+
+def formulas(problem: TopologyProblem) -> tuple[Bound, ...]:
+    """Cuts and layered Moore distances, which hold for every topology the problem allows; one demand."""
+    found = topology_bounds(problem.servers, problem.degree, problem.demand, links=problem.links)
+    return found if problem.parallel_links else (*found, Bound(peer_cut(problem), Argument.PEER_CUT))
 
 
 def quick_bound(problem: TopologyProblem) -> Bound:
-    """Cuts and layered Moore distances, which hold for every topology of the degree."""
-    return best_topology_bound(problem.servers, problem.degree, problem.demand)
+    """The largest of the formulas."""
+    return max(formulas(problem), key=lambda bound: bound.value)
 
 
 def two_layer_bound(problem: TopologyProblem, multipliers: TwoLayerMultipliers, iterations: int) -> Bound:
     """What multipliers prove, whoever found them; how many iterations that took is written down for the next check."""
     value = two_layer_from(problem.servers, problem.degree, problem.demand, multipliers)[0]
-    name = f"two-layer distances ({iterations} iterations)"
-    return Bound(value, name, Proof(Argument.TWO_LAYER, iterations))
+    return Bound(value, Argument.TWO_LAYER, iterations)

@@ -6,35 +6,33 @@ the two-layer formula is evaluated with are handed in, since it holds for any.
 
 from __future__ import annotations
 
-import numpy as np
-
-from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import (
     NetworkProblem,
     RoutingMode,
     RoutingProblem,
-    TopologyProblem,
     TwoLayerMultipliers,
-    single,
 )
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.solution import Argument
+from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 from topoopt.verify.laws.flows import check_hops
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
-from topoopt.verify.network.bounds import quick_bound, two_layer_bound
+from topoopt.verify.network.arguments import (
+    SEARCHED,
+    claims_of,
+    every_formula,
+    of_failed_link,
+    of_routing,
+    of_topology,
+)
 from topoopt.verify.network.laws import Counts, check_links
-from topoopt.verify.network.regular_networks import enumeration_bound
 from topoopt.verify.network.routings import proven_bound, thetas_of
-from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
-
-FORMULA_RELATIVE = Tolerance.FORMULA.relative
-"""Part by which formulas found by iteration may differ on another machine."""
 
 
 def check_network(
@@ -43,9 +41,8 @@ def check_network(
     """All laws the links and the flow break, all figures that are wrong, and every bound the solution beats.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
-    not looked at. What `bound` of a topology problem rests on is re-derived where it is a formula, or an enumeration
-    that stored what it rests on; a bound that branch and bound or another enumeration proved can only be held against
-    the formulas, not re-derived.
+    not looked at. The bound is derived again by its argument (`topoopt.verify.network.arguments`); a claimed one is
+    held against the value alone.
 
     Args:
         multipliers: what a two-layer bound is evaluated with; a solution that claims one is rejected without.
@@ -133,8 +130,6 @@ def _check_certificate(findings: ViolationLog, problem: NetworkProblem, solution
         )
     if not solution.objective.value >= proven * (1 - RELATIVE):
         findings.add("bound", f"{name} {solution.objective.value!r} is below what the lengths prove, {proven!r}")
-    if isinstance(problem, RoutingProblem) and not solution.bound.value <= proven * (1 + RELATIVE):
-        findings.add("bound", f"the lengths prove a bound of {proven!r}, not {solution.bound.value!r}")
 
 
 def _check_bound(
@@ -145,23 +140,18 @@ def _check_bound(
         findings.add("bound", f"theta {theta!r} is below its bound {bound!r}")
     if solution.status is Status.OPTIMAL and not meets(theta, bound, Tolerance.LINEAR_PROGRAM):
         findings.add("status", f"called optimal with theta {theta!r} and bound {bound!r}")
-    if not isinstance(problem, TopologyProblem):
+    check_claim(findings, solution, claims_of(problem))
+    if isinstance(problem, RoutingProblem):
+        check_stated(findings, solution.bound, of_routing(problem, solution), theta)
         return
-    proof = solution.bound.proof
-    formulas = [quick_bound(single(problem, k)) for k in range(len(problem.demands))]
-    formula = max(formulas, key=lambda one: one.value)
-    if proof is not None and proof.argument is Argument.TWO_LAYER:
-        if multipliers is None:
-            findings.add("bound", "a two-layer bound without its multipliers")
-            return
-        formula = max(formula, two_layer_bound(problem, multipliers, proof.iterations or 0), key=lambda one: one.value)
-    if not theta >= formula.value * (1 - RELATIVE):
-        findings.add("bound", f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}")
-    if proof is not None and proof.argument is Argument.LISTED_NETWORKS:
-        _check_listed(findings, problem, solution)
-    derived = solution.bound.proved_by == formula.proved_by or (proof and proof.argument is Argument.TWO_LAYER)
-    if derived and not bound <= formula.value * (1 + FORMULA_RELATIVE):
-        findings.add("bound", f"{formula.proved_by} give {formula.value!r}, the solution states {bound!r}")
+    searched = Tolerance.FORMULA if solution.bound.argument in SEARCHED else Tolerance.ROUNDING
+    known = every_formula(problem)
+    derivations = of_topology(problem, solution, known, multipliers)
+    check_stated(findings, solution.bound, derivations, theta, tolerance=searched)
+    for formula in known:
+        if not theta >= formula.value * (1 - RELATIVE):
+            text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"
+            findings.add("bound", text)
 
 
 def _check_robustness(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
@@ -173,16 +163,19 @@ def _check_robustness(findings: ViolationLog, problem: NetworkProblem, solution:
         findings.add("robustness", "no robust design of a given topology, or for several demands")
         return
     theta = solution.objective.value
-    proven = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand)
-    for name, low in (
-        ("theta without failure", theta),
-        (proven.proved_by, proven.value),
-        ("its bound", found.bound.value),
-    ):
+    proven = of_failed_link(problem)
+    best = max(bound() for bound in proven.values())
+    for name, low in (("theta without failure", theta), ("what is proven", best), ("its bound", found.bound.value)):
         if not found.worst_theta >= low * (1 - RELATIVE):
             findings.add("robustness", f"theta {found.worst_theta!r} after the worst failure is below {name}, {low!r}")
-    if found.bound.proved_by == proven.proved_by and not found.bound.value <= proven.value * (1 + FORMULA_RELATIVE):
-        findings.add("robustness", f"{proven.proved_by} gives {proven.value!r}, not {found.bound.value!r}")
+    searched = Tolerance.FORMULA if found.bound.argument in SEARCHED else Tolerance.ROUNDING
+    check_stated(findings, found.bound, proven, found.worst_theta, code="robustness", tolerance=searched)
+    claimed = found.claimed_bound
+    if claimed is not None and not (
+        claimed.argument is Argument.TOPOLOGY_ENUMERATION
+        and found.bound.value < claimed.value <= found.worst_theta * (1 + RELATIVE)
+    ):
+        findings.add("robustness", f"{claimed.value!r} cannot be claimed by {claimed.argument}")
     within = found.within_percent
     most = found.nominal_theta * (1 + (within or 0) / 100)
     if within is not None and not theta <= most + Tolerance.LINEAR_PROGRAM.of(most):
@@ -192,20 +185,3 @@ def _check_robustness(findings: ViolationLog, problem: NetworkProblem, solution:
         findings.add("robustness", f"within_percent is {within!r}, the instance has another")
     if (solution.topology.arcs == found.worst_link).all(axis=1).sum() != 1:
         findings.add("robustness", f"the worst link {found.worst_link} is not there")
-
-
-def _check_listed(findings: ViolationLog, problem: TopologyProblem, solution: NetworkSolution) -> None:
-    """A bound by enumeration: the networks are listed again, and what the lengths prove of each is looked at."""
-    demand, bound = problem.demand, solution.bound.value
-    unit = float(demand[0, 1])
-    plain = unit > 0 and bool((demand[~np.eye(len(demand), dtype=np.bool_)] == unit).all())
-    if solution.network.enumeration is None or not plain or problem.links is not LinkDirection.UNIDIRECTIONAL:
-        findings.add("bound", "a bound by enumeration needs its networks, uniform demand and unidirectional links")
-        return
-    try:
-        proven = unit * enumeration_bound(problem.servers, problem.degree, solution.network.enumeration, bound / unit)
-    except (InputError, InfeasibleError) as error:
-        findings.add("bound", f"the enumeration proves nothing: {error}")
-        return
-    if not bound <= proven * (1 + RELATIVE):
-        findings.add("bound", f"the networks listed prove {proven!r}, the solution states {bound!r}")

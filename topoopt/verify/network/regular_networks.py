@@ -182,4 +182,4 @@ def _bound_of(n: int, d: int, heads: Ints, ports: Floats) -> float:
         multiplicity=links.astype(np.int32),
         switches=np.zeros((0, n), dtype=np.int32),
     )
-    return certified_theta_bound(topology, np.ones((n, n)) - np.eye(n), lengths).value
+    return certified_theta_bound(topology, np.ones((n, n)) - np.eye(n), lengths)

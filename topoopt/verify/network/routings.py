@@ -109,6 +109,6 @@ def proven_bound(
         return common_bound(topology, demands, routing.prices)
     pairs = zip(demands, routing.certificates, strict=True)
     return max(
-        certified_theta_bound(topology, demand, proof.lengths, max_hops=max_hops, hop_price=hop_price).value
+        certified_theta_bound(topology, demand, proof.lengths, max_hops=max_hops, hop_price=hop_price)
         for demand, proof in pairs
     )

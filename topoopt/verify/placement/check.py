@@ -10,7 +10,9 @@ from topoopt.core.arrays import Ints
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs, int_array
+from topoopt.verify.placement.arguments import claims_of, of_placement
 from topoopt.verify.placement.latency import check_schedule
 from topoopt.verify.placement.loads import Loads, loads_of, objective_of, resident_bytes, work_bound
 from topoopt.verify.placement.stages import check_stages
@@ -23,7 +25,7 @@ def check_placement(problem: PlacementProblem, solution: PlacementSolution) -> C
     """All laws the placement breaks, all figures that are wrong, and every bound the solution beats.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
-    not looked at. A bound that a solver proved can only be held against the work bound, not re-derived.
+    not looked at. The bound is derived again by its argument (`topoopt.verify.placement.arguments`).
     """
     findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
@@ -134,3 +136,5 @@ def _check_bound(findings: ViolationLog, problem: PlacementProblem, solution: Pl
         findings.add("bound", f"{value!r} ms is below its bound {bound!r}")
     if solution.status is Status.OPTIMAL and not meets(value, bound, Tolerance.TIMES_ROUNDED_DOWN):
         findings.add("status", f"called optimal with {value!r} ms and bound {bound!r}")
+    check_stated(findings, solution.bound, of_placement(problem), value)
+    check_claim(findings, solution, claims_of(problem), rounding=Tolerance.TIMES_ROUNDED_DOWN)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from topoopt.core.placement import PlacementProblem
+from topoopt.core.proofs import Argument, Bound
 from topoopt.verify.placement.ports import port_bounds
 
 
@@ -53,8 +54,8 @@ def _order(problem: PlacementProblem, users: list[list[tuple[int, float]]]) -> l
     return ready
 
 
-def latency_bounds(problem: PlacementProblem) -> dict[str, float]:
-    """Each bound by name, ms."""
+def latency_bounds(problem: PlacementProblem) -> dict[Argument, float]:
+    """Each bound by its argument, ms."""
     fast = _fastest(problem)
     groups = problem.colocated()
     group_of = {i: number for number, members in enumerate(groups) for i in members}
@@ -78,16 +79,16 @@ def latency_bounds(problem: PlacementProblem) -> dict[str, float]:
             head[user] = max(head[user], head[i] + fast[i] + cost)
     for i in reversed(order):
         tail[i] = fast[i] + max((cost + tail[user] for user, cost in users[i]), default=0.0)
-    bounds = {"critical path": max(tail), "work of all operators over all devices": sum(fast) / len(problem.devices)}
+    bounds = {Argument.OPERATOR_CHAIN: max(tail), Argument.DEVICE_WORK: sum(fast) / len(problem.devices)}
     for members in groups:
         if len(members) > 1:
             work = sum(fast[i] for i in members)
             value = min(head[i] for i in members) + work + min(tail[i] - fast[i] for i in members)
-            bounds["one co-located group"] = max(value, bounds.get("one co-located group", 0.0))
+            bounds[Argument.COLOCATED_GROUP] = max(value, bounds.get(Argument.COLOCATED_GROUP, 0.0))
     bounds |= port_bounds(problem, groups, memory, [at + time for at, time in zip(head, fast, strict=True)], tail)
     chain = _chain_cuts(problem, order, users, memory, rooms)
     if chain > 0:
-        bounds["chain and cuts forced by memory"] = sum(fast) + chain
+        bounds[Argument.MEMORY_CUTS] = sum(fast) + chain
     return bounds
 
 
@@ -118,8 +119,8 @@ def _chain_cuts(
     return sum(sorted(by_place.values())[: max(0, needed - 1)])
 
 
-def latency_floor(problem: PlacementProblem) -> tuple[float, str]:
-    """The largest bound, and its name."""
+def latency_floor(problem: PlacementProblem) -> Bound:
+    """The largest of them."""
     bounds = latency_bounds(problem)
-    name = max(bounds, key=lambda key: bounds[key])
-    return bounds[name], name
+    argument = max(bounds, key=lambda key: bounds[key])
+    return Bound(bounds[argument], argument)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topoopt.core.placement import Latency, PlacementProblem, Sharing
+from topoopt.core.proofs import Argument
 
 MOST_HEADS = 64
 """Least heads tried for one group; of more, every so many-th."""
@@ -97,8 +98,8 @@ def port_bounds(
     memory: Sequence[int],
     ends_ms: Sequence[float],
     tails_ms: Sequence[float],
-) -> dict[str, float]:
-    """`egress` and `ingress` bounds in ms, where anything is forced over the network.
+) -> dict[Argument, float]:
+    """Egress and ingress bounds in ms, where anything is forced over the network.
 
     Args:
         groups, memory: co-located groups and the bytes of each.
@@ -128,14 +129,14 @@ def port_bounds(
                 goals.append(group)
         leaving[home] += [Forced(tensor.size_bytes, head, behind[group]) for group in goals]
     found = {}
-    for name, table in (("egress", leaving), ("ingress", entering)):
+    for argument, table in ((Argument.GROUP_EGRESS, leaving), (Argument.GROUP_INGRESS, entering)):
         value = 0.0
         for group, forced in table.items():
             rate = max((_links(problem, s) for s in rooms.servers_of(group)), default=0.0)
             if forced and rate > 0:
                 value = max(value, _crossing(forced, rate, problem.transfer_latency_ms))
         if value > 0:
-            found[f"{name} of one co-located group, forced by memory or classes"] = value
+            found[argument] = value
     return found
 
 

@@ -11,15 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from topoopt.core.proofs import Argument
 from topoopt.core.shared_cluster import IDEAL_SWITCH, PARTITIONED, Contention, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder
 from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, SharedClusterSolution
 from topoopt.core.verdict import Status, StopReason, Tolerance
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.parts import check_strategy
+from topoopt.verify.laws.bounds import Derivations, check_stated
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.shared_cluster.bounds import alone_ms
 from topoopt.verify.shared_cluster.contention import times_together
@@ -79,16 +82,15 @@ def _check_plans(
 def _least_time(findings: ViolationLog, where: str, plan: ClassPlan, fabric: Fabric, one: JobClass) -> float:
     if one.plan is None:
         mean = sum(one.iteration_ms) / len(one.iteration_ms)
-        if differs(plan.alone_ms, mean, RELATIVE) or differs(plan.bound_ms, min(one.iteration_ms), RELATIVE):
-            findings.add("plan-times", f"{where}: not the mean and the least of the given times")
+        if differs(plan.alone_ms, mean, RELATIVE):
+            findings.add("plan-times", f"{where}: not the mean of the given times")
+        _check_plan_bound(findings, plan, {Argument.GIVEN_TIMES: partial(min, one.iteration_ms)})
         return min(one.iteration_ms)
     cluster, workload = one.plan.cluster, one.plan.workload
     bounds = instance_bounds(cluster, workload) if fabric.kind == PARTITIONED else compute_bounds(cluster, workload)
     proven = max(bounds, key=lambda bound: bound.value)
     best = proven.value
-    findings.hold("plan-bound", (f"the argument for {where}", plan.bound_by, proven.proved_by))
-    if differs(plan.bound_ms, best, RELATIVE):
-        findings.add("plan-bound", f"{where}: bound {plan.bound_ms} ms stated, {best} ms proven")
+    _check_plan_bound(findings, plan, {proven.argument: partial(float, best)})
     if plan.strategy is None:
         findings.add("plan-strategy", f"{where}: no strategy")
         return best
@@ -106,11 +108,17 @@ def _least_by_formula(
 ) -> float:
     samples = problem.classes[index].iteration_ms
     alone: list[float] = alone_ms(problem, fabric, job_table([index] * len(samples), samples)).tolist()
-    if differs(plan.alone_ms, math.fsum(alone) / len(alone), RELATIVE) or differs(plan.bound_ms, min(alone), RELATIVE):
-        findings.add("plan-times", f"{where}: not the mean and the least of the times alone")
+    if differs(plan.alone_ms, math.fsum(alone) / len(alone), RELATIVE):
+        findings.add("plan-times", f"{where}: not the mean of the times alone")
+    _check_plan_bound(findings, plan, {Argument.ALONE: partial(min, alone)})
     if plan.strategy is not None:
         findings.add("plan-strategy", f"{where}: a strategy, where times follow from a formula")
     return min(alone)
+
+
+def _check_plan_bound(findings: ViolationLog, plan: ClassPlan, derivations: Derivations) -> None:
+    """The bound of a class on a fabric, as what it is the least of is stated alongside."""
+    check_stated(findings, plan.bound, derivations, plan.alone_ms, code="plan-bound")
 
 
 def job_table(classes: Sequence[int], iteration_ms: Sequence[float]) -> JobTable:

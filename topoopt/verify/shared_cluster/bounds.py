@@ -13,14 +13,11 @@ import heapq
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import PARTITIONED, Fabric, Goal, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
-from topoopt.core.solution import Bound
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 
-BY_ALONE = "no job is faster than alone"
-BY_LENGTHS = "no job is shorter than alone and without waiting"
-BY_AREA = "shortest remaining time first on one machine of all servers"
 MS = 1e-3
 
 
@@ -68,7 +65,7 @@ def shared_bound(problem: SharedCluster, fabric: Fabric, jobs: JobTable, counted
     """Bound on the mean over the counted jobs; `problem.classes` and `fabric` have their figures."""
     alone = alone_ms(problem, fabric, jobs)[counted]
     if problem.goal is Goal.ITERATION_TIME:
-        return Bound(float(np.mean(alone)), BY_ALONE)
+        return Bound(float(np.mean(alone)), Argument.ALONE)
     seconds = jobs.iterations[counted] * alone * MS
     partitioned = fabric.kind == PARTITIONED
     switching = problem.layer.switching_time_s if partitioned else 0.0
@@ -76,4 +73,4 @@ def shared_bound(problem: SharedCluster, fabric: Fabric, jobs: JobTable, counted
     held = seconds + (0.0 if problem.look_ahead else switching)
     size = np.array([one.servers for one in problem.classes], dtype=np.float64)[jobs.class_index[counted]]
     area = least_total_s(jobs.arrival_s[counted], size * held / problem.servers) / len(seconds)
-    return Bound(area, BY_AREA) if area > shortest else Bound(shortest, BY_LENGTHS)
+    return Bound(area, Argument.REMAINING_TIME) if area > shortest else Bound(shortest, Argument.ALONE_AT_ONCE)

@@ -25,6 +25,7 @@ from solvers.stop import Stop
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import AdaptedRouting, TopologyProblem
+from topoopt.core.proofs import Argument
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
 LIMITS = ExactLimits()
@@ -139,7 +140,7 @@ def test_uniform_eight_and_nine_are_closed(n: int, most_theta: float) -> None:
     result = METHODS["enumerate"].run(case, LIMITS)
     counts = check(case, result)
     assert result.optimal
-    assert result.bound.proved_by == "exhaustive enumeration"
+    assert result.bound.argument is Argument.TOPOLOGY_ENUMERATION
     assert plain_theta(case.demand, counts) == pytest.approx(result.theta)
     # Neither below the Moore bound nor above the networks that other searches met.
     assert n * moore_sum(n, 2) / (2 * n) < result.bound.value <= result.theta <= most_theta + 1e-9

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from topoopt.core.arrays import Floats
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TwoLayerMultipliers
-from topoopt.core.solution import Bound
+from topoopt.core.proofs import Argument, Bound
 from topoopt.verify.network.topology_bounds.cuts import node_cut_bound
 from topoopt.verify.network.topology_bounds.layered import layered_bound
 from topoopt.verify.network.topology_bounds.two_layer import two_layer_from
 
 
 def topology_bounds(
-    n: int, d: int, demand: Floats, multipliers: TwoLayerMultipliers | None = None
+    n: int,
+    d: int,
+    demand: Floats,
+    multipliers: TwoLayerMultipliers | None = None,
+    links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
 ) -> tuple[Bound, ...]:
     """Node cut, layered and (with multipliers for it) two-layer bounds on theta over every topology of degree d.
 
@@ -19,14 +24,14 @@ def topology_bounds(
         InputError: bad demand, n below 2, or d below 1.
     """
     found = [
-        Bound(node_cut_bound(n, d, demand)[0], "node cut"),
-        Bound(layered_bound(n, d, demand)[0], "layered Moore distances"),
+        Bound(node_cut_bound(n, d, demand)[0], Argument.NODE_CUT),
+        Bound(layered_bound(n, d, demand, links)[0], Argument.LAYERED_MOORE),
     ]
     if multipliers is not None:
-        found.append(Bound(two_layer_from(n, d, demand, multipliers)[0], "two-layer distances"))
+        found.append(Bound(two_layer_from(n, d, demand, multipliers)[0], Argument.TWO_LAYER))
     return tuple(found)
 
 
-def best_topology_bound(n: int, d: int, demand: Floats) -> Bound:
+def best_topology_bound(n: int, d: int, demand: Floats, links: LinkDirection = LinkDirection.UNIDIRECTIONAL) -> Bound:
     """The largest of the bounds that need no multipliers."""
-    return max(topology_bounds(n, d, demand), key=lambda bound: bound.value)
+    return max(topology_bounds(n, d, demand, links=links), key=lambda bound: bound.value)

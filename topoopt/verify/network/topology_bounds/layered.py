@@ -1,11 +1,12 @@
-"""Layered Moore bound: with d links a server reaches at most d + ... + d^k others within k hops.
+"""Layered Moore bound: with d links a server reaches at most c_k = d + ... + d^k others within k hops.
 
-Let C_k be the largest demand of pairs with at most min(n - 1, d + ... + d^k) in a row and in a column. The demand
-farther than k hops is |D| - C_k at least, so
+With fibre pairs one link leads back, so that c_k = d + d (d - 1) + ... . Let C_k be the largest demand of pairs with at
+most c_k in a row and in a column. The demand farther than k hops is |D| - C_k at least, so
 
-    sum D dist >= sum_{k >= 0} (|D| - C_k),    theta >= that / (n d),
+    sum D dist >= sum_{k >= 0} (|D| - C_k),    theta >= that / m,
 
-as all traffic uses n d links of capacity 1 in all.
+as all traffic uses m <= n d links of capacity 1 in all (an even number of arcs where links are fibre pairs). The rows
+alone, or the columns alone, say as much with the c_k largest entries of each in place of C_k.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats
+from topoopt.core.cluster import LinkDirection
 from topoopt.verify.network.topology_bounds.checks import checked
 from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
 
@@ -27,24 +29,41 @@ class LayeredCertificate:
     beta: Floats
 
 
-def layer_counts(n: int, d: int) -> tuple[int, ...]:
-    """d, d + d^2, ...: most servers within k hops, as long as that is not all n - 1 others."""
+def layer_counts(n: int, d: int, links: LinkDirection = LinkDirection.UNIDIRECTIONAL) -> tuple[int, ...]:
+    """c_1, c_2, ...: most servers within k hops, as long as that is not all n - 1 others."""
     counts = []
-    within, at = 0, 1
-    while within + at * d < n - 1:
-        at *= d
-        within += at
+    within, layer = 0, d
+    while layer > 0 and within + layer < n - 1:
+        within += layer
         counts.append(within)
+        layer *= d if links is LinkDirection.UNIDIRECTIONAL else d - 1
     return tuple(counts)
 
 
-def evaluate_layered(n: int, d: int, demand: Floats, certificate: LayeredCertificate) -> float:
+def most_arcs(n: int, d: int, links: LinkDirection) -> int:
+    """Arcs that n servers of degree d have at most; fibre pairs have two each."""
+    return n * d if links is LinkDirection.UNIDIRECTIONAL else n * d // 2 * 2
+
+
+def _by_rows(demand: Floats, counts: tuple[int, ...]) -> float:
+    """Least sum D dist where every row has its largest entries nearest."""
+    ascending = np.sort(demand, axis=1)
+    return float(demand.sum()) + sum(float(ascending[:, : -count or None].sum()) for count in counts)
+
+
+def evaluate_layered(
+    n: int,
+    d: int,
+    demand: Floats,
+    certificate: LayeredCertificate,
+    links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
+) -> float:
     """Bound on theta from any prices, not negative.
 
     Raises:
         InputError: bad demand, or prices of the wrong shape, negative or not finite.
     """
-    counts = layer_counts(n, d)
+    counts = layer_counts(n, d, links)
     shape = (len(counts), n)
     prices = np.concatenate((certificate.alpha.ravel(), certificate.beta.ravel()))
     faults = {
@@ -57,14 +76,21 @@ def evaluate_layered(n: int, d: int, demand: Floats, certificate: LayeredCertifi
         max(0.0, total - matching_dual(demand, count, certificate.alpha[k], certificate.beta[k]))
         for k, count in enumerate(counts)
     )
-    return hops / (n * d)
+    return max(hops, _by_rows(demand, counts), _by_rows(demand.T, counts)) / max(1, most_arcs(n, d, links))
 
 
-def layered_bound(n: int, d: int, demand: Floats, *, sweeps: int = 600) -> tuple[float, LayeredCertificate]:
+def layered_bound(
+    n: int,
+    d: int,
+    demand: Floats,
+    links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
+    *,
+    sweeps: int = 600,
+) -> tuple[float, LayeredCertificate]:
     """The layered bound, its b-matchings solved to about five digits."""
     demand = checked(n, d, demand)
-    prices = [matching_prices(demand, count, sweeps=sweeps) for count in layer_counts(n, d)]
+    prices = [matching_prices(demand, count, sweeps=sweeps) for count in layer_counts(n, d, links)]
     certificate = LayeredCertificate(
         np.array([p[0] for p in prices]).reshape(-1, n), np.array([p[1] for p in prices]).reshape(-1, n)
     )
-    return evaluate_layered(n, d, demand, certificate), certificate
+    return evaluate_layered(n, d, demand, certificate, links), certificate

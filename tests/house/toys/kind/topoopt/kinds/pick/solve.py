@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from topoopt.core.pick import PickProblem, PickSolution
 
-from topoopt.core.solution import UNCHECKED, Bound, Objective
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.verdict import Status, StopReason
 from topoopt.core.versions import versions
 from topoopt.kinds.kind import Effort, Method, Solver, table
@@ -24,7 +25,7 @@ def assemble(problem: PickProblem, picked: tuple[int, ...], effort: Effort) -> P
         status=Status.OPTIMAL,
         stopped_by=StopReason.CONVERGED,
         objective=Objective("sum", total, ""),
-        bound=Bound(total, "sorting"),
+        bound=Bound(total, Argument.SORTING),
         check=UNCHECKED,
         seed=effort.search.seed,
         method=effort.search.method,

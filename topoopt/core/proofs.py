@@ -1,0 +1,186 @@
+"""Bounds on an objective, and the closed list of arguments that one may rest on.
+
+An argument is verified if the checker derives the bound from it again, from the instance and what stands in the file of
+the solution; each kind has a table of those it does (`topoopt/verify/<kind>/arguments.py`). What the checker has no
+derivation for rests on the word of whoever ran the search: it is claimed, and proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Argument(StrEnum):
+    """Every argument behind a bound, by its name in files; a reader refuses any other."""
+
+    # routing and topology
+    ARC_LENGTHS = "arc-lengths"
+    ARC_PRICES = "arc-prices"
+    NODE_CUT = "node-cut"
+    PEER_CUT = "peer-cut"
+    LAYERED_MOORE = "layered-moore"
+    TWO_LAYER = "two-layer"
+    LISTED_NETWORKS = "listed-networks"
+    FAILED_LINK_CUT = "failed-link-cut"
+    FAILED_LINK_HOPS = "failed-link-hops"
+    DUAL_CUT = "dual-cut"
+    TOPOLOGY_BRANCHING = "topology-branching"
+    TOPOLOGY_ENUMERATION = "topology-enumeration"
+    # co-optimisation
+    COMPUTE_WORK = "compute-work"
+    COMPUTE_CHAIN = "compute-chain"
+    WHOLE_OPERATORS = "whole-operators"
+    PINNED_OPERATORS = "pinned-operators"
+    ALLREDUCE_CHAIN = "allreduce-chain"
+    WORK_AND_WIRE = "work-and-wire"
+    STRATEGY_PROGRAM = "strategy-program"
+    NO_LEGAL_SPLIT = "no-legal-split"
+    TOO_LITTLE_MEMORY = "too-little-memory"
+    TRAFFIC_CHAIN = "traffic-chain"
+    SERVER_COMPUTE = "server-compute"
+    BYTES_SENT = "bytes-sent"
+    BYTES_RECEIVED = "bytes-received"
+    BYTE_HOPS = "byte-hops"
+    RING_DISTANCES = "ring-distances"
+    RING_BRANCHING = "ring-branching"
+    # bandwidth-allocation
+    TIGHTEST_LINK = "tightest-link"
+    LINK_PRICES = "link-prices"
+    # placement
+    DEVICE_WORK = "device-work"
+    OPERATOR_CHAIN = "operator-chain"
+    COLOCATED_GROUP = "colocated-group"
+    GROUP_EGRESS = "group-egress"
+    GROUP_INGRESS = "group-ingress"
+    MEMORY_CUTS = "memory-cuts"
+    ALL_ASSIGNMENTS = "all-assignments"
+    STAGE_RELAXATION = "stage-relaxation"
+    STAGE_CP_SAT = "stage-cp-sat"
+    STAGE_HIGHS = "stage-highs"
+    SCHEDULE_CP_SAT = "schedule-cp-sat"
+    SCHEDULE_NO_CONTENTION = "schedule-no-contention"
+    SCHEDULE_HIGHS = "schedule-highs"
+    # hierarchical-bandwidth
+    BYTE_SUMS = "byte-sums"
+    BANDWIDTH_PRICES = "bandwidth-prices"
+    ALL_SPEEDS = "all-speeds"
+    SPEED_BRANCHING = "speed-branching"
+    # shared-cluster
+    ALONE = "alone"
+    ALONE_AT_ONCE = "alone-at-once"
+    REMAINING_TIME = "remaining-time"
+    GIVEN_TIMES = "given-times"
+    CLASS_BOUNDS = "class-bounds"
+    SERVER_COUNTS = "server-counts"
+    SERVERS_LEFT = "servers-left"
+    REGIONS_LEFT = "regions-left"
+    SHARD_BRANCHING = "shard-branching"
+
+
+PHRASES: Mapping[Argument, str] = {
+    Argument.ARC_LENGTHS: "lengths of the arcs (linear-programming duality)",
+    Argument.ARC_PRICES: "prices of the arcs in every matrix (linear-programming duality)",
+    Argument.NODE_CUT: "node cut",
+    Argument.PEER_CUT: "node cut over the peers allowed",
+    Argument.LAYERED_MOORE: "layered Moore distances",
+    Argument.TWO_LAYER: "two-layer distances",
+    Argument.LISTED_NETWORKS: "link lengths of all networks with few hops",
+    Argument.FAILED_LINK_CUT: "node cut with a link less",
+    Argument.FAILED_LINK_HOPS: "layered Moore distances with a link less",
+    Argument.DUAL_CUT: "dual cut of this topology",
+    Argument.TOPOLOGY_BRANCHING: "HiGHS branch and bound over links and routing",
+    Argument.TOPOLOGY_ENUMERATION: "enumeration of all networks",
+    Argument.COMPUTE_WORK: "compute work",
+    Argument.COMPUTE_CHAIN: "compute critical path",
+    Argument.WHOLE_OPERATORS: "whole operators on one server",
+    Argument.PINNED_OPERATORS: "pinned operators of one server",
+    Argument.ALLREDUCE_CHAIN: "critical path with AllReduce",
+    Argument.WORK_AND_WIRE: "work and wire bytes",
+    Argument.STRATEGY_PROGRAM: "strategy program, multipliers re-evaluated",
+    Argument.NO_LEGAL_SPLIT: "an operator without a legal split",
+    Argument.TOO_LITTLE_MEMORY: "more memory needed than there is",
+    Argument.TRAFFIC_CHAIN: "critical path with traffic",
+    Argument.SERVER_COMPUTE: "compute of one server",
+    Argument.BYTES_SENT: "bytes sent by one server",
+    Argument.BYTES_RECEIVED: "bytes received by one server",
+    Argument.BYTE_HOPS: "bytes times hops over all links",
+    Argument.RING_DISTANCES: "distances of bounded degree, and ring steps",
+    Argument.RING_BRANCHING: "HiGHS branch and bound over links, ring orders and routing",
+    Argument.TIGHTEST_LINK: "one link, limit or server shared by all that use it",
+    Argument.LINK_PRICES: "prices of links (linear-programming duality)",
+    Argument.DEVICE_WORK: "work of the devices and of the largest co-located group",
+    Argument.OPERATOR_CHAIN: "critical path",
+    Argument.COLOCATED_GROUP: "one co-located group",
+    Argument.GROUP_EGRESS: "egress of one group",
+    Argument.GROUP_INGRESS: "ingress of one group",
+    Argument.MEMORY_CUTS: "chain and cuts forced by memory",
+    Argument.ALL_ASSIGNMENTS: "enumeration of all assignments",
+    Argument.STAGE_RELAXATION: "HiGHS, linear relaxation of the stage-order program",
+    Argument.STAGE_CP_SAT: "CP-SAT, stage-order program",
+    Argument.STAGE_HIGHS: "HiGHS, stage-order program",
+    Argument.SCHEDULE_CP_SAT: "CP-SAT, all placements and schedules",
+    Argument.SCHEDULE_NO_CONTENTION: "CP-SAT, all placements and schedules without contention",
+    Argument.SCHEDULE_HIGHS: "HiGHS, joint program of placement, orders and rates",
+    Argument.BYTE_SUMS: "sums of bytes (Cauchy-Schwarz)",
+    Argument.BANDWIDTH_PRICES: "dual prices, or sums of bytes of a design not opened",
+    Argument.ALL_SPEEDS: "all combinations of speeds",
+    Argument.SPEED_BRANCHING: "HiGHS branch and bound over the speeds",
+    Argument.ALONE: "no job is faster than alone",
+    Argument.ALONE_AT_ONCE: "no job is shorter than alone and without waiting",
+    Argument.REMAINING_TIME: "shortest remaining time first on one machine of all servers",
+    Argument.GIVEN_TIMES: "least of the given times",
+    Argument.CLASS_BOUNDS: "bounds of the classes",
+    Argument.SERVER_COUNTS: "servers counted by the checker (knapsacks)",
+    Argument.SERVERS_LEFT: "jobs that fit alone, and free servers counted (a knapsack)",
+    Argument.REGIONS_LEFT: "jobs that fit alone, and each region filled as if it had all of them (knapsacks)",
+    Argument.SHARD_BRANCHING: "HiGHS branch and bound over the shards",
+}
+"""The arguments for people."""
+
+CLAIMED: frozenset[Argument] = frozenset(
+    {
+        Argument.TOPOLOGY_BRANCHING,
+        Argument.TOPOLOGY_ENUMERATION,
+        Argument.RING_BRANCHING,
+        Argument.ALL_ASSIGNMENTS,
+        Argument.STAGE_RELAXATION,
+        Argument.STAGE_CP_SAT,
+        Argument.STAGE_HIGHS,
+        Argument.SCHEDULE_CP_SAT,
+        Argument.SCHEDULE_NO_CONTENTION,
+        Argument.SCHEDULE_HIGHS,
+        Argument.SPEED_BRANCHING,
+        Argument.SERVERS_LEFT,
+        Argument.REGIONS_LEFT,
+        Argument.SHARD_BRANCHING,
+    }
+)
+"""Arguments that no checker makes again. One that gets a certificate and a derivation leaves this set."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on the objective, from below where less is better.
+
+    Attributes:
+        value: in the unit of the objective.
+        argument: what it rests on.
+        iterations: of the search for the multipliers of `two-layer`; None for all others.
+    """
+
+    value: float
+    argument: Argument
+    iterations: int | None = None
+
+    @property
+    def verified(self) -> bool:
+        """Whether the checker derives it again; else it is only claimed."""
+        return self.argument not in CLAIMED
+
+    @property
+    def proved_by(self) -> str:
+        """What it rests on, for people."""
+        phrase = PHRASES[self.argument]
+        return phrase if self.verified else f"claimed by {phrase}; not verified"

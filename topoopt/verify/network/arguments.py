@@ -1,0 +1,110 @@
+"""Arguments behind bounds of network problems, each with how it is derived again; no other is believed.
+
+Whoever adds an argument adds a line to a table here, and a row to `docs/checking.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InputError
+from topoopt.core.network import (
+    CommonRouting,
+    NetworkProblem,
+    RoutingProblem,
+    TopologyProblem,
+    TwoLayerMultipliers,
+    single,
+)
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.proofs import Argument, Bound
+from topoopt.verify.laws.bounds import Derivations
+from topoopt.verify.network.bounds import formulas, two_layer_bound
+from topoopt.verify.network.regular_networks import enumeration_bound
+from topoopt.verify.network.routings import proven_bound
+from topoopt.verify.network.topology_bounds.failed_link import failed_link_bounds
+
+TOPOLOGY_CLAIMS = frozenset({Argument.TOPOLOGY_BRANCHING, Argument.TOPOLOGY_ENUMERATION})
+
+SEARCHED = frozenset({Argument.LAYERED_MOORE, Argument.TWO_LAYER, Argument.FAILED_LINK_HOPS})
+"""Arguments whose multipliers are searched anew."""
+
+
+def claims_of(problem: NetworkProblem) -> frozenset[Argument]:
+    """Arguments that a solution may claim."""
+    return frozenset() if isinstance(problem, RoutingProblem) or problem.several else TOPOLOGY_CLAIMS
+
+
+def of_routing(problem: RoutingProblem, solution: NetworkSolution) -> Derivations:
+    """Of the objective on the topology given: duality with the lengths or prices in the file."""
+    routing = solution.network.routing
+    argument = Argument.ARC_PRICES if isinstance(routing, CommonRouting) else Argument.ARC_LENGTHS
+    return {
+        argument: partial(
+            proven_bound, solution.topology, problem.demands, routing, problem.max_hops, problem.hop_price
+        )
+    }
+
+
+def of_topology(
+    problem: TopologyProblem,
+    solution: NetworkSolution,
+    known: Sequence[Bound],
+    multipliers: TwoLayerMultipliers | None,
+) -> Derivations:
+    """Of theta over every topology allowed; what bounds one of several demands bounds the worst.
+
+    Args:
+        known: `every_formula` of the problem.
+        multipliers: of the two-layer bound, if it is claimed.
+    """
+    of_any = {
+        Argument.NODE_CUT: partial(_largest, known, Argument.NODE_CUT),
+        Argument.PEER_CUT: partial(_largest, known, Argument.PEER_CUT),
+        Argument.LAYERED_MOORE: partial(_largest, known, Argument.LAYERED_MOORE),
+    }
+    if problem.several:
+        return of_any
+    return {
+        **of_any,
+        Argument.TWO_LAYER: partial(_two_layer, problem, multipliers),
+        Argument.LISTED_NETWORKS: partial(_listed, problem, solution),
+    }
+
+
+def of_failed_link(problem: TopologyProblem) -> Derivations:
+    """Of theta after the worst single link failure."""
+    found = failed_link_bounds(problem.servers, problem.degree, problem.links, problem.demand)
+    return {bound.argument: partial(float, bound.value) for bound in found}
+
+
+def every_formula(problem: TopologyProblem) -> list[Bound]:
+    """All that need no multipliers, of every demand."""
+    return [bound for k in range(len(problem.demands)) for bound in formulas(single(problem, k))]
+
+
+def _largest(known: Sequence[Bound], argument: Argument) -> float:
+    found = [bound.value for bound in known if bound.argument is argument]
+    if not found:
+        raise InputError("it does not hold for this problem")
+    return max(found)
+
+
+def _two_layer(problem: TopologyProblem, multipliers: TwoLayerMultipliers | None) -> float:
+    if multipliers is None:
+        raise InputError("its multipliers are missing")
+    return two_layer_bound(problem, multipliers, 0).value
+
+
+def _listed(problem: TopologyProblem, solution: NetworkSolution) -> float:
+    """The networks are listed again, and what the lengths prove of each is looked at."""
+    demand, bound, proof = problem.demand, solution.bound.value, solution.network.enumeration
+    unit = float(demand[0, 1])
+    plain = unit > 0 and bool((demand[~np.eye(len(demand), dtype=np.bool_)] == unit).all())
+    if proof is None or not plain or problem.links is not LinkDirection.UNIDIRECTIONAL:
+        raise InputError("it needs its networks, uniform demand and unidirectional links")
+    return unit * enumeration_bound(problem.servers, problem.degree, proof, bound / unit)
