@@ -6,7 +6,7 @@ import pytest
 
 from topoopt.core.errors import CheckError
 from topoopt.core.proofs import Argument, Bound
-from topoopt.core.verdict import Status, Tolerance, Verdict, beats, capped, meets, settle
+from topoopt.core.verdict import Settled, Status, Tolerance, beats, capped, meets, settle
 
 
 def proven(value: float) -> Bound:
@@ -62,20 +62,20 @@ def test_a_value_better_than_its_bound_is_an_error(value, bound, maximise):
 
 def test_a_value_at_its_bound_that_was_cut_short_is_not_optimal():
     verdict = settle(1.0, (proven(1.0),), Tolerance.ROUNDING, conclusive=False)
-    assert verdict == Verdict(Status.FEASIBLE, proven(1.0))
+    assert verdict == Settled(Status.FEASIBLE, proven(1.0))
 
 
 def test_an_absolute_part_is_forgiven_around_zero():
     verdict = settle(0.0, (proven(1e-10),), Tolerance.ROUNDING, absolute=1e-9)
-    assert verdict == Verdict(Status.OPTIMAL, proven(0.0))
+    assert verdict == Settled(Status.OPTIMAL, proven(0.0))
 
 
 def test_a_claimed_bound_never_makes_optimal():
     """It stands beside the verified one where it is tighter, capped at the value like that."""
     verdict = settle(10.0, (claimed(10.0 + 1e-9), proven(8.0)), Tolerance.LINEAR_PROGRAM)
-    assert verdict == Verdict(Status.FEASIBLE, proven(8.0), claimed(10.0))
+    assert verdict == Settled(Status.FEASIBLE, proven(8.0), claimed(10.0))
     verdict = settle(10.0, (claimed(12.0), claimed(11.0), proven(13.0)), Tolerance.LINEAR_PROGRAM, maximise=True)
-    assert verdict == Verdict(Status.FEASIBLE, proven(13.0), claimed(11.0))
+    assert verdict == Settled(Status.FEASIBLE, proven(13.0), claimed(11.0))
 
 
 @pytest.mark.parametrize("value", [8.0, 7.0, 8.0 * (1 + 1e-10), 10.1, math.inf, math.nan])

@@ -100,7 +100,7 @@ def capped(
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Settled:
     """What a checked value and bounds on it amount to.
 
     Attributes:
@@ -123,7 +123,7 @@ def settle(
     maximise: bool = False,
     absolute: float = 0.0,
     conclusive: bool = True,
-) -> Verdict:
+) -> Settled:
     """What a checked value and bounds on it amount to; only a verified bound makes it optimal.
 
     A claimed bound that the value contradicts counts for nothing.
@@ -155,7 +155,7 @@ def settle(
         if not one.verified and not beats(value, one.value, rounding, maximise=maximise, absolute=absolute)
     ]
     best = tightest(claimed, key=lambda one: one.value, default=None)
-    return Verdict(
+    return Settled(
         Status.OPTIMAL if optimal else Status.FEASIBLE,
         replace(proven, value=stated),
         best if best is not None and beats(stated, best.value, rounding, maximise=maximise) else None,
