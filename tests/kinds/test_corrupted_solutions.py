@@ -53,7 +53,7 @@ SHARED = (
     *PROVENANCE[:2],
     *PROVENANCE[3:],
     *LESS,
-    *BOUNDS,
+    *CLAIMS,
     Harmless("fabrics.*.1", "what a fabric is, for people"),
     Harmless("plans.*.topology", "how it was made, for people"),
 )
