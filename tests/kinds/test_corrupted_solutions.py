@@ -98,7 +98,7 @@ TOGETHER_SHARED = {
 }
 TOGETHER_AT_ONCE = {
     "all times": times(0.9, "draws.*.times_ms", "statistics.*.iteration_ms", "objective.value", "bound.value"),
-    "times alone": times(0.9, "plans.*.alone_ms", "plans.*.bound_ms", "bound.value"),
+    "times alone": times(0.9, "plans.*.alone_ms", "plans.*.bound.value", "bound.value"),
     "given times": times(0.9, "classes.*.iteration_ms", "draws", "plans", "statistics", "objective.value"),
     "rates": times(2, "rates_gbps"),
 }
