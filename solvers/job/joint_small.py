@@ -34,8 +34,6 @@ NODES = 50_000
 SLACK = 1e-6
 """Relative room above the incumbent's theta, so that rounding does not cut it off."""
 
-PROVED_BY = "branch and bound (HiGHS), not certified"
-
 
 @dataclass(frozen=True, eq=False)
 class JointOptimum:
@@ -47,7 +45,7 @@ class JointOptimum:
         ring_ms: per group of `strided_groups(n)` that all-reduces: its orders and the ms of a hop in each.
         time_ms: C + theta of the plan, recomputed by `plan_time`.
         compute_ms: C.
-        bound_ms: no plan takes less in this model, by branch and bound (`PROVED_BY`).
+        bound_ms: HiGHS claims that no plan takes less in this model.
     """
 
     strategy: Strategy

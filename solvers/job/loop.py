@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from solvers.job.realise import Realisation
-from topoopt.core.job_solution import ConvergencePoint
+from topoopt.core.job_solution import ConvergencePoint, JointBound
 from topoopt.core.plan import Plan
 from topoopt.core.strategy import Strategy
 from topoopt.core.verdict import StopReason
@@ -50,7 +50,7 @@ class LoopSettings:
 
 @dataclass(frozen=True, eq=False)
 class LoopResult:
-    """Best plan, the time of the first one (data parallel on TotientPerms), and how it went."""
+    """Best plan, the time of the first one (data parallel on TotientPerms), how it went, what method `joint` proves."""
 
     plan: Plan
     iteration_time_ms: float
@@ -59,6 +59,7 @@ class LoopResult:
     stopped_by: StopReason
     proposals: int
     notes: tuple[str, ...]
+    joint: JointBound | None = None
 
 
 @dataclass

@@ -15,6 +15,7 @@ from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster
 from topoopt.core.columns import Columns, links_of, listed
 from topoopt.core.demand import Demand
+from topoopt.core.link_tree import LinkTree
 from topoopt.core.plan import Plan
 from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
@@ -117,6 +118,19 @@ class OperatorChoice(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class JointBound(Shown):
+    """What no plan of a tiny job beats in the bulk-synchronous model (compute, then communication), with its proof.
+
+    Attributes:
+        bound_ms: C + theta of every plan is at least that.
+        tree: what proves it.
+    """
+
+    bound_ms: float
+    tree: LinkTree
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class JobSolution(SolutionHead):
     """Result of `topoopt solve` on a co-optimisation instance.
 
@@ -136,6 +150,7 @@ class JobSolution(SolutionHead):
         convergence: progress of the search.
         certificate: proof of the bound, where its formula needs one.
         prices: of the plan's network and of the fabrics of the baselines; None: not counted.
+        joint: of method `joint`; None: none was proven.
     """
 
     cluster: Cluster
@@ -153,6 +168,7 @@ class JobSolution(SolutionHead):
     convergence: tuple[ConvergencePoint, ...]
     certificate: StrategyCertificate | None = None
     prices: FabricPrices | None = None
+    joint: JointBound | None = None
 
     def columns(self) -> dict[str, Columns]:
         """As of all solutions; `links` with bytes and utilisation, `routes`, `rings`, and the `timeline`."""

@@ -12,8 +12,32 @@ import numpy as np
 from solvers.network.exact.routed import Counts, hop_distances
 from solvers.network.exact.space import Space
 from topoopt.core.arrays import Bools, Ints
-from topoopt.core.errors import InputError, Problem
-from topoopt.core.link_tree import MOST_CHOICES
+from topoopt.core.errors import Problem
+
+MOST_SERVERS = 8
+"""Beyond, the tree is larger than others could check, but for the plainest problems."""
+
+MOST_ROWS = 50_000
+"""Choices of links, of all servers."""
+
+
+def too_many_choices(space: Space) -> list[Problem]:
+    """Why branch and bound is not for a problem; empty if it is."""
+    n, degree, most = space.problem.servers, space.problem.degree, space.most_links
+    if n > MOST_SERVERS:
+        return [
+            Problem("too many servers for branch and bound", path="servers", value=str(n), allowed=f"<= {MOST_SERVERS}")
+        ]
+    rows = 0
+    for server in range(n):
+        ways = np.zeros(degree + 1, dtype=np.int64)  # choices by links taken
+        ways[0] = 1
+        for _ in range(int(space.allowed[server].sum())):
+            ways = np.array([ways[max(0, links - most) : links + 1].sum() for links in range(degree + 1)])
+        rows += int(ways.sum())
+    if rows <= MOST_ROWS:
+        return []
+    return [Problem("too many interfaces for branch and bound", path="degree", value=str(degree), allowed="fewer")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +61,7 @@ class Node:
 
 
 class LinkChoices:
-    """What every server may choose, the busiest server first.
-
-    Raises:
-        InputError: a server has too many choices.
-    """
+    """What every server may choose, the busiest server first; for problems without `too_many_choices`."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -60,8 +80,6 @@ class LinkChoices:
         row = [0] * self.n
 
         def fill(at: int, left: int) -> None:
-            if len(found) * self.n > MOST_CHOICES:
-                raise InputError([Problem("too many choices of links for branch and bound", path="degree")])
             if at == len(heads):
                 found.append(row.copy())
                 return

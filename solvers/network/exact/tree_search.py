@@ -10,20 +10,17 @@ The bound aimed at falls where a better network is found, and what was closed be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.network.joint_topology import JointTopology
-from formulations.network.joint_topology_arrays import build_arrays
-from solvers.backends.highs import load
-from solvers.network.exact.routed import Counts, distances
+from solvers.network.exact.routed import Counts
 from solvers.network.exact.space import Space
 from solvers.network.exact.tree_nodes import LinkChoices, Node
 from solvers.network.exact.tree_pool import MultiplierPool
+from solvers.network.exact.tree_relaxation import LinkRelaxation
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.link_tree import MOST_CASES, MOST_CHOICES, MOST_WORK, LinkTree
@@ -35,7 +32,7 @@ MOST_PROGRAMS = 6_000
 MOST_NODES = 100_000
 """Nodes looked at."""
 
-AIM = 1e-9
+AIM = 1e-12
 """Part of theta by which the bound aimed at stays below it, for rounding."""
 
 
@@ -59,14 +56,10 @@ class TreeOutcome:
 
 
 def search_tree(space: Space, theta: float, stop: Stop, *, most_programs: int = MOST_PROGRAMS) -> TreeOutcome:
-    """Prove that no network is better than `theta` (infinite: none is known), or find the best one.
-
-    Raises:
-        InputError: a server has too many choices of links.
-    """
+    """Prove that no network is better than `theta` (infinite: none is known), or find the best one."""
     choices = LinkChoices(space)
     pool = MultiplierPool(choices, theta * (1 - AIM))
-    relaxation = _Relaxation(choices)
+    relaxation = LinkRelaxation(choices)
     best: tuple[float, Counts | None] = (theta, None)
     stack, programs, nodes = [(choices.root(), 0)], 0, 0
     while stack:
@@ -106,55 +99,6 @@ def _close(pool: MultiplierPool, node: Node, lengths: Floats, prices: Floats) ->
         pool.lower(proven)
         proven = pool.add(node, lengths, prices)
     return proven == inf
-
-
-class _Relaxation:
-    """The program of links and routing in which some servers have their links and all others may have fractions."""
-
-    def __init__(self, choices: LinkChoices) -> None:
-        self._choices = choices
-        self._scale = float(choices.demand.sum()) / choices.n
-        data = JointTopology(
-            servers=choices.n,
-            degree=choices.degree,
-            bidirectional=choices.both,
-            demand=choices.demand / self._scale,
-            allowed=choices.allowed,
-            most_links=choices.space.most_links,
-        )
-        program = replace(build_arrays(data), integer=None)
-        assert program.row_names is not None
-        rows = {name: row for row, name in enumerate(program.row_names)}
-        self._arcs = np.array(data.arcs, dtype=np.int64).reshape(-1, 2)
-        self._capacity = [rows[f"capacity_{i}_{j}"] for i, j in data.arcs]
-        self._interfaces = [rows[f"{'out' if choices.both else 'in'}_degree_{i}"] for i in range(choices.n)]
-        self._columns = np.arange(1, 1 + len(data.arcs), dtype=np.int32)
-        self._solver = highspy.Highs()
-        for option, value in {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex"}.items():
-            self._solver.setOptionValue(option, value)
-        load(self._solver, program)
-
-    def solve(self, node: Node) -> tuple[float, Floats, Floats]:
-        """Least theta at a node (0 if the solver fails), with lengths float64[n, n] and prices float64[n]."""
-        n, (tails, heads) = self._choices.n, self._arcs.T
-        open_arcs = self._choices.undecided(node.chosen)[tails, heads]
-        links = node.links[tails, heads].astype(np.float64)
-        upper = np.where(open_arcs, float(self._choices.space.most_links), links)
-        self._solver.changeColsBounds(len(self._columns), self._columns, np.where(open_arcs, 0.0, links), upper)
-        self._solver.run()
-        lengths, prices = np.zeros((n, n)), np.zeros(n)
-        solution = self._solver.getSolution()
-        if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal or not solution.dual_valid:
-            return 0.0, lengths, prices
-        dual = np.array(solution.row_dual)
-        # A pair that may have no link may be as far apart as all lengths together.
-        full = np.where(self._choices.allowed, 0.0, np.inf)
-        full[tails, heads] = np.maximum(-dual[self._capacity], 0.0)
-        far = distances(full)
-        lengths = np.where(np.isfinite(far), far, 1.0 + float(far[np.isfinite(far)].sum()))
-        prices = np.maximum(-dual[self._interfaces], 0.0)
-        throughput = -float(self._solver.getInfo().objective_function_value)
-        return self._scale / throughput if throughput > 1e-12 else inf, lengths, prices
 
 
 def _proof(choices: LinkChoices, pool: MultiplierPool, stop: Stop) -> LinkTree | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from topoopt.files.faults import Fault, Path
+from topoopt.files.link_tree_part import link_tree_faults
 from topoopt.kinds.job.plan_parts import GroupRingsPart, PlanPart, RoutesPart
 from topoopt.kinds.job.solution_schema import EvaluationPart, JobSolutionFile
 
@@ -127,6 +128,8 @@ def solution_faults(file: JobSolutionFile) -> list[Fault]:
         faults += _servers((placement.offset,), n, ("plan", "strategy", index))[:_MOST]
     for index, choice in enumerate(file.operators):
         faults += _servers(choice.servers, n, ("operators", index, "servers"))
+    if file.joint is not None:
+        faults += link_tree_faults(file.joint.tree, n, ("joint", "tree"))
     faults += _topology(file.plan, n)
     faults += _routes(file.plan.routes, n)
     faults += _rings(file.plan.rings, n)

@@ -15,12 +15,14 @@ from topoopt.core.job_solution import (
     ConvergencePoint,
     Evaluation,
     JobSolution,
+    JointBound,
     OperatorChoice,
     Span,
 )
 from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Seed
-from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, RowOf, built
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, RowOf, built, is_none
+from topoopt.files.link_tree_part import LinkTreePart
 from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Text, Versions
 from topoopt.kinds.job.plan_parts import DemandPart, PlanPart, Servers
 from topoopt.kinds.job.schema import ClusterFields
@@ -126,6 +128,15 @@ class FabricPricesPart(FilePart):
     usd: Annotated[tuple[tuple[str, float], ...], PairsOf(Amount, Text, most=100)]
 
 
+class JointBoundPart(FilePart):
+    """What no plan beats in the bulk-synchronous model, with its proof."""
+
+    core = JointBound
+
+    bound_ms: Amount
+    tree: LinkTreePart
+
+
 class JobSolutionFile(SolutionHeadFile):
     """Result of a co-optimisation."""
 
@@ -151,6 +162,7 @@ class JobSolutionFile(SolutionHeadFile):
     demand: DemandPart
     evaluation: EvaluationPart
     certificate: Annotated[Listed[StrategyCutPart | StrategyCasePart], Field(max_length=10_000)] | None = None
+    joint: JointBoundPart | None = Field(default=None, exclude_if=is_none, description="of method joint")
 
     @classmethod
     def attributes(cls, value: JobSolution) -> dict[str, Any]:

@@ -118,6 +118,7 @@ def assemble(instance: CoOptimisation, found: FoundPlan, effort: Effort) -> JobS
         diameter_bound=cluster.degree * cluster.servers ** (1 / cluster.degree),
         baselines=found.baselines,
         prices=prices,
+        joint=result.joint,
         convergence=result.convergence,
         instance_sha256=instance.sha256,
         versions=versions(),

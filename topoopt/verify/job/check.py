@@ -15,6 +15,7 @@ from topoopt.core.proofs import Bound
 from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.job.critical_path import check_critical_path
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.joint_bound import check_joint
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.prices import check_prices
@@ -89,6 +90,7 @@ def check_solution(
     if parts is not None and traffic is not None:
         tighter += bounds_of(cluster, workload, parts, traffic, seen.links if sound else None)
     findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
+    findings.guard("joint", "the joint bound", lambda: check_joint(findings, instance, solution))
     findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))
     findings.guard("prices", "the prices", lambda: check_prices(findings, solution))
     return findings.findings()

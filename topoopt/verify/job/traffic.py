@@ -127,7 +127,7 @@ def local_allreduce_ms(cluster: Cluster, payload_bytes: int) -> float:
     return 2.0 * (gpus - 1) / gpus * payload_bytes / rate
 
 
-def _edge(workload: Workload, producer: Parts, consumer: Parts, fraction: float) -> PlanTransfers:
+def edge_transfers(workload: Workload, producer: Parts, consumer: Parts, fraction: float) -> PlanTransfers:
     operator = workload.operators[producer.operator]
     rows = overlap(
         slices(workload.samples, consumer.split.sample_ways), slices(workload.samples, producer.split.sample_ways)
@@ -161,7 +161,7 @@ def shard_bytes(weight_elements: int, blocks: int) -> int:
     return GRADIENT_BYTES * weight_elements // blocks
 
 
-def _reductions(cluster: Cluster, workload: Workload, parts: Parts) -> list[Reduction]:
+def reductions_of(cluster: Cluster, workload: Workload, parts: Parts) -> list[Reduction]:
     operator = workload.operators[parts.operator]
     found = []
     for weight in operator.weight_elements:
@@ -184,7 +184,7 @@ def recompute_traffic(cluster: Cluster, workload: Workload, parts: tuple[Parts, 
     inexact = np.zeros(n * n, dtype=np.int64)
     for index, operator in enumerate(workload.operators):
         for read in operator.inputs:
-            edge = _edge(workload, parts[read.producer], parts[index], read.fraction)
+            edge = edge_transfers(workload, parts[read.producer], parts[index], read.fraction)
             edges.append(edge)
             sent = edge.source != edge.target
             for start, end in ((edge.source, edge.target), (edge.target, edge.source)):
@@ -194,7 +194,7 @@ def recompute_traffic(cluster: Cluster, workload: Workload, parts: tuple[Parts, 
                 transfers += count
                 if read.fraction != 1.0:
                     inexact += count
-        reductions.extend(_reductions(cluster, workload, parts[index]))
+        reductions.extend(reductions_of(cluster, workload, parts[index]))
     payload: dict[tuple[int, ...], int] = {}
     for reduction in reductions:
         if len(reduction.members) > 1 and reduction.payload_bytes > 0:
