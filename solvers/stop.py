@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -13,23 +13,55 @@ from types import FrameType
 from topoopt.core.verdict import StopReason
 
 
+class Clock:
+    """Seconds that count against a limit: those of `time.monotonic()`, but for the times in which it is halted."""
+
+    def __init__(self) -> None:
+        self._halted_s = 0.0
+        self._since: float | None = None
+
+    @property
+    def halted_s(self) -> float:
+        """Seconds in which it stood still so far."""
+        since = self._since
+        return self._halted_s + (0.0 if since is None else time.monotonic() - since)
+
+    def now(self) -> float:
+        """`time.monotonic()` without the seconds halted."""
+        return time.monotonic() - self.halted_s
+
+    def halt(self) -> None:
+        """Stand still from now on: what goes on is not the fault of the search."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def go_on(self) -> None:
+        """Count again."""
+        if self._since is not None:
+            self._halted_s, self._since = self.halted_s, None
+
+
 @dataclass
 class Stop:
     """Shared by everything that works on one solve.
 
     Attributes:
-        deadline: `time.monotonic()` value after which to stop; None for no limit.
-        interrupted: set by Ctrl-C.
+        deadline: value of `clock.now()` after which to stop; None for no limit.
+        interrupted: set by the first Ctrl-C, SIGTERM or SIGHUP: end soon with the best so far.
+        hurry: set by the second: end now with what is there.
+        clock: of the deadline.
     """
 
     deadline: float | None = None
     interrupted: threading.Event = field(default_factory=threading.Event)
+    hurry: threading.Event = field(default_factory=threading.Event)
+    clock: Clock = field(default_factory=Clock)
 
     def reason(self) -> StopReason | None:
         """Why to stop now, or None to go on."""
         if self.interrupted.is_set():
             return StopReason.INTERRUPTED
-        if self.deadline is not None and time.monotonic() >= self.deadline:
+        if self.deadline is not None and self.clock.now() >= self.deadline:
             return StopReason.TIME
         return None
 
@@ -37,42 +69,63 @@ class Stop:
         """The same interrupt, with a deadline no later than so many seconds from now; None: the same."""
         if seconds is None:
             return self
-        deadline = time.monotonic() + seconds
+        deadline = self.clock.now() + seconds
         return replace(self, deadline=deadline if self.deadline is None else min(deadline, self.deadline))
+
+    def until(self, deadline: float | None) -> Stop:
+        """The same interrupt and clock with another deadline."""
+        return replace(self, deadline=deadline)
 
     def remaining_s(self) -> float | None:
         """Seconds left, None without a limit."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        return None if self.deadline is None else max(0.0, self.deadline - self.clock.now())
 
 
 def first_part(stop: Stop, share: float, most_s: float) -> Stop:
     """The same interrupt; the deadline after that part of the time left, and after `most_s` seconds in any case."""
     left = stop.remaining_s()
-    return replace(stop, deadline=time.monotonic() + (most_s if left is None else min(most_s, share * left)))
+    return stop.until(stop.clock.now() + (most_s if left is None else min(most_s, share * left)))
 
 
 def at_most(stop: Stop, seconds: float) -> Stop:
     """The same, with a deadline after so many seconds where there is none."""
-    return stop if stop.deadline is not None else replace(stop, deadline=time.monotonic() + seconds)
+    return stop if stop.deadline is not None else stop.until(stop.clock.now() + seconds)
+
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""What asks a run to end; SIGHUP where the system knows it."""
 
 
 @contextmanager
-def stop_on_signals(time_limit_s: float | None) -> Iterator[Stop]:
-    """A `Stop` that Ctrl-C and SIGTERM set while the block runs; a second Ctrl-C raises KeyboardInterrupt as usual.
+def stop_on_signals(
+    time_limit_s: float | None, *, hurries: bool = False, told: Callable[[int], None] | None = None
+) -> Iterator[Stop]:
+    """A `Stop` that Ctrl-C, SIGTERM and SIGHUP set while the block runs; one more raises KeyboardInterrupt.
 
-    Outside the main thread signals are left alone.
+    Outside the main thread signals are left alone, and so is SIGHUP where it is ignored (`nohup`).
+
+    Args:
+        time_limit_s: from now on; None for no limit.
+        hurries: whether a second signal sets `hurry`, and only a third one raises.
+        told: called in the handler with the number of signals so far.
     """
     stop = Stop(None if time_limit_s is None else time.monotonic() + time_limit_s)
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
+    flags = (stop.interrupted, stop.hurry) if hurries else (stop.interrupted,)
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.interrupted.is_set():
-            raise KeyboardInterrupt
-        stop.interrupted.set()
+        for count, flag in enumerate(flags, start=1):
+            if not flag.is_set():
+                flag.set()
+                if told is not None:
+                    told(count)
+                return
+        raise KeyboardInterrupt
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = [number for number in SIGNALS if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, handle) for number in ours}
     try:
         yield stop
     finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.job.loop import Candidate, LoopLog, LoopResult, LoopSettings, Progress
+from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress
 from solvers.job.realise import Realisation, realise, routes_of_pairs, with_rings_for
 from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
 from solvers.job.strategy.anneal_kernel import quick_bounds
@@ -53,6 +53,7 @@ class Alternation:
         seed: int,
         stop: Stop,
         progress: Progress | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.cluster, self.workload, self.settings = cluster, workload, settings
         self.seed, self.stop = seed, stop
@@ -62,6 +63,9 @@ class Alternation:
         self.groups = strided_groups(cluster.servers)
         self.log = LoopLog(progress)
         self.topology = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
+        self.keep = keep
+        self.kept: Candidate | None = None
+        self.initial_ms = np.inf
 
     def run(self) -> LoopResult:
         """Alternate until converged, out of budget, or stopped.
@@ -70,7 +74,7 @@ class Alternation:
             InfeasibleError: no strategy found fits the memory of the servers.
             LimitError: nor was there time to look for more.
         """
-        initial, pool, plain = self._first_pairs()
+        pool, plain = self._first_pairs()
         best = self._best(*pool)
         reason: StopReason | None = self.stop.reason()
         spent = StopReason.CONVERGED
@@ -103,26 +107,40 @@ class Alternation:
         best = self._best(*(self.topology.best_routes(each) for each in distinct))
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
+        return self._result(best, self.stop.reason() or spent)
+
+    def _result(self, best: Candidate, stopped_by: StopReason) -> LoopResult:
         return LoopResult(
             plan=plan_of(self.topology, best),
             iteration_time_ms=best.iteration_time_ms,
-            initial_ms=initial.iteration_time_ms,
+            initial_ms=self.initial_ms,
             convergence=tuple(self.log.points),
-            stopped_by=self.stop.reason() or spent,
+            stopped_by=stopped_by,
             proposals=self.log.proposals,
             notes=(f"start: {best.origin}",),
         )
 
-    def _first_pairs(self) -> tuple[Candidate, list[Candidate], list[Candidate]]:
+    def _offer(self, candidate: Candidate) -> None:
+        """Have the best so far kept, should the search be left in the middle."""
+        fits = self.keep is not None and self._overflow(candidate.strategy) == 0
+        if not fits or (self.kept is not None and self.kept.iteration_time_ms <= candidate.iteration_time_ms):
+            return
+        self.kept = candidate
+        if self.keep is not None:
+            self.keep(lambda: self._result(candidate, self.stop.reason() or StopReason.TIME))
+
+    def _first_pairs(self) -> tuple[list[Candidate], list[Candidate]]:
         """Every start on the topologies that suit it.
 
         Returns:
-            The reference's start, the best pairs of start and topology, and that of data parallelism if it fits.
+            The best pairs of start and topology, and that of data parallelism if it fits.
         """
         n = self.cluster.servers
         starts: list[Start] = list(starting_strategies(self.cluster, self.workload))
         first = Start("data parallel", data_parallel(n, self.workload))
         initial = self.topology.portfolio(first.name, first.strategy, limit=1)[0]
+        self.initial_ms = initial.iteration_time_ms
+        self._offer(initial)
         self.log.step("start", 0, initial.iteration_time_ms if self._overflow(initial.strategy) == 0 else np.inf)
         feasible = [start for start in starts if self._overflow(start.strategy) == 0]
         if not self.settings.search_strategy:
@@ -130,13 +148,14 @@ class Alternation:
         pool = []
         for start in feasible or sorted(starts, key=lambda start: self._overflow(start.strategy))[:1]:
             pool.append(self.topology.portfolio(start.name, start.strategy, limit=self.settings.topologies)[0])
+            self._offer(pool[-1])
             if self._overflow(start.strategy) == 0:
                 self.log.step("start", 0, pool[-1].iteration_time_ms)
             if self.stop.reason() is not None:
                 break
         plain = [candidate for candidate in pool if candidate.origin == first.name and feasible]
         pool.sort(key=lambda candidate: candidate.iteration_time_ms)
-        return initial, pool[: self.settings.beam], plain
+        return pool[: self.settings.beam], plain
 
     def _topology_step(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy found: keep the topology unless another is better."""
@@ -214,6 +233,7 @@ class Alternation:
         return best_ms if self._overflow(candidate.strategy) == 0 else float("inf")
 
     def _note(self, phase: str, candidate: Candidate) -> None:
+        self._offer(candidate)
         if self._overflow(candidate.strategy) == 0:
             self.log.step(phase, 0, candidate.iteration_time_ms)
 

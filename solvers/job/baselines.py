@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from solvers.job.fabric_strategy import fabric_job, search_strategy
-from solvers.stop import Stop
+from solvers.stop import Stop, first_part
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.job import FabricChoice
@@ -97,18 +98,40 @@ def left_out(choice: FabricChoice, error: InputError) -> str:
     return f"no {choice.name} for this cluster: " + "; ".join(str(problem) for problem in error.problems)
 
 
+Attempt = Callable[[str, Callable[[], Baseline | str]], Baseline | str | None]
+"""Called with the name of a step and what does it; its result, or None if there is no time for it."""
+
+FABRICS_SHARE = 0.8
+"""Part of the time left that all fabrics together may take."""
+
+
 def compare_fabrics(
-    cluster: Cluster, workload: Workload, found: Sequence[Strategy], search: FabricSearch, stop: Stop
+    cluster: Cluster,
+    workload: Workload,
+    found: Sequence[Strategy],
+    search: FabricSearch,
+    stop: Stop,
+    attempt: Attempt,
 ) -> tuple[tuple[Baseline, ...], tuple[str, ...]]:
-    """Iteration time (`rounds`) of the job on every fabric of the search, and notes on those that cannot be built."""
-    job = JobOnFabrics(cluster, workload, found, search)
-    baselines: list[Baseline] = []
-    notes: list[str] = []
-    for choice, options in search.fabrics:
-        try:
-            result = job.on(choice, options, stop)
-        except InputError as error:
-            notes.append(left_out(choice, error))
-            continue
-        baselines.append(Baseline(result.name, result.iteration_time_ms, result.description))
-    return tuple(baselines), tuple(notes)
+    """Iteration time (`rounds`) of the job on every fabric of the search, and notes on those that cannot be built.
+
+    Those that `attempt` has no time for are missing.
+    """
+    jobs: list[JobOnFabrics] = []
+    lines = []
+    for place, (choice, options) in enumerate(search.fabrics):
+        share = FABRICS_SHARE / (len(search.fabrics) - place)
+        mine = stop if stop.deadline is None else first_part(stop, share, math.inf)
+
+        def line(choice: FabricChoice = choice, options: FabricOptions = options, mine: Stop = mine) -> Baseline | str:
+            if not jobs:
+                jobs.append(JobOnFabrics(cluster, workload, found, search))
+            try:
+                result = jobs[0].on(choice, options, mine)
+            except InputError as error:
+                return left_out(choice, error)
+            return Baseline(result.name, result.iteration_time_ms, result.description)
+
+        lines.append(attempt(f"baseline {choice.name}", line))
+    baselines = tuple(each for each in lines if isinstance(each, Baseline))
+    return baselines, tuple(each for each in lines if isinstance(each, str))

@@ -62,6 +62,10 @@ class LoopResult:
     joint: JointBound | None = None
 
 
+Keep = Callable[[Callable[[], LoopResult]], None]
+"""Called whenever there is a better plan, with what would be returned if the search had to be left now."""
+
+
 @dataclass
 class LoopLog:
     """Counts proposals and keeps the improvements."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from solvers.failures.robust_job import RobustDesign
 from solvers.job.alternate import Alternation
 from solvers.job.joint_method import run_joint
-from solvers.job.loop import LoopResult, LoopSettings, Progress
+from solvers.job.loop import Keep, LoopResult, LoopSettings, Progress
 from solvers.job.program_topologies import PROGRAMS
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
@@ -78,8 +78,12 @@ def run_method(
     stop: Stop,
     progress: Progress | None = None,
     robust: RobustGoal | None = None,
+    keep: Keep | None = None,
 ) -> LoopResult:
     """Run a method of the table; `auto` is `robust` where that goal is given.
+
+    Args:
+        keep: offered the best so far of the alternating loop.
 
     Raises:
         KeyError: unknown method (the reader of instances refuses it before).
@@ -102,7 +106,7 @@ def run_method(
     )
     if name == "joint":
         return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress)
-    result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress).run()
+    result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress, keep=keep).run()
     if name == "robust":
         design = RobustDesign(
             cluster, workload, result, robust or RobustGoal(), topologies=settings.topologies, seed=seed, stop=stop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 
 from topoopt.console.interrupt import INTERRUPTED, leave_on_interrupt
 
@@ -20,11 +21,15 @@ def main() -> None:
     try:
         app()
     except SystemExit as left:
-        if left.code == INTERRUPTED:
-            # Python would end by a signal instead if the interrupt had passed through any `exec`.
+        from solvers.steps import STEP
+
+        behind = [thread for thread in threading.enumerate() if thread.name == STEP]
+        if left.code == INTERRUPTED or behind:
+            # Python would end by a signal instead if the interrupt had passed through any `exec`, and would wait for
+            # what a step that was left is still computing.
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(INTERRUPTED)
+            os._exit(left.code if isinstance(left.code, int) else 1)
         raise
 
 

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from topoopt.analyses.costs.prices import given_book
+from topoopt.console.attended import attended
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
@@ -28,7 +29,9 @@ def solve(
     instance: Annotated[Path, typer.Argument(help="Instance file (YAML or JSON).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory for solution.json and report.html.")],
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Seed; default: of the instance.")] = None,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds of search.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.0, help="Seconds of the whole run; compiling kernels does not count.")
+    ] = None,
     budget: Annotated[
         int | None,
         typer.Option(min=0, max=10**12, help="Proposals of the search in all: strategies, or moves of a placement."),
@@ -54,6 +57,7 @@ def solve(
     network, and strategies and shape where the instance leaves them open. Kind placement: put the operators of
     a graph on devices, so that the busiest one is least loaded.
     """
+    began = time.monotonic()
     output = Output.choose(as_json)
 
     def command() -> int:
@@ -68,30 +72,31 @@ def solve(
         own = located(search_problems(kind, problem), instance) if method is None else []
         if own:
             raise InputError(own)
-        return _solve(kind, problem, output, out, options)
+        return _solve(kind, problem, output, out, options, began)
 
     output.run(command)
 
 
-def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOptions) -> int:
+def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOptions, began: float) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
-    from solvers.stop import stop_on_signals
     from topoopt.console.solution_tables import show_end
     from topoopt.files.atomic import make_directory, write_text_atomically
+    from topoopt.kinds.pipeline import settings_of
     from topoopt.kinds.pipeline import solve as solved
 
-    began = time.monotonic()
-    try:
-        with solving_bar(output) as progress:
-            solution = solved(problem, replace(options, progress=progress))
-    except (InfeasibleError, LimitError) as error:
-        return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - began))
-    wall_s = time.monotonic() - began
-    pages = kind.pages()
-    extra = pages.table(solution)
-    texts = {} if extra is None else dict([extra])
-    files = [out / name for name in ("solution.json", *texts, "report.html")]
-    with stop_on_signals(None) as late:  # what was found is written, however late Ctrl-C comes
+    with attended(output, settings_of(problem, options).time_limit_s, began) as run:
+        try:
+            with solving_bar(output) as progress:
+                told = replace(options, progress=run.telling(progress), stop=run.stop)
+                solution = solved(problem, told)
+        except (InfeasibleError, LimitError) as error:
+            return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - began))
+        run.doing = "files"  # what was found is written, however late Ctrl-C comes
+        wall_s = time.monotonic() - began
+        pages = kind.pages()
+        extra = pages.table(solution)
+        texts = {} if extra is None else dict([extra])
+        files = [out / name for name in ("solution.json", *texts, "report.html")]
         texts["report.html"] = pages.report(solution)
         make_directory(out)
         kind.files.solutions.write(solution, files[0])
@@ -107,7 +112,7 @@ def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOp
 
     output.result(summary_of(solution, wall_s, figures, files), show)
     code = output.exit_code(solution.check, solution.stopped_by)
-    return INTERRUPTED if solution.check.ok and late.interrupted.is_set() else code
+    return INTERRUPTED if solution.check.ok and run.stop.interrupted.is_set() else code
 
 
 def summary_of(

@@ -1,4 +1,4 @@
-"""Ctrl-C while the program loads and before there is anything to save: leave at once, without a traceback.
+"""Ctrl-C, SIGTERM and SIGHUP while the program loads and before there is anything to save: leave at once, no traceback.
 
 A KeyboardInterrupt inside an import can surface as any other error, so none is raised there.
 """
@@ -12,7 +12,9 @@ import sys
 from types import FrameType
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
+"""Exit code after Ctrl-C, SIGTERM or SIGHUP."""
+
+_OTHERS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def interrupted_document() -> dict[str, object]:
@@ -28,12 +30,16 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def leave_on_interrupt() -> None:
-    """From now on Ctrl-C ends the process, unless it was set to be ignored."""
+    """From now on these signals end the process, unless they were set to be ignored."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
+    for number in _OTHERS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _leave)
 
 
 def raise_on_interrupt() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt again, so that files being written are cleaned up."""
-    if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """From now on they raise KeyboardInterrupt, so that files being written are cleaned up."""
+    for number in (signal.SIGINT, *_OTHERS):
+        if signal.getsignal(number) is _leave:
+            signal.signal(number, signal.default_int_handler)

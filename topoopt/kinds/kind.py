@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from solvers.stop import Stop
+    from solvers.timing import Timing
     from topoopt.core.price_book import PriceBook
     from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+
+Result = TypeVar("Result")
 
 Progress = Callable[[str, int, int | None], None]
 """Called with (what is being done, steps done, of how many; None: nobody knows)."""
@@ -56,6 +59,7 @@ class SolveOptions:
             jobs on the fabrics after the first.
         book: prices, for kinds that take them; None: those shipped.
         progress: told what is being done.
+        stop: deadline and interrupts, by whoever looks after signals; None: those of the call itself.
     """
 
     seed: int | None = None
@@ -65,6 +69,7 @@ class SolveOptions:
     objective_only: bool = False
     book: PriceBook | None = None
     progress: Progress | None = None
+    stop: Stop | None = None
 
 
 AS_STATED = SolveOptions()
@@ -77,18 +82,30 @@ class Effort:
 
     Attributes:
         search: settings of the instance, changed by the options of the call.
-        stop: the deadline, and the interrupt by Ctrl-C; every method looks at both.
+        stop: the deadline of the search, and the interrupt by Ctrl-C; every method looks at both.
         options: of the call.
+        timing: of the whole run; None for a step of something larger, which is never left.
     """
 
     search: SearchSettings
     stop: Stop
     options: SolveOptions = AS_STATED
+    timing: Timing | None = None
 
     def tell(self, what: str, done: int = 0, total: int | None = None) -> None:
         """Report progress, if anybody listens."""
         if self.options.progress is not None:
             self.options.progress(what, done, total)
+
+    def keep(self, found: Callable[[], Any]) -> None:
+        """Offer the best so far: called for what a method would return now, should the method have to be left."""
+        if self.timing is not None:
+            self.timing.kept = found
+
+    def optional(self, name: str, work: Callable[[], Result]) -> Result | None:
+        """What a solution can do without; None, and a note, when time runs out."""
+        self.tell(name)
+        return work() if self.timing is None else self.timing.optional(name, work)
 
 
 def covers_all(problem: Any) -> Problem | None:
@@ -130,13 +147,15 @@ class Solver:
             computed from the plan, not checked yet.
         check: (problem, what a method found, solution) -> findings, where what was found holds hints that the
             checker would otherwise search for again; None: as the kind checks any solution.
-        prepare: called with the problem before the clock of a time limit starts: compiles or loads kernels.
+        prepare: called with the problem before a method runs: compiles or loads kernels.
+        search_share: part of a time limit that a search may take, where what comes after it takes long.
     """
 
     methods: Callable[[Any], Mapping[str, Method]]
     assemble: Callable[[Any, Any, Effort], SolutionHead]
     check: Callable[[Any, Any, Any], CheckFindings] | None = None
     prepare: Callable[[Any], None] = lambda _: None
+    search_share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from solvers.steps import LateError, step
+from solvers.stop import stop_on_signals
+from solvers.timing import Timing
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.verdict import StopReason
+from topoopt.core.solution import LeftOut
+from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds import kind_of
-from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions
-from topoopt.verify.laws.findings import BRIEF
+from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions, Solver
+from topoopt.simulate.compilation import heard
+from topoopt.verify.laws.findings import BRIEF, CheckFindings
 
 AUTO = "auto"
 
@@ -56,22 +62,40 @@ def method_problems(methods: Mapping[str, Method], problem: Instance, search: Se
 
 
 def judged(problem: Any, found: Any, effort: Effort) -> Any:
-    """The solution that what a method found amounts to, with the verdict of the checker."""
+    """The solution that what a method found amounts to, with the verdict of the checker; and, where the time for the
+    whole run is known, without what there was no time for, which the notes then name."""
     kind = kind_of(problem)
     solver = kind.solver()
+    effort.tell("evaluation")
     solution: Any = solver.assemble(problem, found, effort)
-    effort.tell("checking")
-    if solver.check is not None:
-        findings = solver.check(problem, found, solution)
-    else:
-        findings = kind.check(problem, solution, replace(BRIEF, book=effort.options.book))
+    effort.tell("check")
+
+    def check() -> CheckFindings:
+        if solver.check is not None:
+            return solver.check(problem, found, solution)
+        return kind.check(problem, solution, replace(BRIEF, book=effort.options.book))
+
+    if effort.timing is None:
+        findings = check()
+        return solution.judged(findings.violations, findings.not_recomputed)
+    solution = replace(solution, notes=(*solution.notes, *effort.timing.notes()))
+    try:
+        findings = step(check, effort.timing.check_late)
+    except LateError:
+        status = Status.FEASIBLE if solution.status is Status.OPTIMAL else solution.status
+        return replace(solution, status=status).judged((), (CUT_OFF,))
     return solution.judged(findings.violations, findings.not_recomputed)
+
+
+CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it")
+"""What a check that was cut off did not recompute."""
 
 
 def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
     """Find a plan, compute all its figures, bound and check it.
 
-    Ctrl-C and the time limit end the search with the best so far.
+    The first Ctrl-C, SIGTERM or SIGHUP and the time limit end the search with the best so far; the second one ends
+    whatever goes on, and what can be left out is.
 
     Args:
         problem: of any kind.
@@ -87,8 +111,6 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         KeyboardInterrupt: Ctrl-C did.
         CheckError: a value is better than its bound (a bug of ours).
     """
-    from solvers.stop import stop_on_signals
-
     kind = kind_of(problem)
     search = settings_of(problem, options)
     problems = search_problems(kind, problem, options)
@@ -99,17 +121,37 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
     if problems:
         raise InputError(problems)
     asked = replace(problem, search=search)
-    solver.prepare(asked)
-    with stop_on_signals(search.time_limit_s) as stop:
-        effort = Effort(search, stop, options)
-        try:
-            found = methods[search.method].run(asked, effort)
-        except LimitError:
-            if stop.interrupted.is_set():
-                raise KeyboardInterrupt from None  # there is nothing to keep
-            raise
+    with ExitStack() as stack:
+        stop = options.stop or stack.enter_context(stop_on_signals(search.time_limit_s, hurries=True))
+        stack.enter_context(heard(stop.clock.halt, stop.clock.go_on))
+        timing = Timing(stop, search.time_limit_s)
+        effort = Effort(search, timing.for_search(solver.search_share), options, timing)
+        found = _found(solver, methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
-        solution = judged(asked, found, effort)
+        solution = step(lambda: judged(asked, found, effort), lambda: False)
     if stop.interrupted.is_set() and solution.check.ok:
         return replace(solution, stopped_by=StopReason.INTERRUPTED)
     return solution
+
+
+def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: Timing) -> Any:
+    """What the method finds, or the best so far of one that has to be left.
+
+    Raises:
+        LimitError, KeyboardInterrupt: nothing was found.
+    """
+
+    def work() -> Any:
+        solver.prepare(asked)
+        return method.run(asked, effort)
+
+    try:
+        return step(work, lambda: timing.search_late(effort.stop))
+    except (LateError, LimitError) as error:
+        if timing.kept is not None:
+            return timing.kept()
+        if timing.stop.interrupted.is_set():
+            raise KeyboardInterrupt from None  # there is nothing to keep
+        if isinstance(error, LimitError):
+            raise
+        raise LimitError("the time limit came before anything was found") from None

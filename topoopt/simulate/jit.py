@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import config, njit, types
+from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
+
+from topoopt.simulate.compilation import LISTENERS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,15 +51,37 @@ class _Cache(FunctionCache):
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except OSError:
             return None
-        except (AttributeError, ImportError):
+        except Exception:  # a damaged file fails as it likes; so does one that names a class of another name by now
             with suppress(OSError):
-                self._cache_file.flush()  # type: ignore[no-untyped-call]  # or saving would meet the same names
+                self._cache_file.flush()  # type: ignore[no-untyped-call]  # or saving would meet the same
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep it for the next run, if the disk takes it."""
         with suppress(OSError):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+
+class _Telling(event.Listener):
+    """Tells the listeners of the outermost compilation; the compiler works on one at a time."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            for listener in tuple(LISTENERS):
+                listener.began()
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            for listener in tuple(LISTENERS):
+                listener.ended()
+
+
+event.register("numba:compile", _Telling())  # type: ignore[no-untyped-call]
 
 
 def piece(function: Function) -> Function:
@@ -70,8 +95,11 @@ def piece(function: Function) -> Function:
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function` on its first call, exactly as written (no fast-math), and keep the result on disk."""
-    dispatcher = njit(function, error_model="numpy")  # no zero-division checks in hot loops
+    """Compile `function` on its first call, exactly as written (no fast-math), and keep the result on disk.
+
+    It runs without the lock of the interpreter, so that another thread sees to limits and signals meanwhile.
+    """
+    dispatcher = njit(function, error_model="numpy", nogil=True)  # no zero-division checks in hot loops
     with suppress(RuntimeError):  # nowhere to keep it
         dispatcher._cache = _Cache(function)
     compiled: Function = dispatcher

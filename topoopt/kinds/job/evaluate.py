@@ -16,7 +16,6 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
-from topoopt.kinds.job.fabric_comparison import fabric_search
 from topoopt.kinds.job.solve import FoundPlan
 from topoopt.kinds.kind import Effort
 
@@ -59,7 +58,7 @@ def given_plan(
         seed=search.seed,
         stop=effort.stop,
     )
-    return instance, FoundPlan(result, (), (), fabric_search(instance, 0, search.seed, effort.options.book))
+    return instance, FoundPlan(result, None)
 
 
 def _patched(instance: CoOptimisation, topology: Topology) -> Topology:

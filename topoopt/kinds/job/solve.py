@@ -11,7 +11,8 @@ from solvers.job.methods import METHODS, default_budget, run_method
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Baseline, Evaluation, JobSolution, OperatorChoice
 from topoopt.core.plan import Plan
-from topoopt.core.solution import UNCHECKED, Objective
+from topoopt.core.solution import UNCHECKED, Bound, Objective
+from topoopt.core.strategy import StrategyCertificate
 from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
@@ -25,6 +26,13 @@ from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.hops import diameter_and_mean_hops
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
+from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
+
+SEARCH_SHARE = 0.75
+"""Part of a time limit for the search; bounds and other fabrics have the rest."""
+
+QUICK_S = 5.0
+"""Time left below which the strategy program is tried only where it takes well under a second."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +41,15 @@ class FoundPlan:
 
     Attributes:
         result: the plan, and how it was come by.
-        baselines: the job on other fabrics; empty where they were not asked for.
-        notes: on these fabrics.
-        asked: how other fabrics are searched.
+        asked: how other fabrics are searched; None: not at all.
     """
 
     result: LoopResult
-    baselines: tuple[Baseline, ...]
-    notes: tuple[str, ...]
-    asked: FabricSearch
+    asked: FabricSearch | None
 
 
 def _found(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan:
-    """Strategy, topology and routes by one method, and the strategy held against other fabrics.
+    """Strategy, topology and routes by one method.
 
     Raises:
         InfeasibleError: no plan satisfies the constraints.
@@ -60,7 +64,9 @@ def _found(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan:
         done += made
         effort.tell(f"{phase}: best {best_ms:.3f} ms", done, proposals)
 
-    effort.tell("compile", 0, proposals)
+    effort.tell("start", 0, proposals)
+    alone = effort.options.objective_only
+    asked = None if alone else fabric_search(instance, proposals // 20, search.seed, effort.options.book)
     result = run_method(
         name,
         cluster,
@@ -70,12 +76,9 @@ def _found(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan:
         stop=effort.stop,
         progress=progress,
         robust=search.robust,
+        keep=lambda best: effort.keep(lambda: FoundPlan(best(), asked)),
     )
-    asked = fabric_search(instance, proposals // 20, search.seed, effort.options.book)
-    others: tuple[tuple[Baseline, ...], tuple[str, ...]] = ((), ())
-    if not effort.options.objective_only:
-        others = compare_fabrics(cluster, workload, [result.plan.strategy], asked, effort.stop)
-    return FoundPlan(result, others[0], others[1], asked)
+    return FoundPlan(result, asked)
 
 
 def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -> Evaluation:
@@ -90,8 +93,9 @@ def assemble(instance: CoOptimisation, found: FoundPlan, effort: Effort) -> JobS
     result, book = found.result, effort.options.book
     cluster, workload, plan = instance.cluster, instance.workload, result.plan
     evaluation = evaluate_plan(instance, plan)
-    proven, certificate = prove_bound(cluster, workload, quick=effort.stop.reason() is not None)
-    prices = fabric_prices(cluster, _simulated(found.baselines, found.asked), book or default_price_book())
+    proven, certificate = _bound(instance, effort)
+    baselines, notes = _baselines(instance, found, effort)
+    prices = fabric_prices(cluster, _simulated(baselines, found.asked), book or default_price_book())
     diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
     verdict = settle(objective.value, (proven,), Tolerance.ROUNDING)
@@ -116,19 +120,46 @@ def assemble(instance: CoOptimisation, found: FoundPlan, effort: Effort) -> JobS
         diameter=diameter,
         mean_hops=mean_hops,
         diameter_bound=cluster.degree * cluster.servers ** (1 / cluster.degree),
-        baselines=found.baselines,
+        baselines=baselines,
         prices=prices,
         joint=result.joint,
         convergence=result.convergence,
         instance_sha256=instance.sha256,
         versions=versions(),
-        notes=(*instance.notes, *result.notes, *found.notes),
+        notes=(*instance.notes, *result.notes, *notes),
         certificate=certificate,
     )
 
 
-def _simulated(baselines: tuple[Baseline, ...], asked: FabricSearch) -> list[SimulatedFabric]:
+def _bound(instance: CoOptimisation, effort: Effort) -> tuple[Bound, StrategyCertificate | None]:
+    """The best bound there is time for: of compute, of traffic, of the strategy program."""
+    cluster, workload = instance.cluster, instance.workload
+    known = effort.optional("bound on traffic", lambda: instance_bounds(cluster, workload))
+    if known is None:
+        return max(compute_bounds(cluster, workload), key=lambda each: each.value), None
+    left = None if effort.timing is None else effort.timing.stop.remaining_s()
+    quick = left is not None and left < QUICK_S
+    proven = effort.optional(
+        "bound of the strategy program", lambda: prove_bound(cluster, workload, quick=quick, known=known)
+    )
+    return (max(known, key=lambda each: each.value), None) if proven is None else proven
+
+
+def _baselines(
+    instance: CoOptimisation, found: FoundPlan, effort: Effort
+) -> tuple[tuple[Baseline, ...], tuple[str, ...]]:
+    """The strategy held against other fabrics, where that is asked for, and notes on them."""
+    if found.asked is None:
+        return (), ()
+    stop = effort.stop if effort.timing is None else effort.timing.stop
+    strategies = [found.result.plan.strategy]
+    return compare_fabrics(instance.cluster, instance.workload, strategies, found.asked, stop, effort.optional)
+
+
+def _simulated(baselines: tuple[Baseline, ...], asked: FabricSearch | None) -> list[SimulatedFabric]:
     """The fabrics that were simulated, as they are priced."""
+    if asked is None:
+        return []
     names = {line.fabric for line in baselines}
     return [
         SimulatedFabric(
@@ -168,4 +199,4 @@ JOB_METHODS = table(
     *(Method(name, line.summary, partial(_found, name)) for name, line in METHODS.items()),
 )
 
-SOLVER = Solver(methods=lambda _: JOB_METHODS, assemble=assemble)
+SOLVER = Solver(methods=lambda _: JOB_METHODS, assemble=assemble, search_share=SEARCH_SHARE)

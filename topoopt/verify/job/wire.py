@@ -120,8 +120,8 @@ def _least(
     sums, moved = [], []
     for a, b in ((rows, columns), (rows.T, columns.T)):
         least = np.inf
-        patterns_a, times_a = np.unique(-np.sort(-a, axis=1), axis=0, return_counts=True)
-        patterns_b, times_b = np.unique(-np.sort(-b, axis=1), axis=0, return_counts=True)
+        patterns_a, times_a = _patterns(a)
+        patterns_b, times_b = _patterns(b)
         total = 0.0
         for x, often_x in zip(patterns_a, times_a, strict=True):
             for y, often_y in zip(patterns_b, times_b, strict=True):
@@ -134,3 +134,11 @@ def _least(
         sums.append(total)
         moved.append(least)
     return max(sums), moved[0], moved[1]
+
+
+def _patterns(overlaps: Ints) -> tuple[Ints, Ints]:
+    """Rows sorted with the largest first, each distinct one once and how often it comes; columns of zeros left out."""
+    ordered = -np.sort(-overlaps, axis=1)
+    ordered = ordered[:, : max(1, int((ordered > 0).sum(axis=1).max(initial=0)))]
+    found, times = np.unique(ordered, axis=0, return_counts=True)
+    return found, times

@@ -1,0 +1,78 @@
+"""Steps of a run that can be left behind: each works in a thread of its own while the caller looks at the clock.
+
+Searches look at their `Stop` themselves. What they cannot leave, because it is one call of a solver, of a compiled
+kernel or of a checker, is left here: the caller goes on with what there is, and the step ends at its next line of
+Python. Kernels release the interpreter, so that the caller is never kept waiting by one.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+
+STEP = "topoopt step"
+"""Name of the threads of steps; where one is alive at the end of a process, nobody may wait for it."""
+
+LOOK_S = 0.02
+"""How often the clock is looked at."""
+
+
+class LateError(Exception):
+    """The step had to be left before it had ended."""
+
+
+class _Left(BaseException):
+    """Raised inside a step that was left; no handler of errors may catch it."""
+
+
+class _Step(threading.Thread, Generic[Result]):
+    def __init__(self, work: Callable[[], Result]) -> None:
+        super().__init__(name=STEP, daemon=True)
+        self._work, self._context = work, contextvars.copy_context()
+        self.done = threading.Event()
+        self.results: list[Result] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.results.append(self._context.run(self._work))
+        except _Left:
+            pass
+        except BaseException as error:  # raised again by the caller
+            self.error = error
+        finally:
+            self.done.set()
+
+    def leave(self) -> None:
+        """Have it end at its next line of Python."""
+        if self.ident is not None and not self.done.is_set():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(_Left))
+
+
+def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:
+    """Do some work, and leave it once `late` says so.
+
+    Args:
+        work: changes nothing that is looked at after it was left.
+        late: asked every few hundredths of a second.
+
+    Raises:
+        LateError: it was left. Anything that the work raises.
+    """
+    thread = _Step(work)
+    thread.start()
+    try:
+        while not thread.done.wait(LOOK_S):
+            if late() and not thread.done.is_set():
+                raise LateError
+    except BaseException:
+        thread.leave()
+        raise
+    if thread.error is not None:
+        raise thread.error
+    return thread.results[0]
