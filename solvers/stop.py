@@ -1,4 +1,4 @@
-"""When to stop a search: a time limit, an interrupt, or both. A search asks between short batches of work."""
+"""When to stop a search: a limit of time or memory, or an interrupt. A search asks between short batches of work."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
+from solvers.memory import Memory
 from topoopt.core.verdict import StopReason
 
 
@@ -50,17 +51,21 @@ class Stop:
         interrupted: set by the first Ctrl-C, SIGTERM or SIGHUP: end soon with the best so far.
         hurry: set by the second: end now with what is there.
         clock: of the deadline.
+        memory: what the run may hold.
     """
 
     deadline: float | None = None
     interrupted: threading.Event = field(default_factory=threading.Event)
     hurry: threading.Event = field(default_factory=threading.Event)
     clock: Clock = field(default_factory=Clock)
+    memory: Memory = field(default_factory=Memory)
 
     def reason(self) -> StopReason | None:
         """Why to stop now, or None to go on."""
         if self.interrupted.is_set():
             return StopReason.INTERRUPTED
+        if self.memory.exceeded.is_set():
+            return StopReason.MEMORY
         if self.deadline is not None and self.clock.now() >= self.deadline:
             return StopReason.TIME
         return None

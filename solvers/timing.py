@@ -8,11 +8,21 @@ from typing import Any, TypeVar
 
 from solvers.steps import LateError, step
 from solvers.stop import Stop
+from topoopt.core.units import GIB
+from topoopt.core.verdict import StopReason
 
 Result = TypeVar("Result")
 
 AFTER_SIGNAL_S = 2.0
 """Time that steps have after the first interrupt to end by themselves."""
+
+
+WHY = {
+    StopReason.TIME: "time limit",
+    StopReason.MEMORY: "memory limit",
+    StopReason.INTERRUPTED: "interrupted",
+}
+"""Why a step was left, for people."""
 
 
 @dataclass
@@ -41,16 +51,18 @@ class Timing:
         """Do what a solution can do without; None, and a line in the notes, if there is no time for it."""
         if self.stop.reason() is None:
             try:
-                return step(work, lambda: self.stop.reason() is not None)
+                return step(work, lambda: self.stop.memory.look() or self.stop.reason() is not None)
             except LateError:
                 pass
+            except MemoryError:
+                self.out_of_memory()
         self.left_out.append(name)
         return None
 
     def search_late(self, search: Stop) -> bool:
         """Whether a search that does not end by itself has to be left: soon after its deadline if something was kept,
         else in the last moment."""
-        if self.stop.hurry.is_set():
+        if self.stop.hurry.is_set() or self.stop.memory.look():
             return True
         if self.kept is not None and (self._signalled() or self._past(search.deadline, 0.2, 0.01)):
             return True
@@ -58,13 +70,32 @@ class Timing:
 
     def check_late(self) -> bool:
         """Whether a check has to be left."""
+        if self.stop.memory.look():
+            return True
         return self.stop.hurry.is_set() or self._signalled() or self._past(self.stop.deadline, 0.3, 0.02)
+
+    def out_of_memory(self) -> None:
+        """The system refused memory: the end of the search where there is a limit.
+
+        Raises:
+            MemoryError: there is none.
+        """
+        if self.stop.memory.limit_bytes is None:
+            raise MemoryError
+        self.stop.memory.exceeded.set()
+
+    def nothing(self) -> str:
+        """Why nothing was found, for people."""
+        limit = self.stop.memory.limit_bytes
+        if limit is not None and self.stop.memory.exceeded.is_set():
+            return f"the memory limit of {limit / GIB:.3g} GiB was reached before anything was found"
+        return "the time limit came before anything was found"
 
     def notes(self) -> tuple[str, ...]:
         """What was left out, for people."""
         if not self.left_out:
             return ()
-        why = "interrupted" if self.stop.interrupted.is_set() else "time limit"
+        why = WHY[self.stop.reason() or StopReason.TIME]
         return (f"left out ({why}): {', '.join(self.left_out)}",)
 
     def _signalled(self) -> bool:

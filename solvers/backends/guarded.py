@@ -29,6 +29,13 @@ from topoopt.core.verdict import Status, StopReason
 # Time for the child to start, import its library and hand back the result, beyond the solver's own limit.
 GRACE_S = 5.0
 
+KILLED = {
+    StopReason.TIME: "killed: over its time limit",
+    StopReason.INTERRUPTED: "killed: interrupted",
+    StopReason.MEMORY: "killed: over the memory limit",
+}
+"""Why a child was killed, for people."""
+
 # How often an interrupt is looked for.
 _LOOK_S = 0.1
 
@@ -51,12 +58,13 @@ def solve_guarded(
         name: of the backend.
         program, limits, options, start, on_incumbent: see `LpBackend`; without a time limit nothing is killed.
         grace_s: how long the child may overrun.
-        stop: once interrupted, the child is killed; its deadline is not looked at, `limits` is for that.
+        stop: once interrupted or over its memory limit, the child is killed; its deadline is not looked at, `limits`
+            is for that.
         command: starts the child; for tests.
 
     Returns:
         The backend's result, or, if the child was killed or died, the best of the start and the solutions streamed,
-        with stopped_by TIME, INTERRUPTED or ERROR.
+        with stopped_by TIME, MEMORY, INTERRUPTED or ERROR.
 
     Raises:
         InputError: as the backend's, and for an unknown name.
@@ -77,8 +85,8 @@ def solve_guarded(
         listener.start()
         with suppress(OSError):  # the child died; the listener sees the end of its output
             send(child.stdin, (name, program, limits, dict(options), start))
-        interrupted = listener.wait(None if limits.time_s is None else limits.time_s + grace_s, stop)
-        overrun = listener.is_alive() and not interrupted
+        with (stop or Stop()).memory.child(child.pid):
+            killed = listener.wait(None if limits.time_s is None else limits.time_s + grace_s, stop)
     finally:
         child.kill()
         child.wait()
@@ -97,10 +105,8 @@ def solve_guarded(
             program, limits, Claim(result.status, result.stopped_by, result.message, listener.best, result.bound), start
         )
     stopped_by, reason = StopReason.ERROR, f"ended without a result (exit code {child.returncode})"
-    if overrun:
-        stopped_by, reason = StopReason.TIME, "killed: over its time limit"
-    elif interrupted:
-        stopped_by, reason = StopReason.INTERRUPTED, "killed: interrupted"
+    if killed is not None:
+        stopped_by, reason = killed, KILLED[killed]
     return judged(program, limits, Claim(Status.UNKNOWN, stopped_by, f"{name} {reason}", listener.best), start)
 
 
@@ -129,14 +135,16 @@ class _Listener(threading.Thread):
                 self.refusal = InputError(content)
                 return
 
-    def wait(self, seconds: float | None, stop: Stop | None) -> bool:
-        """Until the child has ended, the seconds are over or `stop` was interrupted; whether it was that."""
+    def wait(self, seconds: float | None, stop: Stop | None) -> StopReason | None:
+        """Until the child has ended by itself (None), the seconds are over, or `stop` says that it must end."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         while self.is_alive() and (left := deadline - time.monotonic()) > 0:
             if stop is not None and stop.interrupted.is_set():
-                return True
+                return StopReason.INTERRUPTED
+            if stop is not None and stop.memory.look():
+                return StopReason.MEMORY
             self.join(min(left, _LOOK_S))
-        return False
+        return StopReason.TIME if self.is_alive() else None
 
     def _take(self, x: Floats) -> None:
         checked = judged(self._program, self._limits, Claim(Status.UNKNOWN, StopReason.TIME, "", x), self.best)

@@ -5,8 +5,6 @@ Each works on a `LatencySearch`, to which it offers what it finds; bounds are CP
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from solvers.placement.latency_exact import ExactResult, solve_exact
@@ -16,7 +14,6 @@ from solvers.placement.search import anneal, first_placements
 from solvers.placement.search.anneal import device_of
 from solvers.placement.search.priorities import polish_priorities
 from solvers.placement.search.starts import Placement
-from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.proofs import Argument
 from topoopt.simulate.placement.arrays import ALONE, FIFO, STATIC
@@ -78,14 +75,14 @@ def improve(search: LatencySearch, places: list[Placement], moves: int, until: f
     """Anneal from the best first placements in turn, then again from the best.
 
     Args:
-        moves: in all. until: `time.monotonic()` value at which to end.
+        moves: in all. until: `clock.now()` value at which to end.
     """
     chosen = places[:RUNS]
     for number, place in enumerate([*chosen, None]):
         origin = search.place if place is None else place
         if origin is None or search.closed() or search.stop.reason() is not None:
             return
-        now = time.monotonic()
+        now = search.stop.clock.now()
         share = 0.5 if place is None else 0.5 / len(chosen)
         deadline = search.stop.deadline
         if until is not None:
@@ -101,7 +98,7 @@ def improve(search: LatencySearch, places: list[Placement], moves: int, until: f
             allocate=search.allocate,
             moves=int(moves * share),
             seed=search.seed + 1_000_003 * number,
-            stop=Stop(deadline, search.stop.interrupted),
+            stop=search.stop.until(deadline),
             goal=search.bound,
         )
         search.offer_place(result.place)
@@ -141,7 +138,7 @@ def windows(search: LatencySearch, until: float | None, rounds: int) -> None:
     """Large neighbourhood search: CP-SAT places the groups that run in a window of time anew, the others stay."""
     rng = np.random.default_rng(search.seed)
     for _ in range(rounds):
-        now = time.monotonic()
+        now = search.stop.clock.now()
         done = search.stop.reason() is not None or (until is not None and now >= until)
         if done or search.best is None or search.place is None or search.closed():
             return
@@ -176,7 +173,7 @@ def finish(search: LatencySearch, moves: int, until: float | None) -> None:
     if search.allocate:
         search.offer(allocated(search.a, search.best, search.stop), search.place)
     deadline = until if until is not None else search.stop.deadline
-    stop = Stop(deadline, search.stop.interrupted)
+    stop = search.stop.until(deadline)
     search.offer(polish_priorities(search.a, search.best, moves, search.seed, stop), search.place)
     if search.allocate:
         search.offer(allocated(search.a, search.best, search.stop), search.place)

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from solvers.job import fabric_strategy
 from tests.support.cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
 from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.job import report as html
@@ -21,7 +21,7 @@ from topoopt.kinds.job import solve as search
 INSTANCE = job(8, 3, chain(8, 6), search={"budget": 10**12})
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_in_the_middle_of_the_search(tmp_path: Path, number: signal.Signals) -> None:
     """An endless search is interrupted: exit code 130, solution and report are there, the checker takes the plan."""
     if not Path("/proc/self/status").exists():
@@ -61,19 +61,145 @@ def test_interrupt_after_the_search(tmp_path: Path, module: Any, step: str, monk
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
 
 
-def test_interrupt_cuts_the_baselines_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After Ctrl-C each fabric is timed with the strategy found only, not with every start."""
-    timed: list[object] = []
-    original = fabric_strategy.simulate
+def endless(*values: object, **named: object) -> Any:
+    """Work that looks at no clock."""
+    while True:
+        pass
 
-    def counted(*values: Any) -> Any:
-        timed.append(values)
-        return original(*values)
 
-    monkeypatch.setattr(fabric_strategy, "simulate", counted)
-    result = run("solve", write(tmp_path, INSTANCE), "--out", tmp_path / "out", "--time-limit", 0, "--json")
-    assert result.code == 4
-    assert len(timed) == len(result.json["baselines_ms"])
+@pytest.mark.parametrize(
+    ("module", "step", "left_out"),
+    [
+        ("solvers.job.baselines.search_strategy", "baselines_ms", "baseline ideal-switch"),
+        ("topoopt.kinds.job.solve.prove_bound", "bound", "bound of the strategy program"),
+        ("topoopt.kinds.job.solve.instance_bounds", "bound", "bound on traffic"),
+    ],
+)
+def test_what_has_no_time_is_left_out_and_named(
+    tmp_path: Path, module: str, step: str, left_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps after the search that look at no clock are left at the limit: the plan stands, the notes say what lacks."""
+    monkeypatch.setattr(module, endless)
+    instance = write(tmp_path, {**INSTANCE, "search": {"budget": 100}})
+    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 20, "--json")
+    assert result.code in (0, 4)
+    assert left_out in " ".join(result.json["notes"])
+    assert "left out (time limit)" in " ".join(result.json["notes"])
+    assert result.json["wall_s"] < 20 * 10
+    monkeypatch.undo()
+    assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+
+
+def test_a_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best plan that the loop had is written when its annealing never ends."""
+    monkeypatch.setattr("solvers.job.alternate.anneal", endless)
+    instance = write(tmp_path, INSTANCE)
+    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 20, "--json")
+    assert (result.code, result.json["stopped_by"]) == (4, "time")
+    monkeypatch.undo()
+    assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+
+
+def test_a_check_that_was_cut_off_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan whose check has no time is written, says so, and is never called optimal."""
+    monkeypatch.setattr("topoopt.kinds.pipeline.BRIEF", None)
+    monkeypatch.setattr("topoopt.kinds.pipeline.replace", _endless_for(None))
+    instance = write(tmp_path, {**INSTANCE, "search": {"budget": 100}})
+    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 20, "--json")
+    assert result.code in (0, 4)
+    assert result.json["check"]["not_recomputed"][0]["figure"] == "all figures"
+    assert result.json["status"] == "feasible"
+    monkeypatch.undo()
+    assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+
+
+def _endless_for(subject: object) -> Any:
+    """`dataclasses.replace`, which never ends for one subject."""
+    return lambda one, **changes: endless() if one is subject else replace(one, **changes)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("kind", ["co-optimisation", "topology"])
+def test_a_memory_limit_that_is_too_small(tmp_path: Path, kind: str) -> None:
+    """A megabyte is not enough for anything: exit code 5, one clear line, no traceback, nothing written."""
+    network = {
+        "schema_version": 1,
+        "kind": kind,
+        "name": "n",
+        "servers": 8,
+        "degree": 2,
+        "demand": {"family": "uniform"},
+    }
+    instance = write(tmp_path, INSTANCE if kind == "co-optimisation" else network)
+    result = run("solve", instance, "--out", tmp_path / "out", "--memory-limit", "1MB", "--json")
+    assert result.code == 5
+    assert result.json["error"] == "the memory limit of 0.000931 GiB was reached before anything was found"
+    assert not (tmp_path / "out").exists()
+    wrong = run("solve", instance, "--out", tmp_path / "out", "--memory-limit", "much", "--json")
+    assert (wrong.code, wrong.json["problems"][0]["path"]) == (2, "--memory-limit")
+
+
+def test_memory_that_is_refused_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system refuses a step of the search its memory: the best so far is written, and says why it is no better."""
+
+    def hungry(*values: object, **named: object) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("solvers.job.alternate.anneal", hungry)
+    instance = write(tmp_path, INSTANCE)
+    result = run("solve", instance, "--out", tmp_path / "out", "--memory-limit", "100GiB", "--json")
+    assert (result.code, result.json["stopped_by"]) == (4, "memory")
+    assert "left out (memory limit)" in " ".join(result.json["notes"])
+    monkeypatch.undo()
+    assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+
+
+HANGING = """
+import os, signal, sys, time
+from topoopt.cli.main import main
+import {module} as module
+original = module.{name}
+signals = list({signals})
+def hanging(*values, **named):
+    while signals:
+        os.kill(os.getpid(), signals.pop(0))
+        time.sleep(0.5)
+    if {hangs}:
+        while True:
+            pass
+    return original(*values, **named)
+module.{name} = hanging
+sys.argv = ["topoopt", "solve", {instance!r}, "--out", {out!r}, "--json"]
+main()
+"""
+
+
+@pytest.mark.parametrize("numbers", [("SIGINT", "SIGINT"), ("SIGTERM", "SIGHUP")], ids="-".join)
+@pytest.mark.parametrize(
+    ("module", "name", "hangs", "doing"),
+    [
+        ("solvers.job.alternate", "anneal", True, "start"),
+        ("solvers.job.alternate", "plan_of", False, "routes"),
+        ("solvers.job.baselines", "search_strategy", True, "baseline ideal-switch"),
+        ("topoopt.kinds.job.solve", "instance_bounds", True, "bound on traffic"),
+        ("topoopt.kinds.job.report", "verdict_cards", False, "files"),
+    ],
+)
+def test_the_second_signal_leaves_what_hangs(
+    tmp_path: Path, module: str, name: str, hangs: bool, doing: str, numbers: tuple[str, ...]
+) -> None:
+    """Two signals in any phase: the first says at once what goes on, the second writes a plan that passes the check."""
+    document = {**INSTANCE, "search": {"budget": 200}}
+    instance, out = write(tmp_path, document), tmp_path / "out"
+    signals = "(" + ", ".join(f"signal.{each}" for each in numbers) + ")"
+    words = {"module": module, "name": name, "hangs": hangs, "signals": signals}
+    script = HANGING.format(**words, instance=str(instance), out=str(out))
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    assert f"finishing: {doing}; Ctrl-C again to stop with what is there" in done.stderr
+    assert run("check", instance, out / "solution.json").code == 0
 
 
 def test_interrupt_while_the_program_loads() -> None:

@@ -17,8 +17,9 @@ from topoopt.console.attended import attended
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
-from topoopt.core.errors import InfeasibleError, InputError, LimitError
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.solution import SolutionHead
+from topoopt.core.units import SIZES, bytes_of
 from topoopt.core.versions import versions
 from topoopt.files.solution_head import check_document
 from topoopt.kinds import kind_named
@@ -31,6 +32,12 @@ def solve(
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Seed; default: of the instance.")] = None,
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds of the whole run; compiling kernels does not count.")
+    ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="Resident memory of the run and its solvers together, such as 4GiB or 500MB; the best so far is kept."
+        ),
     ] = None,
     budget: Annotated[
         int | None,
@@ -68,13 +75,28 @@ def solve(
         kind = kind_named(problem.kind)
         _require_writable(out)
         book = given_book(prices, [kind])
-        options = SolveOptions(seed, time_limit, budget, method, book=book)
+        options = SolveOptions(seed, time_limit, budget, method, book=book, memory_bytes=memory_bytes(memory_limit))
         own = located(search_problems(kind, problem), instance) if method is None else []
         if own:
             raise InputError(own)
         return _solve(kind, problem, output, out, options, began)
 
     output.run(command)
+
+
+def memory_bytes(text: str | None) -> int | None:
+    """Bytes of `--memory-limit`.
+
+    Raises:
+        InputError: it is no size.
+    """
+    if text is None:
+        return None
+    size = bytes_of(text)
+    if size is None:
+        allowed = f"a number and one of {', '.join(filter(None, SIZES))}"
+        raise InputError([Problem("not a size of memory", path="--memory-limit", value=text, allowed=allowed)])
+    return size
 
 
 def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOptions, began: float) -> int:
@@ -84,6 +106,7 @@ def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOp
     from topoopt.kinds.pipeline import settings_of
     from topoopt.kinds.pipeline import solve as solved
 
+    kind.solver()  # loaded while a signal still ends the process at once: there is nothing to keep
     with attended(output, settings_of(problem, options).time_limit_s, began) as run:
         try:
             with solving_bar(output) as progress:

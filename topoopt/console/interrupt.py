@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP while the program loads and before there is anything to save: leave at once, no traceback.
+"""Ctrl-C and SIGTERM while the program loads and before there is anything to save: leave at once, without a traceback.
 
 A KeyboardInterrupt inside an import can surface as any other error, so none is raised there.
 """
@@ -13,8 +13,6 @@ from types import FrameType
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, SIGTERM or SIGHUP."""
-
-_OTHERS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def interrupted_document() -> dict[str, object]:
@@ -33,13 +31,12 @@ def leave_on_interrupt() -> None:
     """From now on these signals end the process, unless they were set to be ignored."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
-    for number in _OTHERS:
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _leave)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _leave)
 
 
 def raise_on_interrupt() -> None:
     """From now on they raise KeyboardInterrupt, so that files being written are cleaned up."""
-    for number in (signal.SIGINT, *_OTHERS):
+    for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is _leave:
             signal.signal(number, signal.default_int_handler)

@@ -30,7 +30,7 @@ from topoopt.core.verdict import Status, StopReason
 JsonOption = typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
 
 
-EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.INTERRUPTED: INTERRUPTED}
+EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.MEMORY: 4, StopReason.INTERRUPTED: INTERRUPTED}
 """Exit codes of a run that ended early with a plan; all others are 0."""
 
 

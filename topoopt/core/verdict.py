@@ -30,6 +30,7 @@ class StopReason(StrEnum):
     CONVERGED = "converged"
     BUDGET = "budget"
     TIME = "time"
+    MEMORY = "memory"
     GAP = "gap"
     INTERRUPTED = "interrupted"
     ERROR = "error"

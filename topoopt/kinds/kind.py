@@ -59,6 +59,7 @@ class SolveOptions:
             jobs on the fabrics after the first.
         book: prices, for kinds that take them; None: those shipped.
         progress: told what is being done.
+        memory_bytes: resident memory that the run and its solvers may hold together; None for no limit.
         stop: deadline and interrupts, by whoever looks after signals; None: those of the call itself.
     """
 
@@ -69,6 +70,7 @@ class SolveOptions:
     objective_only: bool = False
     book: PriceBook | None = None
     progress: Progress | None = None
+    memory_bytes: int | None = None
     stop: Stop | None = None
 
 

@@ -124,6 +124,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
     with ExitStack() as stack:
         stop = options.stop or stack.enter_context(stop_on_signals(search.time_limit_s, hurries=True))
         stack.enter_context(heard(stop.clock.halt, stop.clock.go_on))
+        stop.memory.limit_bytes = options.memory_bytes
         timing = Timing(stop, search.time_limit_s)
         effort = Effort(search, timing.for_search(solver.search_share), options, timing)
         found = _found(solver, methods[search.method], asked, effort, timing)
@@ -146,12 +147,15 @@ def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: T
         return method.run(asked, effort)
 
     try:
-        return step(work, lambda: timing.search_late(effort.stop))
-    except (LateError, LimitError) as error:
+        with timing.stop.memory.refused():
+            return step(work, lambda: timing.search_late(effort.stop))
+    except (LateError, LimitError, MemoryError) as error:
+        if isinstance(error, MemoryError):
+            timing.out_of_memory()
         if timing.kept is not None:
-            return timing.kept()
+            return step(timing.kept, lambda: False)
         if timing.stop.interrupted.is_set():
             raise KeyboardInterrupt from None  # there is nothing to keep
         if isinstance(error, LimitError):
             raise
-        raise LimitError("the time limit came before anything was found") from None
+        raise LimitError(timing.nothing()) from None

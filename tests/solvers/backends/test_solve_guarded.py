@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +15,7 @@ from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends import SOLVERS, SolverLimits, solve_guarded
+from solvers.memory import Memory, resident_bytes
 from solvers.stop import Stop
 from topoopt.core.errors import InputError
 from topoopt.core.verdict import Status, StopReason
@@ -185,3 +187,34 @@ def test_a_start_may_leave_columns_open() -> None:
     start = np.full(12, np.nan)
     start[0] = 1.0
     assert SOLVERS["highs"](data, start=start).objective == SOLVERS["highs"](data).objective
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_child_over_the_memory_limit_ends(tmp_path: Path) -> None:
+    """A child that takes memory for ever is ended at the limit, which the result says; its best solution is kept."""
+    body = """
+        send(out, ("incumbent", np.zeros(program.columns)))
+        hoard = []
+        while True:
+            hoard.append(np.ones(1 << 20))
+            time.sleep(0.001)
+        """
+    stop = Stop(memory=Memory(limit_bytes=resident_bytes(os.getpid()) + (300 << 20)))
+    result = solve_guarded("highs", knapsack(), stop=stop, command=child(tmp_path, body))
+    assert result.stopped_by is StopReason.MEMORY
+    assert "over the memory limit" in result.message
+    assert result.objective == 0.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process")
+def test_a_child_is_refused_what_is_beyond_the_limit(tmp_path: Path) -> None:
+    """One allocation of 64 GB is refused by the system before anything of it is held."""
+    body = """
+        try:
+            np.empty(8 << 30)
+        except MemoryError:
+            send(out, ("refused", ()))
+        """
+    limit = resident_bytes(os.getpid()) + (8 << 30)
+    with pytest.raises(InputError):
+        solve_guarded("highs", knapsack(), stop=Stop(memory=Memory(limit_bytes=limit)), command=child(tmp_path, body))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -62,7 +61,7 @@ def _moves(search: LatencySearch, effort: SearchSettings) -> int:
 def _until(search: LatencySearch, effort: SearchSettings, share: float) -> float | None:
     """When this share of what is left of the time limit is over."""
     left = search.stop.remaining_s()
-    return None if left is None else time.monotonic() + share * left
+    return None if left is None else search.stop.clock.now() + share * left
 
 
 def _small(search: LatencySearch) -> bool:
@@ -93,7 +92,7 @@ def proven(search: LatencySearch, effort: SearchSettings) -> None:
     contended = work.exact_contention(search)
     for queues in (False, True) if contended else (False,):
         until = _until(search, effort, 0.4 if contended and not queues else 0.95)
-        seconds = 600.0 if until is None else until - time.monotonic()
+        seconds = 600.0 if until is None else until - search.stop.clock.now()
         work.prove(search, seconds, budget, queues=queues)
     work.finish(search, moves // 10, _until(search, effort, 1.0))
 
@@ -111,13 +110,13 @@ def compact_first(
 ) -> CompactResult | None:
     """Fuse operators, place the blocks (by CP-SAT if there are few), expand, polish on the original graph."""
     fused = compacted(search.problem, rules=rules, target=COMPACT_TO)
-    began = time.monotonic()
+    began = search.stop.clock.now()
     until = _until(search, effort, 0.5)
     half = None if effort.budget is None else effort.budget // 2
     part = replace(effort, time_limit_s=None if until is None else until - began, budget=half)
     try:
         floor = latency_floor(fused.problem)
-        small = open_search(fused.problem, floor, effort.seed, Stop(until, search.stop.interrupted))
+        small = open_search(fused.problem, floor, effort.seed, search.stop.until(until))
         (proven if _small(small) else annealed)(small, part)
     except (InfeasibleError, LimitError):  # fusing can make a tight problem infeasible
         annealed(search, effort)

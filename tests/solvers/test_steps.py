@@ -1,0 +1,122 @@
+"""Steps that are left behind, clocks that stand still, and memory: what a run does when it has to end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+
+from solvers.memory import Memory, resident_bytes
+from solvers.steps import STEP, LateError, step
+from solvers.stop import Clock, Stop, first_part
+from solvers.timing import Timing
+from topoopt.core.units import bytes_of
+from topoopt.core.verdict import StopReason
+
+
+def endless() -> None:
+    """Looks at no clock, and takes any error for a reason to go on."""
+    while True:
+        try:
+            while True:
+                pass
+        except Exception:
+            continue
+
+
+def test_a_step_that_never_ends_is_left() -> None:
+    """The caller goes on, and the step ends soon after, whatever errors it catches."""
+    begun = threading.Event()
+
+    def work() -> None:
+        begun.set()
+        endless()
+
+    with pytest.raises(LateError):
+        step(work, begun.is_set)
+    for thread in [each for each in threading.enumerate() if each.name == STEP]:
+        thread.join(60.0)
+        assert not thread.is_alive()
+
+
+def test_a_step_gives_its_result_or_its_error() -> None:
+    """A step that ends is as good as a call."""
+    assert step(lambda: 5, lambda: False) == 5
+    with pytest.raises(ZeroDivisionError):
+        step(lambda: 1 // 0, lambda: False)
+
+
+def test_a_step_inside_a_step_is_left_with_it() -> None:
+    """Leaving the outer one ends both."""
+    begun = threading.Event()
+
+    def inner() -> None:
+        begun.set()
+        endless()
+
+    with pytest.raises(LateError):
+        step(lambda: step(inner, lambda: False), begun.is_set)
+    for thread in [each for each in threading.enumerate() if each.name == STEP]:
+        thread.join(60.0)
+        assert not thread.is_alive()
+
+
+def test_a_halted_clock_moves_no_deadline_nearer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes of compiling leave the 5 seconds that were left, for a stop and for all that were made of it."""
+    now = [1000.0]
+    monkeypatch.setattr("solvers.stop.time.monotonic", lambda: now[0])
+    stop = Stop(1005.0)
+    half = first_part(stop, 0.5, 100.0)
+    stop.clock.halt()
+    now[0] += 600.0
+    assert (stop.remaining_s(), half.remaining_s()) == (5.0, 2.5)
+    stop.clock.go_on()
+    now[0] += 3.0
+    assert (stop.remaining_s(), half.reason()) == (2.0, StopReason.TIME)
+    assert stop.reason() is None
+    assert stop.clock.halted_s == 600.0
+    assert Clock().halted_s == 0.0
+
+
+def test_what_has_no_time_is_named() -> None:
+    """An optional step after the deadline is not begun; the note says which, and why."""
+    timing = Timing(Stop(time.monotonic() - 1.0), 1.0)
+    assert timing.optional("one", lambda: 5) is None
+    assert timing.notes() == ("left out (time limit): one",)
+    assert Timing().optional("two", lambda: 5) == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_of_this_process_counts() -> None:
+    """A process with Python in it holds more than a megabyte and less than 100 GB."""
+    here = Memory(limit_bytes=10**6)
+    assert here.look()
+    assert here.exceeded.is_set()
+    assert Stop(memory=here).reason() is StopReason.MEMORY
+    assert not Memory(limit_bytes=10**11).look()
+    assert not Memory().look()
+    assert resident_bytes(2**22 + 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4GiB", 4 * 2**30),
+        ("500 MB", 500_000_000),
+        ("1.5kB", 1500),
+        ("77", 77),
+        ("", None),
+        ("GiB", None),
+        ("-1GiB", None),
+        ("4gib", None),
+        ("0.1", None),
+        ("1e3", None),
+        ("9" * 400, None),
+        ("٤GiB", None),
+    ],
+)
+def test_sizes_of_memory(text: str, size: int | None) -> None:
+    """Decimal and binary units; anything else is no size."""
+    assert bytes_of(text) == size
