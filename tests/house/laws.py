@@ -137,6 +137,7 @@ OWN_FILES: Mapping[str, str] = {
     "topoopt.simulate.jit": "sources of the package",
     "topoopt.studies.identity": "sources of the package",
     "topoopt.studies.executors": "/proc/meminfo",
+    "solvers.memory": "/proc/PID/statm",
     "topoopt.studies.process": "/proc/PID/stat",
     "topoopt.files.atomic": "writes",
     "topoopt.console.output": "writes nowhere",
