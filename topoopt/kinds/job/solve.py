@@ -11,7 +11,8 @@ from solvers.job.methods import METHODS, default_budget, run_method
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Baseline, Evaluation, JobSolution, OperatorChoice
 from topoopt.core.plan import Plan
-from topoopt.core.solution import UNCHECKED, Bound, Objective
+from topoopt.core.proofs import Bound
+from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.strategy import StrategyCertificate
 from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
