@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.network.exact.brute_force import maximal_networks
+from solvers.network.exact.all_networks import maximal_networks
 from solvers.network.exact.local import neighbours, price_cut
 from solvers.network.exact.routed import Counts, relaxed_theta
 from solvers.network.exact.space import Space

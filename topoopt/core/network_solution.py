@@ -13,6 +13,7 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.columns import Columns, links_of
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.link_tree import LinkTree
 from topoopt.core.network import (
     AdaptedRouting,
     CommonRouting,
@@ -61,6 +62,7 @@ class RoutedNetwork(Shown):
         routing: for each demand, or common to several.
         routing_bound: lower bound on the objective on this topology, proven by what stands in `routing`.
         enumeration: what a bound by enumeration rests on; None for all other bounds.
+        tree: what a bound by branch and bound rests on; None for all other bounds.
         robustness: of method `robust`; None for others.
     """
 
@@ -68,6 +70,7 @@ class RoutedNetwork(Shown):
     routing: AdaptedRouting | CommonRouting
     routing_bound: float
     enumeration: EnumerationProof | None = None
+    tree: LinkTree | None = None
     robustness: Robustness | None = None
 
     @property

@@ -23,6 +23,7 @@ class Argument(StrEnum):
     LAYERED_MOORE = "layered-moore"
     TWO_LAYER = "two-layer"
     LISTED_NETWORKS = "listed-networks"
+    LINK_TREE = "link-tree"
     FAILED_LINK_CUT = "failed-link-cut"
     FAILED_LINK_HOPS = "failed-link-hops"
     DUAL_CUT = "dual-cut"
@@ -87,10 +88,11 @@ PHRASES: Mapping[Argument, str] = {
     Argument.LAYERED_MOORE: "layered Moore distances",
     Argument.TWO_LAYER: "two-layer distances",
     Argument.LISTED_NETWORKS: "link lengths of all networks with few hops",
+    Argument.LINK_TREE: "branch and bound over links, link lengths for every leaf",
     Argument.FAILED_LINK_CUT: "node cut with a link less",
     Argument.FAILED_LINK_HOPS: "layered Moore distances with a link less",
     Argument.DUAL_CUT: "dual cut of this topology",
-    Argument.TOPOLOGY_BRANCHING: "HiGHS branch and bound over links and routing",
+    Argument.TOPOLOGY_BRANCHING: "branch and bound over links and routing",
     Argument.TOPOLOGY_ENUMERATION: "enumeration of all networks",
     Argument.COMPUTE_WORK: "compute work",
     Argument.COMPUTE_CHAIN: "compute critical path",

@@ -12,17 +12,18 @@ from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.exact.bounds import layer_sizes, source_distances, total_distance
+from solvers.network.exact.branching import bound_of, first_network, routed
 from solvers.network.exact.local import local_search, refuse_large
 from solvers.network.exact.result import OPTIMALITY, ExactLimits, TopologyResult
-from solvers.network.exact.routed import Counts, Routed, hop_distances, route
+from solvers.network.exact.routed import Counts, Routed, hop_distances
 from solvers.network.exact.space import Space, finish, infeasible_hops, open_space
+from solvers.network.exact.tree_nodes import too_many_choices
+from solvers.network.exact.tree_search import search_tree
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import Status, StopReason
-
-LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
 
 OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8}
 GUARDED = 300
@@ -41,21 +42,38 @@ class Branched:
 def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     """Exact by mixed-integer programming; any constraints; no program is solved if the local search meets a bound.
 
+    What HiGHS calls optimal is proven again by branch and bound of our own, where that is quick, as nobody else can
+    check the word of HiGHS.
+
     Raises:
         InputError, InfeasibleError, LimitError: see `ExactMethod`; InputError for more servers than fit into memory.
     """
-    stop = limits.stop
     space = open_space(problem)
     refuse_large(space)
-    known = None if limits.incumbent is None else limits.incumbent.adjacency()
-    found = local_search(space, limits.seed, first_part(stop, LOCAL_SHARE, LOCAL_MOST_S), known)
-    first = None if found is None else (found[0], _routed(space, found[0]))
+    first = first_network(space, limits)
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, "milp", 0)
-    outcome = branch(space, first, stop, limits.seed)
+    found = by_program(space, first, limits)
+    if found.stopped_by is not StopReason.CONVERGED or found.bound.verified or too_many_choices(space):
+        return found
+    tree = search_tree(space, found.theta, limits.stop)
+    if tree.proof is None:
+        return found
+    counts = found.network.topology.adjacency() if tree.counts is None else tree.counts
+    best = counts, routed(space, counts)
+    return finish(space, *best, bound_of(tree), StopReason.CONVERGED, "milp", 1 + tree.programs, tree=tree.proof)
+
+
+def by_program(space: Space, first: tuple[Counts, Routed] | None, limits: ExactLimits) -> TopologyResult:
+    """What HiGHS finds and claims, if that is better than a network known.
+
+    Raises:
+        InfeasibleError, LimitError: see `ExactMethod`.
+    """
+    outcome = branch(space, first, limits.stop, limits.seed)
     candidates = [] if first is None else [first]
     if outcome.counts is not None and space.fits(outcome.counts):
-        candidates.append((outcome.counts, _routed(space, outcome.counts)))
+        candidates.append((outcome.counts, routed(space, outcome.counts)))
     if not candidates:
         if np.isinf(outcome.bound):
             raise InfeasibleError(_why_infeasible(space, limits))
@@ -147,10 +165,4 @@ def _why_infeasible(space: Space, limits: ExactLimits) -> str:
     return "no allowed topology carries every demand (proven by HiGHS, not certified)"
 
 
-def _routed(space: Space, counts: Counts) -> Routed:
-    routed = route(space.demand, counts)
-    assert routed is not None
-    return routed
-
-
-__all__ = ["Branched", "branch", "joint_data", "smallest_hops", "solve_milp"]
+__all__ = ["Branched", "branch", "by_program", "joint_data", "smallest_hops", "solve_milp"]

@@ -14,6 +14,7 @@ from solvers.network.exact.routed import Counts, Routed, hop_distances
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.link_tree import LinkTree
 from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.network_solution import RoutedNetwork
 from topoopt.core.proofs import Bound
@@ -126,6 +127,7 @@ def finish(
     method: str,
     work: int,
     restriction: str = "",
+    tree: LinkTree | None = None,
 ) -> TopologyResult:
     """Result with `proven` and the cheap bound; with a restriction, `proven` holds in the family only."""
     known = (space.bound,) if restriction else (space.bound, proven)
@@ -134,7 +136,7 @@ def finish(
     optimal = routed.theta - bound <= OPTIMALITY * routed.theta
     routing = AdaptedRouting((SourceFlow(routed.flow),), (LengthCertificate(routed.lengths),))
     return TopologyResult(
-        network=RoutedNetwork(as_topology(space, counts, method), routing, min(routed.bound, routed.theta)),
+        network=RoutedNetwork(as_topology(space, counts, method), routing, min(routed.bound, routed.theta), tree=tree),
         bounds=bounds,
         stopped_by=StopReason.CONVERGED if optimal else stopped_by,
         method=method,

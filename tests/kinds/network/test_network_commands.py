@@ -154,12 +154,12 @@ def test_compare_sets_methods_side_by_side(tmp_path: Path) -> None:
         tmp_path, kind="topology", servers=5, degree=2, links="unidirectional", demand={"family": "uniform"}
     )
     table = tmp_path / "table.csv"
-    code, text = run("compare", path, "--methods", "exact,brute-force,totient,kautz", "--csv", table, "--json")
+    code, text = run("compare", path, "--methods", "exact,branch-and-bound,totient,kautz", "--csv", table, "--json")
     assert code == 0
     rows = {row["method"]: row for row in json.loads(text)["runs"]}
-    assert list(rows) == ["exact", "brute-force", "totient", "kautz"]
+    assert list(rows) == ["exact", "branch-and-bound", "totient", "kautz"]
     assert rows["exact"]["theta"] == pytest.approx(3.0, rel=1e-6)
-    assert rows["brute-force"]["theta"] == pytest.approx(3.0, rel=1e-6)
+    assert rows["branch-and-bound"]["theta"] == pytest.approx(3.0, rel=1e-6)
     best = min(row["theta"] for row in rows.values())
     for row in rows.values():
         assert row["proven"]

@@ -16,7 +16,7 @@ import numpy as np
 from solvers.failures.listing import single_links
 from solvers.failures.network import NetworkEvaluator
 from solvers.failures.robust import RobustSearch, WorstTheta, exchanged, exhaustive
-from solvers.network.exact.brute_force import MOST_SERVERS
+from solvers.network.exact.all_networks import MOST_SERVERS
 from solvers.network.exact.local import filled
 from solvers.network.exact.space import Space, as_topology, open_space
 from solvers.network.routing import route
@@ -83,7 +83,7 @@ def robust(
         nominal_worst_theta=None if None in known else max(value for value in known if value is not None),
     )
     return FoundNetwork(
-        replace(routing.network(topology), enumeration=first.enumeration, robustness=robustness),
+        replace(routing.network(topology), enumeration=first.enumeration, tree=first.tree, robustness=robustness),
         found.bounds,
         effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
         "robust",

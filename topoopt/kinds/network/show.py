@@ -43,7 +43,7 @@ def show(console: Console, solution: NetworkSolution, wall_s: float) -> None:
         ("lambda (throughput, 1/theta)", f"{solution.throughput:.6g}"),
         *([] if objective.name == "theta" else [(objective.name, f"{objective.value:.6g}")]),
         (f"lower bound on {objective.name}", f"{solution.bound.value:.6g} ({solution.bound.proved_by})"),
-        ("gap", f"{100 * solution.gap:.3g} %"),
+        ("gap", f"{round(100 * solution.gap, 8):.3g} %"),
         ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
         ("diameter, mean hops", f"{hops}, {mean}"),
         *several_rows(solution),

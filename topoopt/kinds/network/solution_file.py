@@ -6,6 +6,7 @@ from typing import Any
 
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.files.faults import Fault, Path
+from topoopt.files.link_tree_part import link_tree_faults
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.files.topology_part import topology_faults
 from topoopt.kinds.network.solution_schema import AdaptedPart, CommonPart, FlowRow, NetworkSolutionFile
@@ -33,6 +34,8 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
         both: tuple[list[list[Any]], ...] = (network.heads, network.lengths)
         if any(len(table) != n or any(len(row) != d for row in table) for table in both):
             faults.append(Fault(("enumeration", index), "wrong size", allowed=f"{n} rows of {d}"))
+    if file.tree is not None:
+        faults += link_tree_faults(file.tree, n, ("tree",))
     return faults
 
 
@@ -79,5 +82,5 @@ def _flow_faults(path: Path, rows: list[FlowRow], n: int, m: int) -> list[Fault]
 
 
 SOLUTION_FILE: SolutionFormat[NetworkSolution] = SolutionFormat(
-    NetworkSolutionFile, _faults, rows=("enumeration",), nested=("topology", "routing")
+    NetworkSolutionFile, _faults, rows=("enumeration",), nested=("topology", "routing", "tree")
 )

@@ -13,6 +13,7 @@ from topoopt.core.network import AdaptedRouting, CommonRouting, EnumerationProof
 from topoopt.core.network_solution import NetworkSolution, Robustness, RoutedNetwork
 from topoopt.files.fields import MAX_SERVERS, FileModel, Rate
 from topoopt.files.file_part import FilePart, built, is_none
+from topoopt.files.link_tree_part import LinkTreePart
 from topoopt.files.solution_head import (
     Amount,
     BoundFile,
@@ -170,6 +171,9 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     routing: RoutingPart
     enumeration: Annotated[list[ListedNetworkFile], Field(max_length=10_000)] | None = Field(
         default=None, description="all networks with few hops, each with lengths of its links that bound theta on it"
+    )
+    tree: LinkTreePart | None = Field(
+        default=None, exclude_if=is_none, description="what a bound by branch and bound rests on"
     )
 
     @classmethod

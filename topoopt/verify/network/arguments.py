@@ -24,6 +24,7 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.proofs import Argument, Bound
 from topoopt.verify.laws.bounds import Derivations
 from topoopt.verify.network.bounds import formulas, two_layer_bound
+from topoopt.verify.network.link_tree import tree_bound
 from topoopt.verify.network.regular_networks import enumeration_bound
 from topoopt.verify.network.routings import proven_bound
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bounds
@@ -73,6 +74,7 @@ def of_topology(
         **of_any,
         Argument.TWO_LAYER: partial(_two_layer, problem, multipliers),
         Argument.LISTED_NETWORKS: partial(_listed, problem, solution),
+        Argument.LINK_TREE: partial(_branched, problem, solution),
     }
 
 
@@ -98,6 +100,13 @@ def _two_layer(problem: TopologyProblem, multipliers: TwoLayerMultipliers | None
     if multipliers is None:
         raise InputError("its multipliers are missing")
     return two_layer_bound(problem, multipliers, 0).value
+
+
+def _branched(problem: TopologyProblem, solution: NetworkSolution) -> float:
+    """The tree is walked again, and the lengths in the file are held against every leaf."""
+    if solution.network.tree is None:
+        raise InputError("it needs the lengths of the leaves")
+    return tree_bound(problem, solution.network.tree, solution.bound.value)
 
 
 def _listed(problem: TopologyProblem, solution: NetworkSolution) -> float:

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 from scipy.sparse.csgraph import shortest_path
 
 from solvers.network.exact import METHODS, ExactLimits, TopologyResult
+from solvers.network.exact.all_networks import maximal_networks
 from solvers.network.exact.bounds import best_bound, layer_sizes, most_within
-from solvers.network.exact.brute_force import maximal_networks
 from solvers.network.exact.enumeration import moore_sum, networks_of_excess
 from solvers.network.exact.local import price_cut
 from solvers.network.exact.routed import relaxed_theta, route
 from solvers.network.exact.space import open_space
 from solvers.stop import Stop
+from tests.support.every_topology import plain_theta
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import AdaptedRouting, TopologyProblem
@@ -61,27 +61,6 @@ def problem(n: int, d: int, demand: NDArray[np.float64] | None = None, **options
     """Directed links and uniform demand unless said otherwise."""
     values: dict[str, object] = {"links": ONE_WAY, "demand": uniform(n) if demand is None else demand}
     return TopologyProblem("test", n, d, **{**values, **options})  # type: ignore[arg-type]
-
-
-def plain_theta(demand: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
-    """Least theta by a program of its own: one flow per pair, conservation by incidence matrix, scipy's solver."""
-    n = len(demand)
-    arcs = np.argwhere(counts > 0)
-    pairs = [(s, t) for s in range(n) for t in range(n) if demand[s, t] > 0]
-    incidence = np.zeros((n, len(arcs)))
-    incidence[arcs[:, 0], np.arange(len(arcs))] = 1.0
-    incidence[arcs[:, 1], np.arange(len(arcs))] = -1.0
-    due = np.zeros((len(pairs), n))
-    for k, (s, t) in enumerate(pairs):
-        due[k, s], due[k, t] = demand[s, t], -demand[s, t]
-    equal = np.hstack((np.kron(np.eye(len(pairs)), incidence), np.zeros((len(pairs) * n, 1))))
-    below = np.hstack(
-        (np.tile(np.eye(len(arcs)), len(pairs)), -counts[arcs[:, 0], arcs[:, 1]][:, None].astype(np.float64))
-    )
-    cost = np.zeros(equal.shape[1])
-    cost[-1] = 1.0
-    found = linprog(cost, A_ub=below, b_ub=np.zeros(len(arcs)), A_eq=equal, b_eq=due.ravel())
-    return float(found.fun) if found.status == 0 else np.inf
 
 
 def check(given_problem: TopologyProblem, result: TopologyResult) -> NDArray[np.int64]:
@@ -190,15 +169,17 @@ def test_enumeration_has_every_class_once(n: int, d: int) -> None:
 
 @given(st.sampled_from([(3, 1), (3, 2), (4, 1), (4, 2)]), st.sampled_from([ONE_WAY, PAIRS]), st.integers(0, 10**6))
 @settings(max_examples=6, deadline=None)
-def test_brute_force_is_the_least_of_all_networks(size: tuple[int, int], links: LinkDirection, seed: int) -> None:
-    """Every table of link counts routed by another program: the least theta is that of `brute-force`."""
+def test_branch_and_bound_finds_the_least_of_all_networks(
+    size: tuple[int, int], links: LinkDirection, seed: int
+) -> None:
+    """Every table of link counts routed by another program: the least theta is that of `branch-and-bound`."""
     n, d = size
     case = problem(n, d, skewed(n, seed, balanced=seed % 2 == 0), links=links)
     if links is PAIRS and d == 1:
         with pytest.raises(InfeasibleError):
-            METHODS["brute-force"].run(case, LIMITS)
+            METHODS["branch-and-bound"].run(case, LIMITS)
         return
-    result = METHODS["brute-force"].run(case, LIMITS)
+    result = METHODS["branch-and-bound"].run(case, LIMITS)
     check(case, result)
     assert result.optimal
     best = np.inf
@@ -230,11 +211,11 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("links", [ONE_WAY, PAIRS])
 @pytest.mark.parametrize("name", list(OPTIONS))
-def test_program_equals_brute_force_under_constraints(name: str, links: LinkDirection) -> None:
+def test_program_equals_branch_and_bound_under_constraints(name: str, links: LinkDirection) -> None:
     """n = 4, d = 2, skewed demand: both exact methods agree and every constraint holds in both results."""
     case = problem(4, 2, skewed(4, 5, balanced=True), links=links, **OPTIONS[name])
     thetas = []
-    for method in ("brute-force", "milp"):
+    for method in ("branch-and-bound", "milp"):
         result = METHODS[method].run(case, LIMITS)
         counts = check(case, result)
         thetas.append(result.theta)
@@ -249,7 +230,7 @@ def test_program_equals_brute_force_under_constraints(name: str, links: LinkDire
             assert lost <= case.max_changed
     assert thetas[0] == pytest.approx(thetas[1], rel=1e-6)
     if name != "plain":
-        free = METHODS["brute-force"].run(
+        free = METHODS["branch-and-bound"].run(
             replace(case, **dict.fromkeys(("max_hops", "max_changed")), forbidden=()), LIMITS
         )
         assert free.theta <= thetas[0] * (1 + 1e-9) or not case.parallel_links
@@ -359,8 +340,8 @@ def test_refusals_list_every_problem() -> None:
         assert {p.path for p in caught.value.problems} == {"degree", "demand", "max_hops", "forbidden"}
     with pytest.raises(InputError, match="enumerate"):
         METHODS["enumerate"].run(problem(5, 2, skewed(5, 0), max_hops=3), LIMITS)
-    with pytest.raises(InputError, match="brute-force"):
-        METHODS["brute-force"].run(problem(6, 2), LIMITS)
+    with pytest.raises(InputError, match="branch and bound"):
+        METHODS["branch-and-bound"].run(problem(9, 2), LIMITS)
     with pytest.raises(InputError, match="too many circulants"):
         METHODS["circulant"].run(problem(200, 6), LIMITS)
     with pytest.raises(InputError, match="demand"):
@@ -368,9 +349,9 @@ def test_refusals_list_every_problem() -> None:
 
 
 def test_everything_forbidden_is_infeasible() -> None:
-    """A server nobody may send to: brute force and program both say so."""
+    """A server nobody may send to: branch and bound and program both say so."""
     case = problem(4, 2, forbidden=((0, 3), (1, 3), (2, 3)))
-    for method in ("brute-force", "milp"):
+    for method in ("branch-and-bound", "milp"):
         with pytest.raises(InfeasibleError):
             METHODS[method].run(case, LIMITS)
 

@@ -56,7 +56,7 @@ def test_never_better_than_the_exact_method(seed: int) -> None:
     demand = np.random.default_rng(seed).lognormal(0, 1.5, (5, 5))
     np.fill_diagonal(demand, 0.0)
     problem = TopologyProblem("case", 5, 2, ONE_WAY, demand, kept=kept, max_changed=2)
-    best = METHODS["brute-force"].run(problem, ExactLimits())
+    best = METHODS["branch-and-bound"].run(problem, ExactLimits())
     found = search_topology(problem, budget=SearchBudget(proposals=5_000))
     assert best.theta * (1 - 1e-6) <= found.routing.theta <= best.theta * 1.2
 
