@@ -44,15 +44,22 @@ class NetworkEvaluator:
         topology, demand: as of `solvers.network.routing.route`.
         nominal: theta without failure; None: routed here.
         stop: looked at by the routing.
+        alike: let one of several failures that are rotations of each other stand for all.
     """
 
     def __init__(
-        self, topology: Topology, demand: Floats, nominal: float | None = None, stop: Stop | None = None
+        self,
+        topology: Topology,
+        demand: Floats,
+        nominal: float | None = None,
+        stop: Stop | None = None,
+        *,
+        alike: bool = True,
     ) -> None:
         self._topology, self.demand, self.stop = topology, demand, stop
         self.accuracy = FINE if topology.servers * len(topology.arcs) <= FINE_COLUMNS else COARSE
         self._nominal = route(topology, demand, accuracy=self.accuracy, stop=stop).theta if nominal is None else nominal
-        self._alike = bool(topology.offsets) and shift_invariant(demand)
+        self._alike = alike and bool(topology.offsets) and shift_invariant(demand)
         self._known: dict[Failure, RoutedFailure] = {}
 
     @property

@@ -41,6 +41,15 @@ WITNESSES = (
     Harmless("routing.hop_flows*", "a last hop that nobody uses may be left out", "entry dropped"),
 )
 NETWORK = (*PROVENANCE, *LESS, *CLAIMS, *LINKS, *WITNESSES)
+SURVIVING = (
+    *NETWORK,
+    Harmless("robustness", "where the instance asks for none, nothing need be said of failures"),
+    Harmless("robustness.failures", "the check says that it does not know theta then", "emptied"),
+    Harmless("robustness.failures", "the same", "key dropped"),
+    Harmless("robustness.lengths*", "the check says that the last digits are not proven"),
+    Harmless("robustness.nominal*", "the check says that it does not know the other topology"),
+    Harmless("robustness.worst_link*", "of links that are alike any one is the worst"),
+)
 GIVEN = (*PROVENANCE, *LESS, *CLAIMS, *WITNESSES)
 HIERARCHY = (
     *PROVENANCE,
@@ -72,6 +81,11 @@ TOGETHER_NETWORK = {
     "theta and bounds everywhere": times(0.9, *THETA, "bound.value", "routing_bound"),
     "less flow": times(0.9, *THETA, "bound.value", "routing_bound", "routing.flows", "routing.split"),
     "more links": times(2, "topology.arcs.*.2", "topology.degree"),
+}
+TOGETHER_ROBUST = {
+    **TOGETHER_NETWORK,
+    "theta after failures": times(0.8, "robustness.worst_theta", "robustness.bound.value"),
+    "less flow after failures": times(0.8, "robustness.worst_theta", "robustness.failures.*.2", "robustness.lengths"),
 }
 RATES = ("transfers.*.rate_gbps", "transfers.*.route_gbps", "link_gbps", "servers.*.2", "servers.*.3")
 TOGETHER_ALLOCATION = {
@@ -143,6 +157,7 @@ SKEWED = (
     HEAD + "topology, servers: 4, degree: 2, links: unidirectional, "
     "demand: {matrix: [[0, 3, 1, 1], [1, 0, 2, 1], [1, 1, 0, 4], [2, 1, 1, 0]]}}"
 )
+ROBUST = HEAD + "topology, servers: 5, degree: 2, links: unidirectional, demand: {family: uniform}}"
 CLUSTER = "cluster: {servers: 16, degree: 4, link_gbps: 100}"
 CLASSES = """classes: [
   {name: two, servers: 2, iteration_ms: [100, 120], compute_ms: 60, allreduce_gbytes: 2, iterations: 40},
@@ -163,6 +178,7 @@ CASES = {
     "topology, totient": Valid(
         shipped("networks/uniform-8-2"), NETWORK, TOGETHER_NETWORK, SolveOptions(method="totient")
     ),
+    "topology, robust": Valid(partial(written, ROBUST), SURVIVING, TOGETHER_ROBUST, SolveOptions(method="robust"), 40),
     "topology, several demands": Valid(partial(written, HOT_EXPERTS), NETWORK, TOGETHER_NETWORK, most=50),
     "allocation, water-filling": Valid(shipped("networks/parking-lot-5"), GIVEN, TOGETHER_ALLOCATION),
     "allocation, programs": Valid(shipped("networks/guarantees-6"), GIVEN, TOGETHER_ALLOCATION),

@@ -30,8 +30,21 @@ from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 
 
-@dataclass(frozen=True)
-class Robustness:
+@dataclass(frozen=True, eq=False, repr=False)
+class LinkFailure(Shown):
+    """All demand routed while one link is dark.
+
+    Attributes:
+        link: tail and head; of a fibre pair the smaller server first.
+        flow: float64[n, m], what each source sends over each arc of the topology; one link less carries it.
+    """
+
+    link: tuple[int, int]
+    flow: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Robustness(Shown):
     """How a topology stands the failure of any single link, and what that costs.
 
     Attributes:
@@ -42,6 +55,8 @@ class Robustness:
         within_percent: how much larger theta without failure could be than `nominal_theta`; None: any.
         nominal_theta: least theta without failure known over all topologies.
         nominal_worst_theta: what the topology of `nominal_theta` has after its worst failure; None: demand is cut off.
+        failures: of every link, sorted, a routing whose theta is no more than `worst_theta`; empty where they are many.
+        lengths: float64[m], prove that no routing after the failure of `worst_link` is better; None beside no failures.
     """
 
     worst_theta: float
@@ -51,6 +66,8 @@ class Robustness:
     nominal_theta: float
     nominal_worst_theta: float | None
     claimed_bound: Bound | None = None
+    failures: tuple[LinkFailure, ...] = ()
+    lengths: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,10 +21,11 @@ from solvers.network.exact.local import filled
 from solvers.network.exact.space import Space, as_topology, open_space
 from solvers.network.routing import route
 from solvers.network.search import seed_topologies
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
 from topoopt.core.failures import FailureOutcome
 from topoopt.core.network import TopologyProblem
-from topoopt.core.network_solution import FoundNetwork, Robustness
+from topoopt.core.network_solution import FoundNetwork, LinkFailure, Robustness
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason, Tolerance, settle
@@ -37,6 +38,9 @@ EXCHANGE_SERVERS = 16
 
 PROGRAMS = ((8, 4000, 20), (12, 1200, 8), (EXCHANGE_SERVERS, 500, 3))
 """Linear programs of the exchanges, and random networks to start from, up to so many servers."""
+
+MOST_KEPT = 1_000_000
+"""Servers times arcs times links up to which the routing after each failure is kept as a proof."""
 
 
 def robust(
@@ -66,10 +70,9 @@ def robust(
             raise InfeasibleError("every topology allowed loses some demand when one link fails (all were tried)")
         raise LimitError("no topology was found that keeps all demand when one link fails (not proven)")
     topology = as_topology(open_space(problem), best.counts, "robust against single link failures")
-    outcomes = evaluated(topology, problem, effort)
-    worst = max(outcomes, key=lambda outcome: outcome.value or 0.0)
-    before = evaluated(first.topology, problem, effort)
-    known = [outcome.value for outcome in before]
+    stood = evaluated(topology, problem, effort)
+    worst = stood.worst
+    known = [outcome.value for outcome in evaluated(first.topology, problem, effort).outcomes]
     listed = [Bound(min(best.worst, worst.value or 0.0), Argument.TOPOLOGY_ENUMERATION)] if complete else []
     verdict = settle(worst.value or 0.0, (bound, *listed), Tolerance.LINEAR_PROGRAM)
     routing = route(topology, problem.demand, stop=effort.stop)
@@ -81,6 +84,8 @@ def robust(
         within_percent=within,
         nominal_theta=reference,
         nominal_worst_theta=None if None in known else max(value for value in known if value is not None),
+        failures=stood.failures,
+        lengths=stood.lengths,
     )
     return FoundNetwork(
         replace(routing.network(topology), enumeration=first.enumeration, tree=first.tree, robustness=robustness),
@@ -146,21 +151,50 @@ def _best_of(
     return best
 
 
-def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> tuple[FailureOutcome, ...]:
+@dataclass(frozen=True, eq=False)
+class Stood:
+    """How a topology stands every single link failure: outcomes, and routings with the proof of the worst one."""
+
+    outcomes: tuple[FailureOutcome, ...]
+    failures: tuple[LinkFailure, ...] = ()
+    lengths: Floats | None = None
+
+    @property
+    def worst(self) -> FailureOutcome:
+        """The failure of largest theta."""
+        return max(self.outcomes, key=lambda outcome: outcome.value or 0.0)
+
+
+def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> Stood:
     """Every single link failure, its routing checked.
 
     Raises:
         CheckError: a routing breaks a law (a bug of ours).
     """
-    evaluator = NetworkEvaluator(topology, problem.demand, stop=effort.stop)
-    outcomes = []
-    for failure in single_links(topology):
-        found = evaluator.routed(failure)
-        if found.routing is not None:
+    links = single_links(topology)
+    kept = problem.servers * len(topology.arcs) * len(links) <= MOST_KEPT
+    evaluator = NetworkEvaluator(topology, problem.demand, stop=effort.stop, alike=not kept)
+    found = [evaluator.routed(failure) for failure in links]
+    for each in found:
+        if each.routing is not None:
             laws = check_rerouted(
-                topology, problem.demand, found.outcome, found.topology, found.routing.flow, found.routing.certificate
+                topology, problem.demand, each.outcome, each.topology, each.routing.flow, each.routing.certificate
             )
             if laws:
                 raise CheckError("\n".join(str(law) for law in laws))
-        outcomes.append(evaluator.outcome(failure))
-    return tuple(outcomes)
+    stood = Stood(tuple(evaluator.outcome(failure) for failure in links))
+    routed = [each.routing for each in found]
+    if not kept or any(each is None for each in routed):
+        return stood
+    failures = []
+    lengths: Floats = np.zeros(len(topology.arcs))
+    ids = topology.arc_ids()
+    for failure, each, routing in zip(links, found, routed, strict=True):
+        assert routing is not None
+        flow = np.zeros((problem.servers, len(topology.arcs)))
+        there = ids[each.topology.arcs[:, 0], each.topology.arcs[:, 1]]
+        flow[:, there] = routing.flow.flow
+        failures.append(LinkFailure(failure.links[0], flow))
+        if failure == stood.worst.failure:
+            lengths[there] = routing.certificate.lengths
+    return Stood(stood.outcomes, tuple(failures), lengths)

@@ -27,7 +27,9 @@ def figures(problem: NetworkProblem, solution: NetworkSolution) -> dict[str, Any
         "links": int(solution.topology.multiplicity.sum()),
     }
     if solution.network.robustness is not None:
-        document["robustness"] = RobustnessPart.model_validate(solution.network.robustness).model_dump(mode="json")
+        document["robustness"] = RobustnessPart.model_validate(solution.network.robustness).model_dump(
+            mode="json", exclude={"failures", "lengths"}
+        )
     if len(solution.thetas) > 1:
         document |= {"thetas": list(solution.thetas), "routing": solution.mode.value}
     return document

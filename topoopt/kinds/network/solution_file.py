@@ -9,7 +9,7 @@ from topoopt.files.faults import Fault, Path
 from topoopt.files.link_tree_part import link_tree_faults
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.files.topology_part import topology_faults
-from topoopt.kinds.network.solution_schema import AdaptedPart, CommonPart, FlowRow, NetworkSolutionFile
+from topoopt.kinds.network.solution_schema import AdaptedPart, CommonPart, FlowRow, NetworkSolutionFile, RobustnessPart
 
 MAX_FLOW_CELLS = 1 << 27
 """Entries of the tables row x arc that are made of a file (1 GiB)."""
@@ -27,6 +27,8 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
     else:
         rows = n * (demands + sum(len(hops) for hops in file.routing.hop_flows or ()))
         faults += _adapted_faults(file.routing, n, m, demands)
+    rows += n * len(file.robustness.failures if file.robustness is not None else ())
+    faults += _robustness_faults(file.robustness, n, m)
     if rows * m > MAX_FLOW_CELLS:
         faults.append(Fault(("routing",), "too large", f"{rows} rows, {m} arcs", f"at most {MAX_FLOW_CELLS} entries"))
     d = file.topology.degree
@@ -36,6 +38,19 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
             faults.append(Fault(("enumeration", index), "wrong size", allowed=f"{n} rows of {d}"))
     if file.tree is not None:
         faults += link_tree_faults(file.tree, n, ("tree",))
+    return faults
+
+
+def _robustness_faults(part: RobustnessPart | None, n: int, m: int) -> list[Fault]:
+    if part is None:
+        return []
+    faults = []
+    if part.failures and part.lengths is None:
+        faults.append(Fault(("robustness", "lengths"), "missing", allowed="one for each arc beside failures"))
+    if part.lengths is not None:
+        faults += _table_faults(("robustness", "lengths"), [part.lengths], 1, m)
+    for k, (_, _, rows) in enumerate(part.failures):
+        faults += _flow_faults(("robustness", "failures", k), rows, n, m)
     return faults
 
 

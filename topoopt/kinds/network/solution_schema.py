@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, Strict, Tag
 
 from topoopt.core.arrays import Floats
 from topoopt.core.network import AdaptedRouting, CommonRouting, EnumerationProof, LengthCertificate, SourceFlow
-from topoopt.core.network_solution import NetworkSolution, Robustness, RoutedNetwork
+from topoopt.core.network_solution import LinkFailure, NetworkSolution, Robustness, RoutedNetwork
 from topoopt.files.fields import MAX_SERVERS, FileModel, Rate
 from topoopt.files.file_part import FilePart, built, is_none
 from topoopt.files.link_tree_part import LinkTreePart
@@ -133,6 +133,9 @@ class ListedNetworkFile(FileModel):
     lengths: list[ArcValues]
 
 
+FailureRow = Annotated[tuple[Server, Server, FlowRows], Strict(False)]  # tail, head, flow of each source
+
+
 class RobustnessPart(FilePart):
     """How the topology stands the failure of any single link, and what that costs."""
 
@@ -145,6 +148,26 @@ class RobustnessPart(FilePart):
     nominal_theta: Amount
     nominal_worst_theta: Amount | None
     claimed_bound: BoundFile | None = Field(default=None, exclude_if=is_none)
+    failures: Annotated[list[FailureRow], Field(max_length=MAX_ARCS)] = Field(
+        default=[], description="a routing while each link is dark; none where they are too many"
+    )
+    lengths: ArcValues | None = Field(
+        default=None, description="of the arcs; prove that no routing after the failure of worst_link is better"
+    )
+
+    @classmethod
+    def attributes(cls, value: Robustness) -> dict[str, Any]:
+        """Flows are rows of what is not 0."""
+        lengths = None if value.lengths is None else value.lengths.tolist()
+        failures = [(*each.link, flow_rows(each.flow)) for each in value.failures]
+        return {**super().attributes(value), "failures": failures, "lengths": lengths}
+
+    def arguments(self) -> dict[str, Any]:
+        """Tables of flows."""
+        lengths = None if self.lengths is None else np.array(self.lengths, dtype=np.float64)
+        arcs = 0 if lengths is None else len(lengths)
+        failures = tuple(LinkFailure((tail, head), flow_table(rows, arcs)) for tail, head, rows in self.failures)
+        return {**super().arguments(), "failures": failures, "lengths": lengths}
 
 
 class RoutingBoundFile(ReachedFile):

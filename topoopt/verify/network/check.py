@@ -14,7 +14,6 @@ from topoopt.core.network import (
     TwoLayerMultipliers,
 )
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
@@ -24,11 +23,11 @@ from topoopt.verify.network.arguments import (
     SEARCHED,
     claims_of,
     every_formula,
-    of_failed_link,
     of_routing,
     of_topology,
 )
 from topoopt.verify.network.laws import Counts, check_links
+from topoopt.verify.network.robustness import check_robustness
 from topoopt.verify.network.routings import proven_bound, thetas_of
 
 RELATIVE = Tolerance.ROUNDING.relative
@@ -57,7 +56,7 @@ def check_network(
     findings.guard("flow", "the flow", lambda: _check_flow(findings, problem, solution))
     findings.guard("certificate", "the certificate", lambda: _check_certificate(findings, problem, solution))
     findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution, multipliers))
-    findings.guard("robustness", "the robustness", lambda: _check_robustness(findings, problem, solution))
+    findings.guard("robustness", "the robustness", lambda: check_robustness(findings, problem, solution))
     return findings.findings()
 
 
@@ -152,36 +151,3 @@ def _check_bound(
         if not theta >= formula.value * (1 - RELATIVE):
             text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"
             findings.add("bound", text)
-
-
-def _check_robustness(findings: ViolationLog, problem: NetworkProblem, solution: NetworkSolution) -> None:
-    """Figures that can be told from each other; what each failure does is routed again by `topoopt resilience`."""
-    found = solution.network.robustness
-    if found is None:
-        return
-    if isinstance(problem, RoutingProblem) or problem.several:
-        findings.add("robustness", "no robust design of a given topology, or for several demands")
-        return
-    theta = solution.objective.value
-    proven = of_failed_link(problem)
-    best = max(bound() for bound in proven.values())
-    for name, low in (("theta without failure", theta), ("what is proven", best), ("its bound", found.bound.value)):
-        if not found.worst_theta >= low * (1 - RELATIVE):
-            findings.add("robustness", f"theta {found.worst_theta!r} after the worst failure is below {name}, {low!r}")
-    searched = Tolerance.FORMULA if found.bound.argument in SEARCHED else Tolerance.ROUNDING
-    check_stated(findings, found.bound, proven, found.worst_theta, code="robustness", tolerance=searched)
-    claimed = found.claimed_bound
-    if claimed is not None and not (
-        claimed.argument is Argument.TOPOLOGY_ENUMERATION
-        and found.bound.value < claimed.value <= found.worst_theta * (1 + RELATIVE)
-    ):
-        findings.add("robustness", f"{claimed.value!r} cannot be claimed by {claimed.argument}")
-    within = found.within_percent
-    most = found.nominal_theta * (1 + (within or 0) / 100)
-    if within is not None and not theta <= most + Tolerance.LINEAR_PROGRAM.of(most):
-        findings.add("robustness", f"theta {theta!r} is more than {within} % above {found.nominal_theta!r}")
-    goal = problem.search.robust
-    if (None if goal is None else goal.within_percent) != within:
-        findings.add("robustness", f"within_percent is {within!r}, the instance has another")
-    if (solution.topology.arcs == found.worst_link).all(axis=1).sum() != 1:
-        findings.add("robustness", f"the worst link {found.worst_link} is not there")
