@@ -97,7 +97,7 @@ def _check_failures(
     left = _left(topology, found.failures[place])
     kept = left > 0
     try:
-        proven = certified_theta_bound(_part(topology, left), problem.demand, found.lengths[kept]).value
+        proven = certified_theta_bound(_part(topology, left), problem.demand, found.lengths[kept])
     except (InputError, InfeasibleError) as error:
         findings.add("robustness", f"the lengths prove nothing: {error}")
         return
