@@ -15,6 +15,7 @@ from topoopt.core.job_solution import (
     Breakdown,
     ConvergencePoint,
     Evaluation,
+    FabricGraph,
     JobSolution,
     OperatorChoice,
     Span,
@@ -118,6 +119,7 @@ def ring_of_four() -> JobSolution:
         node=np.array([0, 1, 2, 0, 3, 2, 2, 1, 0], dtype=np.int32),
     )
     ring = Ring((0, 1, 2, 3), 1.0, ((0, 1), (1, 2), (2, 3), (3, 0)))
+    strategy = Strategy((Placement(0, 0), Placement(1, 0)))
     traffic = np.zeros((4, 4))
     traffic[0, 2] = traffic[2, 0] = 1024.0 / 3.0
     return JobSolution(
@@ -133,7 +135,7 @@ def ring_of_four() -> JobSolution:
         cluster=Cluster(4, 2, 2, 100.0, gpu_memory_bytes=3 * 1024**3 // 2),
         workload_name="two <b>layers</b>",
         samples=8,
-        plan=Plan(Strategy((Placement(0, 0), Placement(1, 0))), topology, routes, (GroupRings((0, 1, 2, 3), (ring,)),)),
+        plan=Plan(strategy, topology, routes, (GroupRings((0, 1, 2, 3), (ring,)),)),
         operators=(
             OperatorChoice("first", "dense", "x4", (0, 1, 2, 3), 0.5, 1.0, 16640),
             OperatorChoice("zweite Schicht \N{GREEK SMALL LETTER ALPHA}", "dense", "x2", (0, 2), 0.25, 0.5, 8192),
@@ -153,7 +155,16 @@ def ring_of_four() -> JobSolution:
         diameter=2,
         mean_hops=4 / 3,
         diameter_bound=2 * 4**0.5,
-        baselines=(Baseline("ideal-switch", 0.3, "one switch"),),
+        baselines=(
+            Baseline("ideal-switch", 0.3, "one switch", strategy),
+            Baseline(
+                "random-regular",
+                0.4,
+                "a ring",
+                strategy,
+                FabricGraph(((0, 1, 1), (1, 0, 2)), ((0, 1), (1, 0))),
+            ),
+        ),
         prices=FabricPrices("by-hand", "ef" * 32, (("direct-connect", 1 / 3), ("ideal-switch", 1e6))),
         convergence=(ConvergencePoint(0, "start", 0.5), ConvergencePoint(100, "search", 1 / 3)),
         instance_sha256="0" * 64,

@@ -229,6 +229,7 @@ def make_solution(
     )
     rate = LINK_GBPS * 125_000.0 * topology.multiplicity
     hops = [len(paths[i, j]) - 1 for i in range(n) for j in range(n) if i != j]
+    strategy = Strategy(tuple(Placement(0, 0) for _ in operators))
     return JobSolution(
         name=f"dlrm-{n}",
         kind="co-optimisation",
@@ -242,7 +243,7 @@ def make_solution(
         cluster=Cluster(servers=n, gpus_per_server=4, degree=topology.degree, link_gbps=LINK_GBPS),
         workload_name=f"DLRM <{n} & more>",
         samples=1024 * n,
-        plan=Plan(Strategy(tuple(Placement(0, 0) for _ in operators)), topology, routes, rings),
+        plan=Plan(strategy, topology, routes, rings),
         operators=operators,
         demand=demand,
         evaluation=Evaluation(
@@ -266,11 +267,14 @@ def make_solution(
         mean_hops=float(np.mean(hops)) if hops else 0.0,
         diameter_bound=topology.degree * n ** (1 / max(topology.degree, 1)),
         baselines=(
-            Baseline("ideal-switch", 0.93 * total, "one switch, every server at d x 100 Gbit/s"),
+            Baseline("ideal-switch", 0.93 * total, "one switch, every server at d x 100 Gbit/s", strategy),
             Baseline(
-                "fat-tree", 2.41 * total, "k-ary, one NIC of 163 Gbit/s a server (equal cost), no oversubscription"
+                "fat-tree",
+                2.41 * total,
+                "k-ary, one NIC of 163 Gbit/s a server (equal cost), no oversubscription",
+                strategy,
             ),
-            Baseline("random-regular", 1.18 * total, "same degree and link rate, shortest paths over ECMP"),
+            Baseline("random-regular", 1.18 * total, "same degree and link rate, shortest paths over ECMP", strategy),
         )
         if baselines
         else (),

@@ -19,7 +19,7 @@ from topoopt.core.link_tree import LinkTree
 from topoopt.core.plan import Plan
 from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
-from topoopt.core.strategy import StrategyCertificate
+from topoopt.core.strategy import Strategy, StrategyCertificate
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,37 @@ class Evaluation(Shown):
     critical_path: tuple[Span, ...]
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """The same job on another fabric, with the best strategy found for it."""
+@dataclass(frozen=True, repr=False)
+class FabricGraph(Shown):
+    """Direct links of a fabric, and the rings of AllReduces on it.
+
+    Attributes:
+        links: (tail, head, parallel links), every direction of its own.
+        rings: orders of all groups, one or more each, of equal shares of the payload; the path of a pair is drawn with
+            the seed.
+    """
+
+    links: tuple[tuple[int, int, int], ...]
+    rings: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Baseline(Shown):
+    """The same job on another fabric, with the best strategy found for it.
+
+    Attributes:
+        fabric: its name among the baselines of the instance.
+        iteration_time_ms: by `rounds`.
+        description: the fabric in words.
+        strategy: that takes this time.
+        graph: links and rings, where servers are linked to each other; None: switches.
+    """
 
     fabric: str
     iteration_time_ms: float
     description: str
+    strategy: Strategy
+    graph: FabricGraph | None = None
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from tests.support.paths import INSTANCES
 from topoopt.core.job_solution import ConvergencePoint, JobSolution
 from topoopt.core.solution import Objective
 from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.job.check import check_job
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.job.check import check_solution
 from topoopt.verify.laws.findings import FULL, CheckDepth
 
 INSTANCE = "tiny-4.yaml"
@@ -67,6 +67,20 @@ def another_bar(solution: JobSolution, **changes) -> JobSolution:
     return evaluated(solution, timeline=(replace(first, **changes), *rest))
 
 
+def another_baseline(solution: JobSolution, place: int, factor: float, **changes) -> JobSolution:
+    lines = list(solution.baselines)
+    lines[place] = replace(lines[place], iteration_time_ms=factor * lines[place].iteration_time_ms, **changes)
+    return replace(solution, baselines=tuple(lines))
+
+
+def rewired(solution: JobSolution, **changes) -> JobSolution:
+    return another_baseline(solution, 3, 1.0, graph=replace(solution.baselines[3].graph, **changes))
+
+
+def priced(solution: JobSolution, usd) -> JobSolution:
+    return replace(solution, prices=replace(solution.prices, usd=tuple(usd)))
+
+
 CHANGES = {
     "6.9 % less, with everything that depends on it": (lambda s: squeezed(s, 0.931), "iteration-time"),
     "6.9 % more": (lambda s: squeezed(s, 1.069), "iteration-time"),
@@ -107,6 +121,39 @@ CHANGES = {
         lambda s: evaluated(s, link_utilisation=1.01 * s.evaluation.link_utilisation),
         "link-utilisation",
     ),
+    "baselines ten times as slow": (
+        lambda s: replace(
+            s, baselines=tuple(replace(b, iteration_time_ms=10 * b.iteration_time_ms) for b in s.baselines)
+        ),
+        "baseline",
+    ),
+    "a baseline a little slower": (lambda s: another_baseline(s, 0, 1.001), "baseline"),
+    "a random graph a little slower": (lambda s: another_baseline(s, 3, 1.001), "baseline"),
+    "a baseline of another strategy": (
+        lambda s: another_baseline(s, 1, 1.0, strategy=replace(s.plan.strategy, placements=())),
+        "baseline",
+    ),
+    "a random graph without links": (lambda s: another_baseline(s, 3, 1.0, graph=None), "baseline"),
+    "a switch with links": (lambda s: another_baseline(s, 0, 1.0, graph=s.baselines[3].graph), "baseline"),
+    "a random graph with a dark interface": (
+        lambda s: another_baseline(
+            s, 3, 1.0, graph=replace(s.baselines[3].graph, links=s.baselines[3].graph.links[1:])
+        ),
+        "baseline",
+    ),
+    "a random graph without rings": (
+        lambda s: rewired(s, rings=()),
+        "baseline",
+    ),
+    "the seed of another run": (lambda s: replace(s, seed=s.seed + 1), "baseline"),
+    "baselines in another order": (lambda s: replace(s, baselines=s.baselines[::-1]), "baseline"),
+    "prices a tenth": (lambda s: priced(s, [(name, 0.1 * usd) for name, usd in s.prices.usd]), "prices"),
+    "one price a little lower": (
+        lambda s: priced(s, [*s.prices.usd[:-1], (s.prices.usd[-1][0], 0.999 * s.prices.usd[-1][1])]),
+        "prices",
+    ),
+    "a price left out": (lambda s: priced(s, s.prices.usd[:-1]), "prices"),
+    "another name of the price book": (lambda s: replace(s, prices=replace(s.prices, book="ours")), "prices"),
     "a search that ends elsewhere": (lambda s: replace(s, convergence=s.convergence[:-1]), "convergence"),
     "a search that gets worse": (lambda s: replace(s, convergence=(*s.convergence, *s.convergence)), "convergence"),
     "proposals run backwards": (
@@ -121,23 +168,32 @@ def test_a_changed_figure_is_rejected(change: str) -> None:
     """By its own code, and nothing was left out that could have told."""
     instance, solution = solved()
     spoil, code = CHANGES[change]
-    findings = check_solution(instance, spoil(solution), FULL)
+    findings = check_job(instance, spoil(solution), FULL)
     assert code in {violation.code for violation in findings.violations}
 
 
 def test_the_solution_itself_holds() -> None:
     """Everything is recomputed but the history of the search, in a solve too, as the job is small."""
     instance, solution = solved()
-    findings = check_solution(instance, solution, FULL)
+    findings = check_job(instance, solution, FULL)
     assert findings.violations == ()
     assert [each.figure for each in findings.not_recomputed] == ["initial_ms, convergence"]
     assert solution.check.not_recomputed == findings.not_recomputed
 
 
+def test_prices_of_an_unknown_book_are_not_recounted_and_that_is_said() -> None:
+    """Nor is the rate of the fat-tree of equal cost, which follows from them; the other baselines are."""
+    instance, solution = solved()
+    other = replace(solution, prices=replace(solution.prices, book="ours", book_sha256="0" * 64))
+    findings = check_job(instance, other, FULL)
+    assert findings.violations == ()
+    assert [each.figure for each in findings.not_recomputed][1:] == ["baseline fat-tree", "prices"]
+
+
 def test_a_quick_check_names_what_it_leaves_out() -> None:
     """It passes what the full one passes, and says which figures it did not look at."""
     instance, solution = solved()
-    findings = check_solution(instance, solution, CheckDepth(events=0))
+    findings = check_job(instance, solution, CheckDepth(events=0))
     assert findings.ok
     left_out = {each.figure: each.reason for each in findings.not_recomputed}
     assert "quick" in left_out["evaluation (iteration time, breakdown, timeline, critical path)"]

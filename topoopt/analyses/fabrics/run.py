@@ -17,13 +17,13 @@ from topoopt.core.fabric_row import PLAN, FabricRow
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.strategy import Strategy
+from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.fabric_comparison import fabric_problems
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, Phase, Stage, simulate_stages
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
 from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import bandwidth_tax, breakdown, simulate
-from topoopt.verify.job.check import check_solution
 
 RELATIVE = 1e-9
 
@@ -64,7 +64,7 @@ def plan_row(instance: CoOptimisation, solution: JobSolution, *, flow_level: boo
     if solution.instance_sha256 != instance.sha256:
         value, allowed = solution.name, f"a solution of {instance.name}, as it is now"
         raise InputError([Problem("solves another instance", path="--solution", value=value, allowed=allowed)])
-    violations = check_solution(instance, solution).violations
+    violations = check_job(instance, solution).violations
     if violations:
         raise CheckError("\n".join(f"the plan: {violation}" for violation in violations))
     plan = solution.plan

@@ -18,11 +18,11 @@ from topoopt.core.job_solution import JobSolution
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.solution import SolutionHead
+from topoopt.kinds.job.check import check_job
 from topoopt.kinds.network.check import check_solution as check_network_solution
 from topoopt.kinds.network.explain import demand_from_flow
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.failures.laws import check_distances, check_repair, check_rerouted
-from topoopt.verify.job.check import check_solution
 from topoopt.verify.laws.findings import Violation, ViolationLog
 
 RELAY_NOTE = (
@@ -121,7 +121,7 @@ def job_subject(solution: JobSolution, instance: CoOptimisation | None) -> JobSu
     """
     graph = None
     if instance is not None:
-        _refuse(check_solution(instance, solution).violations)
+        _refuse(check_job(instance, solution).violations)
         graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
     plan = solution.plan
     traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, solution.demand)

@@ -14,9 +14,9 @@ from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution, Span
 from topoopt.files.solution_head import bound_document
+from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.kinds.kind import Explanation, Question
-from topoopt.verify.job.check import check_solution
 
 SHOWN = 5
 
@@ -74,7 +74,7 @@ def explain_job(
         CheckError: the solution does not hold for the instance.
     """
     if instance is not None:
-        violations = check_solution(instance, solution).violations
+        violations = check_job(instance, solution).violations
         if violations:
             text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
             raise CheckError(f"the checker rejects the solution:\n{text}")

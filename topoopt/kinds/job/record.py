@@ -6,11 +6,11 @@ from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.errors import Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation
 from topoopt.core.job_solution import JobSolution
+from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.job.schema import CoOptimisationFile
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use
-from topoopt.verify.job.check import check_solution
 
 
 def _problems(instance: CoOptimisation) -> list[Problem]:
@@ -30,7 +30,7 @@ RECORDS = (
     Kind(
         name="co-optimisation",
         files=KindFiles(CoOptimisationFile, read_co_optimisation, SOLUTION_FILE),
-        check=check_solution,
+        check=check_job,
         solver=at_first_use("topoopt.kinds.job.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.job.show", "PAGES"),
         problems=_problems,

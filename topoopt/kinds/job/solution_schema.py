@@ -14,17 +14,18 @@ from topoopt.core.job_solution import (
     Breakdown,
     ConvergencePoint,
     Evaluation,
+    FabricGraph,
     JobSolution,
     JointBound,
     OperatorChoice,
     Span,
 )
-from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
+from topoopt.core.strategy import Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Seed
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, RowOf, built, is_none
 from topoopt.files.link_tree_part import LinkTreePart
 from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Text, Versions
-from topoopt.kinds.job.plan_parts import DemandPart, PlanPart, Servers
+from topoopt.kinds.job.plan_parts import MAX_DEGREE, ArcRow, DemandPart, PlacementRow, PlanPart, Servers
 from topoopt.kinds.job.schema import ClusterFields
 
 KIND = "co-optimisation-solution"
@@ -87,6 +88,15 @@ class EvaluationPart(FilePart):
     critical_path: Listed[SpanRow]
 
 
+class FabricGraphPart(FilePart):
+    """Direct links of a fabric and rings on it."""
+
+    core = FabricGraph
+
+    links: Annotated[Listed[ArcRow], Field(max_length=MAX_DEGREE * MAX_SERVERS)]
+    rings: Annotated[Listed[Servers], Field(max_length=100_000)]
+
+
 class BaselinePart(FilePart):
     """The job on another fabric."""
 
@@ -95,6 +105,17 @@ class BaselinePart(FilePart):
     fabric: Text
     iteration_time_ms: Number
     description: Text
+    strategy: Annotated[Listed[PlacementRow], Field(max_length=MAX_OPERATORS)]
+    graph: FabricGraphPart | None = Field(default=None, exclude_if=is_none)
+
+    @classmethod
+    def attributes(cls, value: Baseline) -> dict[str, Any]:
+        """The strategy as its rows."""
+        return {**super().attributes(value), "strategy": value.strategy.placements}
+
+    def arguments(self) -> dict[str, Any]:
+        """The strategy of its rows."""
+        return {**super().arguments(), "strategy": Strategy(self.strategy)}
 
 
 class StrategyCutPart(FilePart):

@@ -14,11 +14,12 @@ from topoopt.core.job_solution import Evaluation, JobSolution
 from topoopt.core.proofs import Bound
 from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.job.critical_path import check_critical_path
+from topoopt.verify.job.fabrics.baselines import check_baselines
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.joint_bound import check_joint
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
-from topoopt.verify.job.prices import check_prices
+from topoopt.verify.job.prices import book_at_hand, check_prices
 from topoopt.verify.job.simulation.budget import EventBudget
 from topoopt.verify.job.simulation.iteration import check_iteration
 from topoopt.verify.job.stated import check_busiest, check_history, check_operators, check_units
@@ -59,6 +60,7 @@ def check_solution(
     findings.guard("critical-path", "the critical path", lambda: check_critical_path(findings, instance, solution))
     findings.guard("unit", "the units", lambda: check_units(findings, solution))
     findings.guard("convergence", "the convergence", lambda: check_history(findings, instance, solution))
+    budget, book = EventBudget.of(depth), book_at_hand(solution, depth.book)
     seen, broken = Inspection(), sum(findings.counts.values())
 
     def plan() -> None:
@@ -72,7 +74,7 @@ def check_solution(
         findings.guard("operators", "the operators", lambda: check_operators(findings, instance, solution, parts))
         findings.guard("breakdown", "the breakdown", lambda: check_busiest(findings, instance, solution, parts))
     if parts is not None and traffic is not None and lawful:
-        iteration = partial(check_iteration, findings, instance, solution, parts, traffic, EventBudget.of(depth))
+        iteration = partial(check_iteration, findings, instance, solution, parts, traffic, budget)
         findings.guard("iteration-time", "the iteration", iteration)
     figures = figures_of(cluster, seen)
     if figures is not None and traffic is not None:
@@ -92,7 +94,9 @@ def check_solution(
     findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
     findings.guard("joint", "the joint bound", lambda: check_joint(findings, instance, solution))
     findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))
-    findings.guard("prices", "the prices", lambda: check_prices(findings, solution))
+    baselines = partial(check_baselines, findings, instance, solution, book, budget)
+    findings.guard("baseline", "the baselines", baselines)
+    findings.guard("prices", "the prices", lambda: check_prices(findings, instance, solution, book))
     return findings.findings()
 
 

@@ -1,0 +1,150 @@
+"""Fabrics that the checker builds again: the engine's time on each, and what their parts cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from solvers.job.baselines import graph_of
+from tests.support.paths import INSTANCES
+from tests.support.verify_cases import dense, make_cluster, sample_splits
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InputError
+from topoopt.core.job import BaselineSettings, FabricChoice
+from topoopt.core.job_solution import Baseline
+from topoopt.core.strategy import Placement, Strategy, strided_groups
+from topoopt.core.workload import Workload
+from topoopt.costs.default_book import default_price_book
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.simulate.fabrics import FABRICS
+from topoopt.simulate.fabrics.chosen import options_of
+from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.verify.job.fabrics.asked import asked_fabric
+from topoopt.verify.job.fabrics.baselines import check_baselines
+from topoopt.verify.job.fabrics.parts_list import equal_cost_gbps, plan_parts, price_at, price_of
+from topoopt.verify.job.simulation.budget import EventBudget
+from topoopt.verify.laws.findings import FULL, ViolationLog
+
+CHOICES = (
+    *map(FabricChoice, FABRICS),
+    FabricChoice("oversubscribed-fat-tree", "few cores", oversubscription=3.0, layer="aggregation"),
+    FabricChoice("fat-tree", "slow", nic_gbps=33.0, oversubscription=1.5),
+    FabricChoice("ideal-switch", "slow switch", nic_gbps=33.0),
+    FabricChoice("torus-2d", "long", shape=(8, 2)),
+)
+
+
+@cache
+def some_solution():
+    """Any solution of a job; only its seed and its baselines are looked at."""
+    instance = read_instance(INSTANCES / "tiny-4.yaml")
+    return instance, solve(instance, SolveOptions(budget=20, seed=1))
+
+
+def drawn_job(servers: int, rng: np.random.Generator):
+    """A few layers split and placed at random."""
+    splits = sample_splits([p for p in range(1, servers + 1) if servers % p == 0], 0.1, 0.2)
+    layers = [dense(f"l{k}", 3000, (k - 1,) if k else (), splits, [200_000 * (k + 1)]) for k in range(5)]
+    placements = []
+    for layer in layers:
+        split = int(rng.integers(len(splits)))
+        placements.append(Placement(split, int(rng.integers(servers // layer.splits[split].parts))))
+    return Workload("drawn", 8 * servers, tuple(layers)), Strategy(tuple(placements))
+
+
+def baselines_of(cluster, workload, strategy, seed):
+    """The time of every fabric the cluster has, by the engine."""
+    graph, lines = build_task_graph(cluster, workload, strategy), []
+    for choice in CHOICES:
+        options = options_of(choice, BaselineSettings(), seed)
+        try:
+            network = FABRICS[choice.fabric].build(cluster, strided_groups(cluster.servers), options)
+        except InputError:
+            continue
+        links = graph_of(cluster, network) if FABRICS[choice.fabric].kind == "direct" else None
+        lines.append(Baseline(choice.name, simulate(graph, network).iteration_time_ms, "", strategy, links))
+    return tuple(lines)
+
+
+CLUSTERS = [
+    (servers, degree, links)
+    for servers, degree in ((2, 2), (6, 3), (8, 6), (12, 4), (16, 5), (16, 7), (27, 6), (4, 7))
+    for links in LinkDirection
+]
+
+
+@pytest.mark.parametrize(("servers", "degree", "links"), CLUSTERS)
+def test_the_engine_and_the_checker_agree_on_every_fabric(servers, degree, links):
+    """All fabrics a cluster has: built by the solver's side, and again by the checker from what the file says."""
+    rng = np.random.default_rng(servers * 100 + degree)
+    cluster = make_cluster(servers, degree, links, link_gbps=40.0, hop_latency_us=1.0, ring_round_latency_us=2.1)
+    workload, strategy = drawn_job(servers, rng)
+    seed = int(rng.integers(1000))
+    instance, solution = some_solution()
+    instance = replace(instance, cluster=cluster, workload=workload, baselines=BaselineSettings(fabrics=CHOICES))
+    lines = baselines_of(cluster, workload, strategy, seed)
+    assert {"ideal-switch", "fat-tree", "random-regular"} <= {line.fabric for line in lines}
+    findings = ViolationLog()
+    stated = replace(solution, baselines=lines, seed=seed)
+    check_baselines(findings, instance, stated, default_price_book(), EventBudget.of(FULL))
+    assert findings.violations() == ()
+    missing = {each.figure for each in findings.left_out}
+    assert missing == {f"baseline {choice.name}" for choice in CHOICES} - {f"baseline {line.fabric}" for line in lines}
+    slower = tuple(replace(line, iteration_time_ms=1.0001 * line.iteration_time_ms) for line in lines)
+    check_baselines(findings, instance, replace(stated, baselines=slower), default_price_book(), EventBudget.of(FULL))
+    assert len([each for each in findings.violations() if "simulated" in each.message]) == len(lines)
+
+
+def test_links_of_another_fabric_are_not_taken():
+    """The links of a torus are none of a hypercube, and so on round the fabrics; nor are those of a longer torus."""
+    cluster = make_cluster(16, 4)
+    workload, strategy = drawn_job(16, np.random.default_rng(0))
+    lines = {line.fabric: line for line in baselines_of(cluster, workload, strategy, 1)}
+    instance, solution = some_solution()
+    instance = replace(instance, cluster=cluster, workload=workload, baselines=BaselineSettings(fabrics=CHOICES))
+    for one, other in (
+        ("torus-2d", "twisted-torus-2d"),
+        ("torus-2d", "long"),
+        ("hypercube", "expander"),
+        ("twisted-torus-2d", "hypercube"),
+        ("expander", "random-regular"),
+    ):
+        findings = ViolationLog()
+        forged = (replace(lines[one], graph=lines[other].graph),)
+        stated = replace(solution, baselines=forged, seed=1)
+        check_baselines(findings, instance, stated, None, EventBudget.of(FULL))
+        assert any("link" in each.message for each in findings.violations()), one
+
+
+def test_prices_by_hand():
+    """128 servers of four 100 Gbit/s interfaces at the shipped prices, added up here.
+
+    Transceiver 99, NIC 678, switch port 187, panel port 100, 1x2 switch 25, fibre 0.30 a metre of 500 on average.
+    """
+    book = default_price_book()
+    cluster = make_cluster(128, 4, link_gbps=100.0)
+    interface = 678 + 99 + 150 + 25 + 2 * 100
+    assert price_at(plan_parts(128, 4), book, 100.0) == pytest.approx(128 * 4 * interface)
+    host = 678 + 6 * 99 + 5 * 187 + 3 * 150  # one server of a full fat-tree: 3 cables, 5 switch ports
+    fabrics = {name: asked_fabric(FabricChoice(name), BaselineSettings()) for name in FABRICS}
+    assert price_of(fabrics["ideal-switch"], cluster, book) == pytest.approx(128 * 4 * host)
+    # 400 Gbit/s: two links of 200 (815, 198, 374) side by side.
+    assert price_of(fabrics["full-fat-tree"], cluster, book) == pytest.approx(
+        128 * 2 * (815 + 6 * 198 + 5 * 374 + 3 * 150)
+    )
+    # At the racks 2:1: half of what is above them.
+    half = 815 + 198 + (1 + 2 * (0.5 + 0.5)) * (198 + 374) + (1 + 0.5 + 0.5) * 150
+    assert price_of(fabrics["oversubscribed-fat-tree"], cluster, book) == pytest.approx(128 * 2 * half)
+    assert price_of(fabrics["random-regular"], cluster, book) == pytest.approx(128 * (4 * (678 + 99) + 2 * 150))
+    three = make_cluster(16, 5, link_gbps=100.0)
+    assert price_of(fabrics["torus-2d"], three, book) == pytest.approx(16 * (4 * (678 + 99) + 2 * 150))
+    # The fat-tree of equal cost: 4 x 1152 USD a server buy a little more than one link of 200 Gbit/s.
+    full = 815 + 6 * 198 + 5 * 374 + 3 * 150
+    assert equal_cost_gbps(cluster, 1.0, book) == pytest.approx(200 * 4 * interface / full)
+    assert price_of(fabrics["fat-tree"], cluster, book) == pytest.approx(128 * 4 * interface)

@@ -1,0 +1,113 @@
+"""Fabrics of switches: an ideal one, and k-ary fat-trees in which each pair takes one of its equal-cost paths.
+
+The paths of a fat-tree are drawn with numpy's `default_rng(seed)`: first one of the links up from the rack for every
+ordered pair of servers, then one of the links up from the aggregation switch. Fixed costs of a ring round are 4.9 hop
+latencies on the ideal switch and 16 on a fat-tree (packet simulation). One ring per group, in ascending order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+
+from topoopt.core.cluster import Cluster
+from topoopt.core.price_book import PriceBook
+from topoopt.verify.job.fabrics.asked import RACK, AskedFabric
+from topoopt.verify.job.fabrics.parts_list import equal_cost_gbps
+from topoopt.verify.job.simulation.network import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork
+from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
+
+Pair = tuple[int, int]
+Group = tuple[int, ...]
+
+IDEAL_ROUND_HOPS, TREE_ROUND_HOPS = 4.9, 16.0
+
+
+def nic_gbps(asked: AskedFabric, cluster: Cluster, book: PriceBook | None) -> float | None:
+    """Rate of the NIC of a server; None: it takes prices that are not at hand."""
+    if asked.kind == "fat-tree" and asked.nic_gbps is None:
+        return None if book is None else equal_cost_gbps(cluster, asked.ratio, book)
+    fixed = asked.kind in ("full-fat-tree", "oversubscribed-fat-tree") or asked.nic_gbps is None
+    return cluster.degree * cluster.link_gbps if fixed else asked.nic_gbps
+
+
+def ideal_switch(cluster: Cluster, gbps: float, pairs: Iterable[Pair], groups: Iterable[Group]) -> SimulatedNetwork:
+    """Link i goes up from server i, link n + i down to it."""
+    n = cluster.servers
+
+    def way(source: int, target: int) -> tuple[int, ...]:
+        return source, n + target
+
+    rate = [gbps * BYTES_PER_MS_OF_ONE_GBPS] * (2 * n)
+    return _network(cluster, rate, IDEAL_ROUND_HOPS, way, pairs, groups)
+
+
+def fat_tree(
+    asked: AskedFabric, cluster: Cluster, gbps: float, seed: int, pairs: Iterable[Pair], groups: Iterable[Group]
+) -> SimulatedNetwork:
+    """Servers fill the racks in order; rack switches have k/2 servers, pods k/2 racks.
+
+    An oversubscribed layer has ceil(k / (2 r)) links up from each switch, slowed down to the ratio r; the plain one
+    has all k/2, their rate divided by r.
+    """
+    n = cluster.servers
+    k = 2
+    while k**3 < 4 * n:
+        k += 2
+    half = k // 2
+    up = {RACK: (half, 1.0), "aggregation": (half, 1.0)}
+    if asked.kind == "fat-tree":
+        up[RACK] = (half, 1.0 / asked.ratio)
+    elif asked.kind == "oversubscribed-fat-tree":
+        count = ceil(half / asked.ratio * (1 - 1e-12))
+        up[asked.layer] = (count, half / (asked.ratio * count))
+    (rack_links, rack_part), (core_links, core_part) = up[RACK], up["aggregation"]
+    draw = np.random.default_rng(seed)
+    over = draw.integers(rack_links, size=n * (n - 1)).tolist()
+    above = draw.integers(core_links, size=n * (n - 1)).tolist()
+    number: dict[tuple[object, object], int] = {}
+    rate: list[float] = []
+
+    def link(tail: tuple[object, ...], head: tuple[object, ...], part: float) -> int:
+        if (tail, head) not in number:
+            number[tail, head] = len(rate)
+            rate.append(gbps * BYTES_PER_MS_OF_ONE_GBPS * part)
+        return number[tail, head]
+
+    def way(source: int, target: int) -> tuple[int, ...]:
+        place = source * (n - 1) + target - (target > source)
+        j, i = over[place], above[place]
+        racks = [server // half for server in (source, target)]
+        pods = [rack // half for rack in racks]
+        nodes: list[tuple[object, ...]] = [("server", source), ("rack", racks[0])]
+        parts = [1.0]
+        if racks[0] != racks[1]:
+            nodes.append(("aggregation", pods[0], j))
+            parts.append(rack_part)
+            if pods[0] != pods[1]:
+                nodes += [("core", j, i), ("aggregation", pods[1], j)]
+                parts += [core_part, core_part]
+            nodes.append(("rack", racks[1]))
+            parts.append(rack_part)
+        nodes.append(("server", target))
+        parts.append(1.0)
+        return tuple(link(a, b, part) for (a, b), part in zip(pairwise(nodes), parts, strict=True))
+
+    return _network(cluster, rate, TREE_ROUND_HOPS, way, pairs, groups)
+
+
+def _network(
+    cluster: Cluster,
+    rate: list[float],
+    round_hops: float,
+    way: Callable[[int, int], tuple[int, ...]],
+    pairs: Iterable[Pair],
+    groups: Iterable[Group],
+) -> SimulatedNetwork:
+    paths = {pair: (PathOfPair(1.0, way(*pair)),) for pair in pairs}
+    rings = {group: (RingOfGroup(1.0, tuple(way(a, b) for a, b in pairwise((*group, group[0])))),) for group in groups}
+    round_ms = round_hops * cluster.hop_latency_us / US_PER_MS
+    return SimulatedNetwork(rate, cluster.hop_latency_us / US_PER_MS, round_ms, paths, rings)
