@@ -69,6 +69,27 @@ SHARED = (
 )
 TRACED = (*SHARED, Harmless("seed", "of draws; a trace on the lowest servers draws nothing"))
 
+JOB = (
+    *PROVENANCE,
+    *LESS,
+    *WITNESSES,
+    Harmless("initial_ms", "history of the search, which a check names as not recomputed"),
+    Harmless("convergence*", "history of the search, which a check names as not recomputed; its end is checked"),
+    Harmless("prices", "a solution without prices is one, and a check says so", "null"),
+    Harmless("prices", "a solution without prices is one, and a check says so", "key dropped"),
+    Harmless("prices.book_sha256", "prices of a book that is not at hand are named as not recomputed", "no text"),
+    Harmless("baselines.*.description", "for people"),
+    Harmless("baselines.*.graph.links", "the order of the rows says nothing", "two swapped"),
+    Harmless("baselines.*.graph.rings*", "other rings that take the same time are as good", "two swapped"),
+    Harmless("baselines.*.graph.rings", "a ring twice shares the bytes with itself", "entry doubled"),
+    Harmless("plan.topology.origin", "for people"),
+    Harmless("plan.topology.offsets", "a circulant need not be called one", "emptied"),
+    Harmless("plan.topology.switches", "which switch has which permutation says nothing", "two swapped"),
+    Harmless("plan.rings.*.members", "a group is a set", "two swapped"),
+    Harmless("plan.rings.*.rings", "rings of equal shares may change places", "two swapped"),
+    Harmless("demand.allreduce.*.1", "a group is a set", "two swapped"),
+)
+
 
 def times(factor: float, *paths: str) -> Callable[[Document], Document]:
     """All numbers at or below the paths, `*` for every entry, times a factor; those the file has not are left out."""
@@ -116,6 +137,21 @@ TOGETHER_AT_ONCE = {
     "times alone": times(0.9, "plans.*.alone_ms", "plans.*.bound.value", "bound.value"),
     "given times": times(0.9, "classes.*.iteration_ms", "draws", "plans", "statistics", "objective.value"),
     "rates": times(2, "rates_gbps"),
+}
+
+SPANS = tuple(f"evaluation.{name}.*.{column}" for name in ("timeline", "critical_path") for column in (3, 4))
+TERMS = tuple(f"evaluation.breakdown.{name}_ms" for name in ("compute", "model_parallel", "allreduce", "idle"))
+TOTAL = ("objective.value", "evaluation.iteration_time_ms", "convergence.*.2", "initial_ms")
+CARRIED = ("evaluation.link_bytes", "evaluation.link_utilisation", "evaluation.bandwidth_tax")
+TOGETHER_JOB = {
+    "a shorter iteration": times(0.931, *TOTAL, *TERMS, *SPANS, "bound.value"),
+    "a longer iteration": times(1.069, *TOTAL, *TERMS, *SPANS),
+    "a shorter iteration, links busier": times(0.5, *TOTAL, *TERMS, *SPANS, "bound.value", "evaluation.link_bytes"),
+    "slower baselines": times(10.0, "baselines.*.iteration_time_ms"),
+    "lower prices": times(0.1, "prices.usd.*.1"),
+    "less traffic": times(0.9, *CARRIED, "demand.model_parallel_bytes.*.2", "demand.allreduce.*.0"),
+    "shorter operators": times(0.5, "operators.*.forward_ms", "operators.*.backward_ms", "evaluation.breakdown"),
+    "slower links": times(0.5, "cluster.link_gbps", "evaluation.link_bytes"),
 }
 
 
@@ -194,6 +230,7 @@ CASES = {
     "jobs at once, flows": Valid(
         lambda: at_once_cases.read(at_once_cases.instance()), SHARED, TOGETHER_AT_ONCE, most=60
     ),
+    "job": Valid(shipped("tiny-4"), JOB, TOGETHER_JOB, SolveOptions(budget=20, seed=1), most=100),
     "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), HIERARCHY, TOGETHER_HIERARCHY),
     "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), HIERARCHY, TOGETHER_HIERARCHY, most=50),
 }

@@ -175,6 +175,9 @@ def show(console: Console, solution: JobSolution, wall_s: float) -> None:
     violations = solution.check.violations
     if solution.check.ok:
         console.print(Text("independent check passed", style="green"))
+        left_out = ", ".join(each.figure for each in solution.check.not_recomputed)
+        if left_out:
+            console.print(Text(f"not recomputed: {left_out}", style="dim"), soft_wrap=True)
     else:
         console.print(Text(f"independent check FAILED: {counted(len(violations), 'violation')}", style="bold red"))
         for violation in violations[:SHOWN_VIOLATIONS]:

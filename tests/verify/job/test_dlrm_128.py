@@ -1,0 +1,34 @@
+"""The largest shipped job: every figure of its solution is recomputed, within minutes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.support.paths import INSTANCES
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.job.check import check_job
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.verify.laws.findings import CheckDepth
+
+
+@pytest.mark.heavy
+def test_dlrm_128_is_simulated_again_within_five_minutes() -> None:
+    """In a solve most of it is left out, and said to be; afterwards nothing but the history of the search is."""
+    instance = read_instance(INSTANCES / "dlrm-128.yaml")
+    solution = solve(instance, SolveOptions(budget=10, seed=0))
+    assert solution.check.ok
+    assert any(each.figure.startswith("evaluation") for each in solution.check.not_recomputed)
+    told: list[tuple[int, int | None]] = []
+    begun = time.perf_counter()
+    findings = check_job(instance, solution, CheckDepth(tell=lambda what, done, total: told.append((done, total))))
+    assert time.perf_counter() - begun < 300
+    assert findings.violations == ()
+    assert [each.figure for each in findings.not_recomputed] == ["initial_ms, convergence"]
+    assert told
+    assert all(0 <= done <= (total or 0) for done, total in told)
+    quick = check_job(instance, solution, CheckDepth(events=0))
+    assert quick.ok
+    assert len(quick.not_recomputed) == 2 + len(solution.baselines)
