@@ -70,7 +70,11 @@ def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | 
     """The best network known or met by a short search, routed; None if there is none."""
     known = None if limits.incumbent is None else limits.incumbent.adjacency()
     found = local_search(space, limits.seed, first_part(limits.stop, LOCAL_SHARE, LOCAL_MOST_S), known)
-    return None if found is None else (found[0], routed(space, found[0]))
+    if found is None:
+        return None
+    first = found[0], routed(space, found[0])
+    limits.keep(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
+    return first
 
 
 def routed(space: Space, counts: Counts) -> Routed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,11 +23,13 @@ class ExactLimits:
         seed: of the local search that gives a first network, and of the solver.
         incumbent: a network already known; methods never return a worse one.
         stop: a deadline and an interrupt shared with others.
+        keep: is told of a network that may be returned if the method is left before its end.
     """
 
     seed: int = 0
     incumbent: Topology | None = None
     stop: Stop = field(default_factory=Stop)
+    keep: Callable[[FoundNetwork], None] = lambda found: None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -58,7 +58,11 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> FoundNetwork
 
 def exactly(problem: TopologyProblem, effort: Effort, method: str) -> FoundNetwork:
     """Topology by a method of `solvers.network.exact`."""
-    found = EXACT[method].run(problem, ExactLimits(seed=effort.search.seed, stop=effort.stop))
+
+    def keep(best: FoundNetwork) -> None:
+        effort.keep(lambda: best)
+
+    found = EXACT[method].run(problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, keep=keep))
     proof = found.network.enumeration
     if proof is None:
         return found

@@ -55,7 +55,7 @@ def robust(
         InfeasibleError: no topology satisfies the constraints, or each loses some demand with one failed link.
         LimitError: none was found that keeps all demand.
     """
-    found = nominal(problem, effort)
+    found = nominal(problem, replace(effort, timing=None))  # a network without its worst failure is nothing to keep
     first = found.network
     goal = problem.search.robust
     within = None if goal is None else goal.within_percent

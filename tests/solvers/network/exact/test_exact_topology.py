@@ -25,6 +25,7 @@ from tests.support.every_topology import plain_theta
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import AdaptedRouting, TopologyProblem
+from topoopt.core.network_solution import FoundNetwork
 from topoopt.core.proofs import Argument
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
@@ -372,3 +373,14 @@ def test_same_seed_same_result() -> None:
     one, two = (METHODS["milp"].run(case, LIMITS) for _ in range(2))
     np.testing.assert_array_equal(one.network.topology.arcs, two.network.topology.arcs)
     np.testing.assert_array_equal(one.network.flows[0].flow, two.network.flows[0].flow)
+
+
+@pytest.mark.parametrize("method", ["exact", "milp", "branch-and-bound"])
+def test_a_network_is_kept_before_the_long_part(method: str) -> None:
+    """Whoever has to leave a method has its first network, with a bound that holds."""
+    kept: list[FoundNetwork] = []
+    case = problem(5, 2, skewed(5, 4, balanced=True))
+    result = METHODS[method].run(case, ExactLimits(keep=kept.append))
+    assert kept
+    assert all(each.bound.verified and each.bound.value <= result.theta * (1 + 1e-9) for each in kept)
+    assert all(each.network.utilisation.max() >= result.theta * (1 - 1e-9) for each in kept)
