@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from solvers.network.routing import ROUTING_METHODS
 from tests.support.cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
 from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.job import report as html
@@ -95,6 +96,35 @@ def test_a_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("solvers.job.alternate.anneal", endless)
     instance = write(tmp_path, INSTANCE)
     result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 20, "--json")
+    assert (result.code, result.json["stopped_by"]) == (4, "time")
+    monkeypatch.undo()
+    assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+
+
+def test_a_topology_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best seed is written when the annealing never ends."""
+    monkeypatch.setattr("solvers.network.search.search.anneal", endless)
+    shape = {"servers": 12, "degree": 3, "links": "unidirectional", "demand": {"family": "balanced-skew"}}
+    instance = write(tmp_path, {"schema_version": 1, "kind": "topology", "name": "n", **shape})
+    options = ("--method", "portfolio", "--time-limit", 20, "--json")
+    result = run("solve", instance, "--out", tmp_path / "out", *options)
+    assert (result.code, result.json["stopped_by"]) == (4, "time")
+    monkeypatch.undo()
+    assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+
+
+def test_a_routing_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shortest paths were offered before the method hung: they are the result, with the bound of their lengths."""
+
+    def hanging(proof: Any) -> int:
+        proof.offer_shortest()
+        return endless()
+
+    monkeypatch.setitem(ROUTING_METHODS, "simplex", hanging)
+    shape = {"topology": {"family": "torus", "dims": [4, 4]}, "demand": {"family": "balanced-skew"}}
+    instance = write(tmp_path, {"schema_version": 1, "kind": "routing", "name": "n", **shape})
+    options = ("--method", "simplex", "--time-limit", 20, "--json")
+    result = run("solve", instance, "--out", tmp_path / "out", *options)
     assert (result.code, result.json["stopped_by"]) == (4, "time")
     monkeypatch.undo()
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0

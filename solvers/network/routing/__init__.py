@@ -70,6 +70,7 @@ def route(
     max_hops: int | None = None,
     hop_price: float = 0.0,
     stop: Stop | None = None,
+    keep: Callable[[Callable[[], RoutingResult]], None] | None = None,
 ) -> RoutingResult:
     """Route `demand` (float64[n, n], in units of a link's capacity) so that the largest link utilisation is least.
 
@@ -82,6 +83,7 @@ def route(
         max_hops: longest path allowed; the flow then comes with its split by hops. None, or n - 1 and more: any.
         hop_price: time of one hop in the unit of theta; theta + hop_price * mean hops of the demand is made least.
         stop: deadline and interrupt shared with others; the earlier deadline holds.
+        keep: called when there is a first flow, with what makes the result of the best one known.
 
     Raises:
         InputError: bad topology, demand, method, limit or price of hops.
@@ -109,6 +111,8 @@ def route(
         text = "this method needs a circulant topology and a demand that depends on the displacement alone"
         raise InputError([Problem(text, path="method", value=name, allowed="another method")])
     proof = RoutingProof(network, accuracy, (stop or Stop()).within(time_limit_s), max_hops, hop_price)
+    if keep is not None:
+        proof.offered = lambda: keep(lambda: proof.result(name, 0))
     work = ROUTING_METHODS[name](proof)
     return proof.result(name, work)
 

@@ -5,7 +5,9 @@ The value is theta, plus the price of hops times the mean hops of the demand whe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +31,14 @@ def largest_utilisation(network: RoutingNetwork, flow: Floats) -> float:
     return float((flow.sum(axis=0) / network.capacity).max())
 
 
+class BestFlow(NamedTuple):
+    """A flow, its objective, and its parts by hops under a hop limit."""
+
+    value: float
+    flow: Floats | None
+    by_hop: Floats | None
+
+
 @dataclass(eq=False)
 class RoutingProof:
     """Best flow and best lengths seen so far; each kept only with the value recomputed here.
@@ -42,6 +52,8 @@ class RoutingProof:
         orders: int64[n, n], scratch of the shortest-path kernels.
         value: least objective of a flow; bound: largest bound of lengths.
         flow: float64[n, m], by_hop: float64[h, n, m] under a hop limit, of that flow.
+        offered: called when there is a better flow; what belongs together is set at once, so that `result` may be asked
+            for from another thread from then on.
     """
 
     network: RoutingNetwork
@@ -50,16 +62,34 @@ class RoutingProof:
     max_hops: int | None = None
     hop_price: float = 0.0
     orders: Ints = field(init=False)
-    value: float = field(init=False, default=np.inf)
-    bound: float = field(init=False, default=0.0)
-    flow: Floats | None = field(init=False, default=None)
-    by_hop: Floats | None = field(init=False, default=None)
-    lengths: Floats = field(init=False)
+    offered: Callable[[], None] | None = None
+    _best: BestFlow = field(init=False, default=BestFlow(np.inf, None, None))
+    _bound: tuple[float, Floats] = field(init=False)
 
     def __post_init__(self) -> None:
         self.orders, _ = breadth_first_trees(self.network.first, self.network.head, self.network.servers)
-        self.lengths = np.ones(len(self.network.head))
+        self._bound = (0.0, np.ones(len(self.network.head)))
         self.offer_lengths(self.lengths)
+
+    @property
+    def value(self) -> float:
+        """Least objective of a flow offered; infinite before there is one."""
+        return self._best.value
+
+    @property
+    def flow(self) -> Floats | None:
+        """float64[n, m], the flow of `value`."""
+        return self._best.flow
+
+    @property
+    def bound(self) -> float:
+        """Largest bound of lengths offered."""
+        return self._bound[0]
+
+    @property
+    def lengths(self) -> Floats:
+        """float64[m], those of `bound`."""
+        return self._bound[1]
 
     def offer_lengths(self, lengths: Floats) -> float:
         """Bound proven by lengths >= 0 (weak duality); kept if it is the best. 0 when they prove nothing."""
@@ -74,7 +104,7 @@ class RoutingProof:
         rounding = (net.servers * (net.servers + 2) + len(clean)) * 2.0**-52
         bound = self._distance(self._priced(clean)) / cost * (1 - rounding)
         if bound > self.bound:
-            self.bound, self.lengths = bound, clean
+            self._bound = (bound, clean)
         return bound
 
     def _priced(self, lengths: Floats) -> Floats:
@@ -98,8 +128,9 @@ class RoutingProof:
         if self.hop_price:
             value += self.hop_price * float(total.sum()) / float(net.demand.sum())
         if value < self.value:
-            self.value, self.flow = value, total
-            self.by_hop = None if self.max_hops is None else flow
+            self._best = BestFlow(value, total, None if self.max_hops is None else flow)
+            if self.offered is not None:
+                self.offered()
         return value
 
     def offer_rough_flow(self, flow: Floats, lengths: Floats) -> float:
@@ -140,16 +171,17 @@ class RoutingProof:
 
     def result(self, method: str, work: int) -> RoutingResult:
         """What is known now; a routing exists, as the first thing every method does is to offer one."""
-        assert self.flow is not None
-        closed = self.value - self.bound <= _PROVEN * self.value
-        reason = StopReason.GAP if self.proven else self.stop.reason() or StopReason.CONVERGED
+        best, (bound, lengths) = self._best, self._bound
+        assert best.flow is not None
+        gap = best.value - bound
+        reason = StopReason.GAP if gap <= self.accuracy * best.value else self.stop.reason() or StopReason.CONVERGED
         return RoutingResult(
-            theta=largest_utilisation(self.network, self.flow),
-            objective=self.value,
-            bound=min(self.bound, self.value),
-            flow=SourceFlow(self.flow, self.by_hop),
-            certificate=LengthCertificate(self.lengths),
-            status=Status.OPTIMAL if closed else Status.FEASIBLE,
+            theta=largest_utilisation(self.network, best.flow),
+            objective=best.value,
+            bound=min(bound, best.value),
+            flow=SourceFlow(best.flow, best.by_hop),
+            certificate=LengthCertificate(lengths),
+            status=Status.OPTIMAL if gap <= _PROVEN * best.value else Status.FEASIBLE,
             stopped_by=reason,
             method=method,
             work=work,

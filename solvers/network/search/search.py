@@ -6,6 +6,7 @@ topology everywhere unless a time limit cuts it short.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -63,6 +64,7 @@ def search_topology(
     budget: SearchBudget | None = None,
     goal: float = 0.0,
     stop: Stop | None = None,
+    keep: Keep | None = None,
 ) -> TopologySearchResult:
     """Search for the topology of least theta.
 
@@ -71,6 +73,7 @@ def search_topology(
 
     Args:
         goal: a proven lower bound on theta over all topologies; the search ends when it is reached.
+        keep: called whenever there is something better, with what would be returned now.
 
     Raises:
         InputError: bad demand or sizes.
@@ -79,13 +82,25 @@ def search_topology(
     """
     demand = check_problem(problem)
     budget = budget or SearchBudget()
-    return _Search(problem, demand, seed, budget, goal, stop or Stop()).run()
+    return _Search(problem, demand, seed, budget, goal, stop or Stop(), keep).run()
+
+
+Keep = Callable[[Callable[[], TopologySearchResult]], None]
+"""Offered what makes the result of the best so far."""
 
 
 class _Search:
     def __init__(
-        self, problem: TopologyProblem, demand: Floats, seed: int, budget: SearchBudget, goal: float, stop: Stop
+        self,
+        problem: TopologyProblem,
+        demand: Floats,
+        seed: int,
+        budget: SearchBudget,
+        goal: float,
+        stop: Stop,
+        keep: Keep | None,
     ) -> None:
+        self.keep = keep
         self.problem, self.demand, self.seed, self.stop = problem, demand, seed, stop
         busiest = max(demand.sum(axis=0).max(), demand.sum(axis=1).max())
         self.goal = max(goal, float(busiest) / problem.degree)  # node cut: no topology does better
@@ -249,6 +264,13 @@ class _Search:
         self.steps.append(SearchStep(name, load, routing.theta))
         if self.best is None or routing.theta < self.best[1].theta:
             self.best = (topology, routing)
+            if self.keep is not None:
+                steps = tuple(self.steps)
+                self.keep(
+                    lambda: TopologySearchResult(
+                        topology, routing, steps, self.priced, self.stop.reason() or StopReason.TIME
+                    )
+                )
 
     def _done(self) -> bool:
         if self.stop.reason() is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.network.exact.space import Space, open_space
 from solvers.network.routing import route
-from solvers.network.search import SEEDS, SearchBudget, search_topology
+from solvers.network.search import SEEDS, SearchBudget, TopologySearchResult, search_topology
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
@@ -69,6 +69,18 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     bounds = (open_space(problem).bound, formula)
     goal = max(bound.value for bound in bounds)
     budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
-    found = search_topology(problem, seed=effort.search.seed, budget=budget, goal=goal, stop=effort.stop)
-    network = found.routing.network(found.topology)
-    return FoundNetwork(network, bounds, found.stopped_by, "portfolio", multipliers=multipliers)
+
+    def network(found: TopologySearchResult) -> FoundNetwork:
+        routed = found.routing.network(found.topology)
+        return FoundNetwork(routed, bounds, found.stopped_by, "portfolio", multipliers=multipliers)
+
+    return network(
+        search_topology(
+            problem,
+            seed=effort.search.seed,
+            budget=budget,
+            goal=goal,
+            stop=effort.stop,
+            keep=lambda best: effort.keep(lambda: network(best())),
+        )
+    )

@@ -10,7 +10,7 @@ from solvers.network.exact import ExactLimits
 from solvers.network.exact.enumeration import covers
 from solvers.network.exact.space import open_space
 from solvers.network.routing import ROUTING_METHODS as ROUTERS
-from solvers.network.routing import route
+from solvers.network.routing import RoutingResult, route
 from solvers.network.worst_case import worst_case
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import EnumerationProof, NetworkProblem, RoutingMode, RoutingProblem, TopologyProblem, single
@@ -43,6 +43,11 @@ def accuracy_for(problem: RoutingProblem) -> float:
 
 def routed(problem: RoutingProblem, effort: Effort, method: str) -> FoundNetwork:
     """Route by a method of `solvers.network.routing`."""
+
+    def network(found: RoutingResult) -> FoundNetwork:
+        bound = Bound(found.bound, Argument.ARC_LENGTHS)
+        return FoundNetwork(found.network(problem.topology), (bound,), found.stopped_by, found.method)
+
     found = route(
         problem.topology,
         problem.demand,
@@ -51,9 +56,9 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> FoundNetwork
         max_hops=problem.max_hops,
         hop_price=problem.hop_price,
         stop=effort.stop,
+        keep=lambda best: effort.keep(lambda: network(best())),
     )
-    bound = Bound(found.bound, Argument.ARC_LENGTHS)
-    return FoundNetwork(found.network(problem.topology), (bound,), found.stopped_by, found.method)
+    return network(found)
 
 
 def exactly(problem: TopologyProblem, effort: Effort, method: str) -> FoundNetwork:
