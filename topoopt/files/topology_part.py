@@ -86,4 +86,7 @@ def topology_faults(topology: TopologyPart, path: Path = ("topology",)) -> list[
     ):
         allowed = f"{topology.degree} rows of {n}"
         faults.append(Fault((*path, "switches"), "wrong size", allowed=allowed))
+    for index, row in enumerate(topology.switches or ()):
+        if max(row, default=-1) >= n:
+            faults.append(Fault((*path, "switches", index), "no such server", str(max(row)), f"-1 to {n - 1}"))
     return faults

@@ -84,6 +84,7 @@ def instance_text(document: Mapping[str, object], path: str | os.PathLike[str]) 
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.allow_unicode = True
     yaml.width = 4096
+    yaml.representer.ignore_aliases = lambda _: True  # the reader takes none: what stands twice is written twice
     stream = io.StringIO()
     yaml.dump(document, stream)
     return stream.getvalue()

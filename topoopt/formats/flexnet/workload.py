@@ -8,6 +8,7 @@ because the operators cannot move.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -172,6 +173,12 @@ def _topological(operators: list[_Recovered]) -> list[int]:
     return order
 
 
+def _kind_of(name: str) -> str:
+    """What a name begins with, as kinds are written: `dense` of Dense_8_8, `output-5` of output#5."""
+    plain = re.sub(r"[^a-z0-9-]+", "-", name.partition("_")[0].lower()).lstrip("-0123456789")
+    return plain[:50] or "operator"
+
+
 def _operator(
     graph: TaskGraph, found: _Recovered, name: str, position: dict[int, int], problems: list[Problem]
 ) -> Operator:
@@ -188,7 +195,7 @@ def _operator(
     ]
     return Operator(
         name=name,
-        kind=name.partition("_")[0].lower(),
+        kind=_kind_of(name),
         output_elements=min(found.sample_bytes, default=UNKNOWN_TENSOR_BYTES),
         element_bytes=1,
         weight_elements=tuple(payload // GRADIENT_BYTES for payload in found.payloads),

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from topoopt.core.hierarchy import Block
 from topoopt.core.hierarchy_solution import (
     BandwidthCertificate,
     CollectiveTime,
@@ -117,7 +118,7 @@ class HierarchicalSolutionFile(SolutionHeadFile):
     design_name: Text
     designs: Annotated[int, Field(ge=1, le=MAX_TASKS)]
     dimensions: Texts
-    blocks: Texts
+    blocks: Annotated[Listed[Annotated[Block, NameOf(Block)]], Field(max_length=MAX_DIMENSIONS)]
     sizes: Annotated[Listed[Annotated[int, Field(ge=1, le=2**62)]], Field(max_length=MAX_DIMENSIONS)]
     bandwidth_gbytes_per_s: Amounts
     time_ns: Annotated[float, Field(gt=0, le=1e30)]

@@ -83,14 +83,21 @@ def _rings(groups: tuple[GroupRingsPart, ...], n: int) -> list[Fault]:
     for index, group in enumerate(groups):
         where: Path = ("plan", "rings", index)
         faults += _servers(group.members, n, (*where, "members"), distinct=True)
+        if not group.members or not group.rings:
+            faults.append(Fault(where, "a group without members or rings", allowed="at least one of each"))
         for position, ring in enumerate(group.rings):
             at = (*where, "rings", position)
             faults += _servers(ring.order, n, (*at, "order"))
+            if sorted(ring.order) != sorted(group.members):
+                faults.append(Fault((*at, "order"), "not an order of the members", allowed="each member once"))
             if len(ring.paths) != len(ring.order):
                 allowed = f"{len(ring.order)}, one from each member to the next"
                 faults.append(Fault((*at, "paths"), "wrong number of paths", str(len(ring.paths)), allowed))
             for step, nodes in enumerate(ring.paths):
                 faults += _servers(nodes, n, (*at, "paths", step))
+                if len(nodes) < 2 and len(ring.order) > 1:
+                    allowed = "from a member to the next, both named"
+                    faults.append(Fault((*at, "paths", step), "a path of one server", str(nodes), allowed))
         if len(faults) > _MOST:
             break
     return faults

@@ -34,6 +34,7 @@ Pair = Annotated[tuple[Server, Server], Strict(False)]
 FlowRow = Annotated[tuple[list[Arc], list[Amount]], Strict(False)]  # arcs, amount on each
 FlowRows = Annotated[list[FlowRow], Field(max_length=MAX_ARCS)]
 ArcValues = Annotated[list[Amount], Field(max_length=MAX_ARCS)]
+Utilisation = Annotated[float, Field(gt=0, le=1e30)]
 PerDemand = Annotated[list[Value], Field(min_length=1, max_length=MAX_STEPS)]
 
 
@@ -182,7 +183,7 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     core = NetworkSolution
 
     kind: Literal["routing-solution", "topology-solution"]
-    thetas: PerDemand[Amount] = Field(description="largest link utilisation of each demand")
+    thetas: PerDemand[Utilisation] = Field(description="largest link utilisation of each demand")
     diameter: int | None = Field(ge=1)
     mean_hops: Number | None
     robustness: RobustnessPart | None = Field(default=None, description="of method robust")

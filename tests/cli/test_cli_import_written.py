@@ -1,0 +1,282 @@
+"""What `topoopt import` writes, every command reads: every importer, every option, as YAML and as JSON."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import chakra_files as chakra
+from tests.support.cli_cases import run, shared
+from tests.support.paths import ROOT
+from topoopt.files.documents import load_document
+from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.table import IMPORTERS
+from topoopt.kinds.instance_file import instance_text
+
+Words = list[object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Small files of a format.
+
+    Attributes:
+        files: folder -> the words that name them, with the options an importer must have.
+        options: a value of every other option, by the name of the parameter.
+    """
+
+    files: Callable[[Path], Words]
+    options: dict[str, Words]
+
+
+def graph_file(folder: Path) -> Words:
+    """Four operators on two accelerators and a CPU, by hand."""
+    nodes = [
+        {"id": k, "supportedOnFpga": 1, "cpuLatency": 4.0, "fpgaLatency": 1.0, "isBackwardNode": 0, "size": 1000}
+        for k in range(4)
+    ]
+    edges = [{"sourceId": s, "destId": t, "cost": 0.5} for s, t in ((0, 1), (0, 2), (1, 3), (2, 3))]
+    data = {"maxSizePerFPGA": 3000, "maxFPGAs": 2, "maxCPUs": 2, "nodes": nodes, "edges": edges}
+    (folder / "graph.json").write_text(json.dumps(data))
+    return [folder / "graph.json"]
+
+
+def libra_files(folder: Path) -> Words:
+    """Two dimensions, two layers."""
+    texts = {
+        "network": "Topology: [Ring, Switch]\nNpusCount: [4, 8]\nCostDimension: [Near, Far]\n",
+        "cost-model": "Near: {Link: 2.0}\nFar: {Link: 8.0, Switch: 18.0}\n",
+        "workload": "a -1 100 NONE 0 200 ALLREDUCE 4000 300 REDUCESCATTER 8000 10\n"
+        "b -1 1 ALLTOALL 5 1 NONE 0 0 NONE 0 0\n",
+        "groups": "Forward: [4, -1]\nInputGrad: [4, -1]\nWeightGrad: [-1, 8]\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    named = [word for name in ("network", "cost-model", "workload") for word in (f"--{name}", folder / name)]
+    return [*named, "--total-gbytes-per-s", 100]
+
+
+def traces(folder: Path) -> Words:
+    """Four ranks that compute and reduce, as a job."""
+    compute = chakra.node(0, NodeType.COMP, us=100, num_ops=1000)
+    reduce = chakra.node(1, NodeType.COMM_COLL, after=[0], comm_type=int(CommType.ALL_REDUCE), comm_size=4096)
+    chakra.write(folder / "traces", {rank: [compute, reduce] for rank in range(4)})
+    (folder / "groups.json").write_text(json.dumps({"1": [0, 1, 2, 3]}))
+    (folder / "network.yml").write_text(
+        "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]\nlatency: [ 500.0 ]\n"
+    )
+    return [folder / "traces"]
+
+
+def as_job(folder: Path) -> Words:
+    """Traces as a job with a network that is searched."""
+    return [*traces(folder), "--as", "co-optimisation"]
+
+
+def as_demand(folder: Path) -> Words:
+    """Traces as demand for a topology."""
+    return [*traces(folder), "--as", "topology"]
+
+
+def as_hierarchy(folder: Path) -> Words:
+    """Traces as the workload of a hierarchical network."""
+    return [*traces(folder), "--as", "hierarchical-bandwidth", "--dims", "ring:4", "--total-gbytes-per-s", 100]
+
+
+def network_file(folder: Path) -> Words:
+    """A ring of switches."""
+    (folder / "net.yml").write_text(
+        "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 50.0, 25.0 ]\nlatency: [ 500.0, 500.0 ]\n"
+    )
+    return [folder / "net.yml"]
+
+
+def profile_file(folder: Path) -> Words:
+    """A measured profile of sixteen servers."""
+    return [shared("measures/dlrm16.json"), "--model", "dlrm"]
+
+
+def task_graph(folder: Path) -> Words:
+    """What our own exporter wrote of a small plan."""
+    instance = ROOT / "instances/tiny-4.yaml"
+    assert run("solve", instance, "--budget", 5, "-o", folder / "plan").code == 0
+    words = ("--to", "flexnet-taskgraph", "--instance", instance, "-o", folder / "graph.fbuf")
+    made = run("export", folder / "plan/solution.json", *words)
+    assert made.code == 0, made.stderr
+    return [folder / "graph.fbuf"]
+
+
+NAME: dict[str, Words] = {"name": ["--name", "yes"]}  # text that YAML 1.1 would take for a truth value
+LINKED: dict[str, Words] = {
+    "degree": ["--degree", 3],
+    "link_gbps": ["--link-gbps", 12.5],
+    "links": ["--links", "unidirectional"],
+}
+TRACED: dict[str, Words] = {
+    **NAME,
+    "ranks": ["--ranks", 4],
+    "comm_groups": ["--comm-groups", "{folder}/groups.json"],
+    "peak_tflops": ["--peak-tflops", 1],
+}
+
+CASES: dict[tuple[str, str], Case] = {
+    ("dnn-partitioning", "throughput"): Case(
+        lambda folder: [*graph_file(folder), "--objective", "throughput"],
+        {**NAME, "comm_scale": ["--comm-scale", 0.3], "devices": ["--devices", 3], "no_cpu": ["--no-cpu"]},
+    ),
+    ("dnn-partitioning", "latency"): Case(
+        lambda folder: [*graph_file(folder), "--objective", "latency"], {"sharing": ["--sharing", "fair"]}
+    ),
+    ("libra", ""): Case(
+        libra_files,
+        {
+            **NAME,
+            "communicator": ["--communicator", "{folder}/groups"],
+            "objective": ["--objective", "time-times-cost"],
+            "loop": ["--loop", "dp-overlap"],
+            "pareto_points": ["--pareto-points", 3],
+        },
+    ),
+    ("chakra", "job"): Case(as_job, {**TRACED, **LINKED, "gpus_per_server": ["--gpus-per-server", 2]}),
+    ("chakra", "demand"): Case(
+        as_demand, {**LINKED, "algorithm": ["--algorithm", "direct"], "all_to_all": ["--all-to-all", "ring"]}
+    ),
+    ("chakra", "hierarchy"): Case(as_hierarchy, {**TRACED, "loop": ["--loop", "dag"]}),
+    ("chakra", "graph"): Case(
+        lambda folder: [*as_hierarchy(folder), "--loop", "dag"], {"dependencies": ["--dependencies", "data"]}
+    ),
+    ("chakra", "network"): Case(
+        lambda folder: [*traces(folder), "--as", "hierarchical-bandwidth", "--network", folder / "network.yml"],
+        {"ring_queues": ["--ring-queues", 2]},
+    ),
+    ("astrasim-network", ""): Case(
+        network_file,
+        {
+            **NAME,
+            "all_reduce_bytes": ["--all-reduce-bytes", 1e6],
+            "compute_ns": ["--compute-ns", 50],
+            "ring_queues": ["--ring-queues", 2],
+        },
+    ),
+    ("flexnet-profile", ""): Case(
+        profile_file,
+        {
+            **NAME,
+            **LINKED,
+            "size": ["--size", "tables=16"],
+            "gpus_per_server": ["--gpus-per-server", 2],
+            "gpu_memory_gib": ["--gpu-memory-gib", 40],
+            "intra_server_gbps": ["--intra-server-gbps", 300],
+            "element_sizes": ["--element-sizes", "flexnet"],
+            "local_allreduce": ["--local-allreduce", "flexnet"],
+            "reference": ["--reference"],
+        },
+    ),
+    ("flexnet-taskgraph", ""): Case(task_graph, {**NAME, **LINKED}),
+}
+GIVEN = {
+    "chakra": {"path", "kind", "dims", "network", "total_gbytes_per_s"},
+    "libra": {"network", "cost_model", "workload", "total_gbytes_per_s"},
+    "flexnet-profile": {"file", "model"},
+    "dnn-partitioning": {"file", "objective"},
+    "astrasim-network": {"file"},
+    "flexnet-taskgraph": {"file"},
+}
+"""Parameters that every case of an importer gives."""
+
+
+def written_and_read(case: Case, importer: str, folder: Path, options: list[Words]) -> Path:
+    """Import with each set of options, as YAML and as JSON: both say the same, and are valid; the last YAML file."""
+    words = case.files(folder)
+    path = folder / "x.yaml"
+    for chosen in options:
+        named = [str(word).replace("{folder}", str(folder)) for word in chosen]
+        for target in (path, path.with_suffix(".json")):
+            made = run("import", importer, *words, *named, "-o", target, "--json")
+            assert made.code == 0, (chosen, made.stderr)
+            assert run("validate", target).code == 0, (chosen, target.read_text()[:2000])
+        assert load_document(path).data == load_document(path.with_suffix(".json")).data
+    return path
+
+
+@pytest.mark.parametrize(("importer", "variant"), CASES)
+def test_every_import_is_read(tmp_path: Path, importer: str, variant: str) -> None:
+    """Without options, with each, and with all that go together: written, validated, the same in both forms."""
+    case = CASES[importer, variant]
+    written_and_read(case, importer, tmp_path, [[], *case.options.values()])
+
+
+@pytest.mark.parametrize(("importer", "variant"), CASES)
+def test_every_import_is_solved(tmp_path: Path, importer: str, variant: str) -> None:
+    """What was written as YAML is solved and checked."""
+    path = written_and_read(CASES[importer, variant], importer, tmp_path, [[]])
+    kind = run("import", importer, *CASES[importer, variant].files(tmp_path), "-o", path, "--json").json["kind"]
+    limit = {"co-optimisation": ["--budget", 5], "placement": ["--method", "list"]}.get(kind, ["--time-limit", 2])
+    if variant == "throughput":
+        limit = ["--method", "slices", "--time-limit", 1]
+    solved = run("solve", path, "-o", tmp_path / "out", *limit, "--json")
+    assert solved.code in (0, 4), solved.stderr
+    assert solved.json["check"]["ok"]
+
+
+@pytest.mark.parametrize("importer", IMPORTERS)
+def test_no_option_is_left_out(importer: str) -> None:
+    """Each parameter of each importer stands in a case."""
+    parameters = set(inspect.signature(IMPORTERS[importer]).parameters)
+    tried = {name for (one, _), case in CASES.items() if one == importer for name in case.options}
+    assert parameters == tried | GIVEN[importer]
+
+
+def test_own_imports_are_read(tmp_path: Path) -> None:
+    """The job of an instance, to be placed; a split made by hand of a graph that was imported as YAML."""
+    job = ROOT / "instances/tiny-4.yaml"
+    for objective in ("throughput", "latency"):
+        for more in ([], ["--inference"], ["--name", "no"]):
+            for name in ("job.yaml", "job.json"):
+                words = ("import", "job", job, "--objective", objective, *more, "-o", tmp_path / name)
+                assert run(*words).code == 0
+                assert run("validate", tmp_path / name).code == 0
+    (tmp_path / "split.json").write_text(json.dumps({"cpus": [], "fpgas": [{"nodes": [0, 1]}, {"nodes": [2, 3]}]}))
+    graph = tmp_path / "graph.yaml"
+    assert run("import", "dnn-partitioning", *graph_file(tmp_path), "--objective", "throughput", "-o", graph).code == 0
+    split = run("import", "expert-split", graph, tmp_path / "split.json", "-o", tmp_path / "split-solution.json")
+    assert split.code == 0, split.stderr
+    assert run("check", graph, tmp_path / "split-solution.json").code == 0
+
+
+def test_what_stands_twice_is_written_twice(tmp_path: Path) -> None:
+    """No anchors in YAML, though parts of the document are one object; texts that look like other things stay texts."""
+    links = [{"name": "eth0", "gbps": 10.0}]
+    odd = [
+        "yes",
+        "1e5",
+        "0x10",
+        "null",
+        "~",
+        "",
+        " a",
+        "a: b",
+        "- a",
+        "#",
+        "\ttab",
+        "é漢",
+        "1_000",
+        "12:30",
+        "<<",
+        "=",
+    ]
+    document = {
+        "servers": [{"links": links}, {"links": links}],
+        "texts": odd,
+        "numbers": [0.1, 1e-7, 1e22, -0.0, 10**30],
+        "truth": [True, None],
+    }
+    path = tmp_path / "x.yaml"
+    path.write_text(instance_text(document, path))
+    assert "&" not in path.read_text().replace("a: b", "")
+    assert load_document(path).data == document
