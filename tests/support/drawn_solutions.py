@@ -175,7 +175,11 @@ def hierarchies(draw: st.DrawFn) -> HierarchicalSolution:
             marginal_ns=st.none() | rows,
             proofs=tuples(st.builds(DesignProof, index, certificates, st.booleans())),
             pareto=tuples(
-                st.builds(ParetoPoint, amounts, amounts, amounts, rows, numbers, st.none() | certificates), 0, 2
+                st.builds(
+                    ParetoPoint, amounts, amounts, amounts, rows, bounds, st.none() | certificates, st.none() | bounds
+                ),
+                0,
+                2,
             ),
         )
     )

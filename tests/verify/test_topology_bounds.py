@@ -16,11 +16,10 @@ from tests.support.hop_certificate import HopCertificate, evaluate_hop
 from tests.support.two_layer import two_layer_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network import LengthCertificate
+from topoopt.core.network import LayerPrices, LengthCertificate
 from topoopt.core.topology import Topology
 from topoopt.verify.network.topology_bounds import (
     CutCertificate,
-    LayeredCertificate,
     TwoLayerCertificate,
     best_topology_bound,
     cut_value,
@@ -152,14 +151,14 @@ def test_bounds_never_exceed_the_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, layered = layered_bound(4, 2, demand)
     shape = layered.alpha.shape
-    assert evaluate_layered(4, 2, demand, LayeredCertificate(rng.random(shape), rng.random(shape))) <= tolerance
+    assert evaluate_layered(4, 2, demand, LayerPrices(rng.random(shape), rng.random(shape))) <= tolerance
     for scale in (0.3, 1.0):
         certificate = TwoLayerCertificate(
             scale * demand * rng.random((4, 4)),
             (scale * rng.random((4, 4, 4))).astype(np.float32),
             rng.random(4) * demand.max() * 0.3,
             rng.random(4) * demand.max() * 0.3,
-            LayeredCertificate(np.zeros((0, 4)), np.zeros((0, 4))),
+            LayerPrices(np.zeros((0, 4)), np.zeros((0, 4))),
         )
         assert evaluate_two_layer(4, 2, demand, certificate) <= tolerance
 
@@ -303,7 +302,7 @@ def test_bad_demand_and_certificates_are_refused() -> None:
         with pytest.raises(InputError):
             evaluate_two_layer(6, 2, demand, bad)
     with pytest.raises(InputError, match="prices"):
-        evaluate_layered(6, 2, demand, LayeredCertificate(np.zeros((3, 6)), np.zeros((3, 6))))
+        evaluate_layered(6, 2, demand, LayerPrices(np.zeros((3, 6)), np.zeros((3, 6))))
     topology = _random_topology(6, 2, np.random.default_rng(1))
     with pytest.raises(InputError, match="not negative"):
         dual_cut(topology, demand, LengthCertificate(-np.ones(len(topology.arcs))))

@@ -139,6 +139,19 @@ def single(problem: EitherProblem, matrix: int) -> EitherProblem:
     return replace(problem, demand=problem.demands[matrix])
 
 
+@dataclass(frozen=True, eq=False)
+class LayerPrices:
+    """What a layered Moore bound rests on, beside sums of rows and columns; any prices, not negative, prove a bound.
+
+    Attributes:
+        alpha, beta: float64[layers, n] each, prices of rows and columns of the demand for the layers 1, 2, ... that do
+            not reach all servers.
+    """
+
+    alpha: Floats
+    beta: Floats
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceFlow(Shown):
     """A splittable routing, aggregated by source.

@@ -18,6 +18,7 @@ from topoopt.core.network import (
     AdaptedRouting,
     CommonRouting,
     EnumerationProof,
+    LayerPrices,
     LengthCertificate,
     RoutingMode,
     SourceFlow,
@@ -80,6 +81,7 @@ class RoutedNetwork(Shown):
         routing_bound: lower bound on the objective on this topology, proven by what stands in `routing`.
         enumeration: what a bound by enumeration rests on; None for all other bounds.
         tree: what a bound by branch and bound rests on; None for all other bounds.
+        layer_prices: what a layered Moore bound rests on; None for all other bounds.
         robustness: of method `robust`; None for others.
     """
 
@@ -88,6 +90,7 @@ class RoutedNetwork(Shown):
     routing_bound: float
     enumeration: EnumerationProof | None = None
     tree: LinkTree | None = None
+    layer_prices: LayerPrices | None = None
     robustness: Robustness | None = None
 
     @property

@@ -45,7 +45,10 @@ class Tolerance(Enum):
     LONG_SUMS = 1e-7, "thousands of times, each the sum of many steps, are added up"
     EVENTS = 1e-6, "simulators add up many small spans of time, and may join events that are almost at once"
     LINEAR_PROGRAM = 1e-6, "solvers of linear programs meet constraints and optimality to about this much"
-    FORMULA = 1e-5, "bounds with multipliers searched anew reach other multipliers on another processor"
+    FORMULA = (
+        1e-5,
+        "bounds with multipliers searched anew reach other multipliers on another processor: so much is left",
+    )
     TIE = 1e-3, "bandwidths are found to about 1e-4, so that times this close are equal as far as we can tell"
 
     def __init__(self, relative: float, reason: str) -> None:

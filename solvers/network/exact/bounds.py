@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import TopologyProblem
+from topoopt.core.network import LayerPrices, TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 
 
@@ -44,16 +44,23 @@ def source_distances(demand: Floats, within: list[int]) -> Floats:
 
 
 def total_distance(demand: Floats, within: list[int]) -> float:
+    """Least sum D dist, see `priced_distance`."""
+    return priced_distance(demand, within)[0]
+
+
+def priced_distance(demand: Floats, within: list[int]) -> tuple[float, LayerPrices]:
     """Least sum D dist: at most within[k] pairs per row and per column are so near (b-matchings, one per layer)."""
-    total = float(demand.sum())
-    by_layer = total + sum(total - most_within(demand, reach) for reach in within[:-1])
+    n, total = len(demand), float(demand.sum())
+    layers = [most_within(demand, reach) for reach in within if reach < n - 1]
+    by_layer = total + sum(total - most for most, _ in layers)
     rows = float(source_distances(demand, within).sum())
     columns = float(source_distances(demand.T, within).sum())
-    return max(by_layer, rows, columns)
+    prices = np.array([price for _, price in layers]).reshape(-1, 2 * n)
+    return max(by_layer, rows, columns), LayerPrices(prices[:, :n], prices[:, n:])
 
 
-def most_within(demand: Floats, reach: int) -> float:
-    """Upper bound on the demand of pairs of which every row and column has at most `reach`, by duality.
+def most_within(demand: Floats, reach: int) -> tuple[float, Floats]:
+    """Upper bound on the demand of pairs of which every row and column has at most `reach`, and float64[2n] its prices.
 
     Whatever alpha, beta >= 0 are: reach * sum(alpha + beta) + sum (D - alpha - beta)^+ is one; the solver only
     suggests them.
@@ -61,7 +68,7 @@ def most_within(demand: Floats, reach: int) -> float:
     n = len(demand)
     rows, columns = np.nonzero(demand > 0)
     if not len(rows) or reach >= n - 1:
-        return float(demand.sum())
+        return float(demand.sum()), np.zeros(2 * n)
     every = np.arange(len(rows))
     ends = csr_array(
         (np.ones(2 * len(rows)), (np.concatenate((rows, n + columns)), np.concatenate((every, every)))),
@@ -70,7 +77,7 @@ def most_within(demand: Floats, reach: int) -> float:
     found = linprog(-demand[rows, columns], A_ub=ends, b_ub=np.full(2 * n, float(reach)), bounds=(0, 1), method="highs")
     price = np.maximum(-found.ineqlin.marginals, 0.0) if found.status == 0 else np.zeros(2 * n)
     over = demand - price[:n, None] - price[None, n:]
-    return float(reach * price.sum() + np.maximum(over, 0.0)[demand > 0].sum())
+    return float(reach * price.sum() + np.maximum(over, 0.0)[demand > 0].sum()), price
 
 
 def capacity(problem: TopologyProblem) -> int:
@@ -92,17 +99,18 @@ def node_cut(problem: TopologyProblem, allowed: Bools) -> float:
     return result
 
 
-def best_bound(problem: TopologyProblem, allowed: Bools) -> Bound:
-    """The larger of node cut and layered Moore bound, in units of theta.
+def best_bound(problem: TopologyProblem, allowed: Bools) -> tuple[Bound, LayerPrices]:
+    """The larger of node cut and layered Moore bound, in units of theta, and the prices of the latter.
 
     A cut that counts peers where parallel links are forbidden is an argument of its own, as it needs more than d.
     """
     within = layer_sizes(problem.servers, problem.degree, problem.links)
     cut = node_cut(problem, allowed)
     links = capacity(problem)
-    moore = total_distance(problem.demand, within) / links if links and within else 0.0
+    far, prices = priced_distance(problem.demand, within)
+    moore = far / links if links and within else 0.0
     if moore > cut:
-        return Bound(moore, Argument.LAYERED_MOORE)
+        return Bound(moore, Argument.LAYERED_MOORE), prices
     traffic = max(float(problem.demand.sum(axis=1).max()), float(problem.demand.sum(axis=0).max()))
     peers = cut > traffic / problem.degree * (1 + 1e-12)
-    return Bound(cut, Argument.PEER_CUT if peers else Argument.NODE_CUT)
+    return Bound(cut, Argument.PEER_CUT if peers else Argument.NODE_CUT), prices

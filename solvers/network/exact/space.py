@@ -15,7 +15,7 @@ from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.link_tree import LinkTree
-from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow, TopologyProblem
+from topoopt.core.network import AdaptedRouting, LayerPrices, LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.network_solution import RoutedNetwork
 from topoopt.core.proofs import Bound
 from topoopt.core.topology import Topology
@@ -32,6 +32,7 @@ class Space:
         allowed: bool[n, n], pairs that may have a link.
         kept: int64[n, n], links as they stand, when some must stay; else None.
         bound: lower bound on theta over all topologies.
+        layer_prices: what it rests on if it is by layers.
     """
 
     problem: TopologyProblem
@@ -39,6 +40,7 @@ class Space:
     allowed: Bools
     kept: Counts | None
     bound: Bound
+    layer_prices: LayerPrices
 
     @property
     def bidirectional(self) -> bool:
@@ -100,7 +102,7 @@ def open_space(problem: TopologyProblem) -> Space:
     allowed = allowed_arcs(problem)
     kept = kept_counts(problem) if problem.max_changed is not None else None
     demand = np.asarray(problem.demand, dtype=np.float64)
-    return Space(problem, demand, allowed, kept, best_bound(problem, allowed))
+    return Space(problem, demand, allowed, kept, *best_bound(problem, allowed))
 
 
 def infeasible_hops(problem: TopologyProblem, proof: str, known: int | None) -> str:
@@ -136,7 +138,13 @@ def finish(
     optimal = routed.theta - bound <= OPTIMALITY * routed.theta
     routing = AdaptedRouting((SourceFlow(routed.flow),), (LengthCertificate(routed.lengths),))
     return TopologyResult(
-        network=RoutedNetwork(as_topology(space, counts, method), routing, min(routed.bound, routed.theta), tree=tree),
+        network=RoutedNetwork(
+            as_topology(space, counts, method),
+            routing,
+            min(routed.bound, routed.theta),
+            tree=tree,
+            layer_prices=space.layer_prices,
+        ),
         bounds=bounds,
         stopped_by=StopReason.CONVERGED if optimal else stopped_by,
         method=method,

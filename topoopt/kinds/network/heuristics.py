@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -54,7 +55,8 @@ def routed_topology(space: Space, topology: Topology, method: str, stop: Stop) -
     found = route(topology, space.problem.demand, stop=stop)
     early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED)
     bounds = (space.bound, quick_bound(space.problem))
-    return FoundNetwork(found.network(topology), bounds, found.stopped_by if early else StopReason.CONVERGED, method)
+    network = replace(found.network(topology), layer_prices=space.layer_prices)
+    return FoundNetwork(network, bounds, found.stopped_by if early else StopReason.CONVERGED, method)
 
 
 def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
@@ -66,12 +68,13 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
         InfeasibleError: no topology satisfies the constraints. LimitError: none of those met does.
     """
     formula, multipliers = formula_bound(problem, stop=_for_bounds(effort.stop))
-    bounds = (open_space(problem).bound, formula)
+    space = open_space(problem)
+    bounds = (space.bound, formula)
     goal = max(bound.value for bound in bounds)
     budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
 
     def network(found: TopologySearchResult) -> FoundNetwork:
-        routed = found.routing.network(found.topology)
+        routed = replace(found.routing.network(found.topology), layer_prices=space.layer_prices)
         return FoundNetwork(routed, bounds, found.stopped_by, "portfolio", multipliers=multipliers)
 
     return network(

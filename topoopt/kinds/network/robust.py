@@ -31,6 +31,7 @@ from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.kinds.kind import Effort
 from topoopt.verify.failures.laws import check_rerouted
+from topoopt.verify.network.bounds import LEFT
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
 
 EXCHANGE_SERVERS = 16
@@ -60,7 +61,7 @@ def robust(
     goal = problem.search.robust
     within = None if goal is None else goal.within_percent
     reference = float((first.flows[0].flow.sum(axis=0) / first.topology.multiplicity).max())
-    bound = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand)
+    bound = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand, left=LEFT)
     if math.isinf(bound.value):
         raise InfeasibleError("one link a server: whichever fails, some demand has no path")
     limit = math.inf if within is None else reference * (1 + within / 100)
@@ -88,7 +89,13 @@ def robust(
         lengths=stood.lengths,
     )
     return FoundNetwork(
-        replace(routing.network(topology), enumeration=first.enumeration, tree=first.tree, robustness=robustness),
+        replace(
+            routing.network(topology),
+            enumeration=first.enumeration,
+            tree=first.tree,
+            layer_prices=first.layer_prices,
+            robustness=robustness,
+        ),
         found.bounds,
         effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
         "robust",

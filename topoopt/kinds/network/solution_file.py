@@ -38,6 +38,13 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
             faults.append(Fault(("enumeration", index), "wrong size", allowed=f"{n} rows of {d}"))
     if file.tree is not None:
         faults += link_tree_faults(file.tree, n, ("tree",))
+    if file.layer_prices is not None:
+        tables = {"alpha": file.layer_prices.alpha, "beta": file.layer_prices.beta}
+        faults += [
+            Fault(("layer_prices", name), "wrong size", allowed=f"rows of {n}")
+            for name, table in tables.items()
+            if any(len(row) != n for row in table)
+        ]
     return faults
 
 

@@ -9,7 +9,14 @@ import numpy as np
 from pydantic import Discriminator, Field, Strict, Tag
 
 from topoopt.core.arrays import Floats
-from topoopt.core.network import AdaptedRouting, CommonRouting, EnumerationProof, LengthCertificate, SourceFlow
+from topoopt.core.network import (
+    AdaptedRouting,
+    CommonRouting,
+    EnumerationProof,
+    LayerPrices,
+    LengthCertificate,
+    SourceFlow,
+)
 from topoopt.core.network_solution import LinkFailure, NetworkSolution, Robustness, RoutedNetwork
 from topoopt.files.fields import MAX_SERVERS, FileModel, Rate
 from topoopt.files.file_part import FilePart, built, is_none
@@ -35,6 +42,7 @@ FlowRow = Annotated[tuple[list[Arc], list[Amount]], Strict(False)]  # arcs, amou
 FlowRows = Annotated[list[FlowRow], Field(max_length=MAX_ARCS)]
 ArcValues = Annotated[list[Amount], Field(max_length=MAX_ARCS)]
 Utilisation = Annotated[float, Field(gt=0, le=1e30)]
+Prices = Annotated[list[Amount], Field(max_length=MAX_SERVERS)]
 PerDemand = Annotated[list[Value], Field(min_length=1, max_length=MAX_STEPS)]
 
 
@@ -137,6 +145,27 @@ class ListedNetworkFile(FileModel):
 FailureRow = Annotated[tuple[Server, Server, FlowRows], Strict(False)]  # tail, head, flow of each source
 
 
+class LayerPricesPart(FilePart):
+    """What a layered Moore bound rests on."""
+
+    core = LayerPrices
+
+    alpha: list[Prices]
+    beta: list[Prices]
+
+    @classmethod
+    def attributes(cls, value: LayerPrices) -> dict[str, Any]:
+        """Rows of prices."""
+        return {"alpha": value.alpha.tolist(), "beta": value.beta.tolist()}
+
+    def arguments(self) -> dict[str, Any]:
+        """Tables; of no layer they have no servers, either."""
+        return {
+            name: np.array(rows, dtype=np.float64) if rows else np.zeros((0, 0))
+            for name, rows in (("alpha", self.alpha), ("beta", self.beta))
+        }
+
+
 class RobustnessPart(FilePart):
     """How the topology stands the failure of any single link, and what that costs."""
 
@@ -198,6 +227,9 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     )
     tree: LinkTreePart | None = Field(
         default=None, exclude_if=is_none, description="what a bound by branch and bound rests on"
+    )
+    layer_prices: LayerPricesPart | None = Field(
+        default=None, exclude_if=is_none, description="prices of rows and columns of the demand, for each layer of hops"
     )
 
     @classmethod

@@ -8,6 +8,7 @@ from dataclasses import replace
 from solvers.network.constructions.switches import assign_switches
 from topoopt.core.network import NetworkProblem, RoutingProblem
 from topoopt.core.network_solution import FoundNetwork, NetworkSolution, RoutedNetwork
+from topoopt.core.proofs import Argument
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Tolerance, capped, settle
@@ -36,6 +37,7 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
     value = objective.value
     verdict = settle(value, found.bounds, Tolerance.LINEAR_PROGRAM)
     diameter, mean_hops = _hops(topology)
+    prices = network.layer_prices if verdict.bound.argument is Argument.LAYERED_MOORE else None
     return NetworkSolution(
         name=problem.name,
         kind=problem.kind,
@@ -47,7 +49,9 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
         check=UNCHECKED,
         seed=effort.search.seed,
         method=found.method,
-        network=replace(network, topology=topology, routing_bound=capped(network.routing_bound, value)),
+        network=replace(
+            network, topology=topology, layer_prices=prices, routing_bound=capped(network.routing_bound, value)
+        ),
         thetas=thetas,
         diameter=diameter,
         mean_hops=mean_hops,

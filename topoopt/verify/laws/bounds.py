@@ -8,7 +8,7 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import SolutionHead
 from topoopt.core.verdict import Tolerance, beats
-from topoopt.verify.laws.findings import ViolationLog, differs
+from topoopt.verify.laws.findings import ViolationLog
 
 Derivations = Mapping[Argument, Callable[[], float]]
 """What each argument that a kind accepts proves, in the unit of the objective."""
@@ -22,7 +22,7 @@ def check_stated(
     *,
     code: str = "bound",
     maximise: bool = False,
-    tolerance: Tolerance = Tolerance.ROUNDING,
+    less: Tolerance = Tolerance.ROUNDING,
     absolute: float = 0.0,
 ) -> None:
     """Derive a bound again by its argument; one without a derivation here proves nothing.
@@ -36,7 +36,8 @@ def check_stated(
         value: of the objective.
         code: of the violations.
         maximise: whether it is an upper bound.
-        tolerance, absolute: by how much it may differ from what is derived.
+        less: part by which it may say less than what is derived; never more than rounding may it say more.
+        absolute: what may be rounding besides.
     """
     derive = derivations.get(stated.argument)
     if derive is None:
@@ -49,7 +50,8 @@ def check_stated(
         findings.add(code, f"{stated.argument} proves nothing here: {error}")
         return
     due = max(proven, value) if maximise else min(proven, value)
-    if differs(stated.value, due, tolerance.relative, absolute):
+    more = beats(stated.value, due, Tolerance.ROUNDING, maximise=not maximise, absolute=absolute)
+    if more or beats(due, stated.value, less, maximise=not maximise, absolute=absolute):
         findings.add(code, f"{stated.argument} proves {proven!r}, the solution states {stated.value!r}")
 
 

@@ -14,6 +14,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import (
     CommonRouting,
+    LayerPrices,
     NetworkProblem,
     RoutingProblem,
     TopologyProblem,
@@ -22,17 +23,21 @@ from topoopt.core.network import (
 )
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.bounds import Derivations
-from topoopt.verify.network.bounds import formulas, two_layer_bound
+from topoopt.verify.network.bounds import SEARCHED, formulas
 from topoopt.verify.network.link_tree import tree_bound
 from topoopt.verify.network.regular_networks import enumeration_bound
 from topoopt.verify.network.routings import proven_bound
+from topoopt.verify.network.topology_bounds import evaluate_layered, two_layer_from
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bounds
 
 TOPOLOGY_CLAIMS = frozenset({Argument.TOPOLOGY_BRANCHING, Argument.TOPOLOGY_ENUMERATION})
 
-SEARCHED = frozenset({Argument.LAYERED_MOORE, Argument.TWO_LAYER, Argument.FAILED_LINK_HOPS})
-"""Arguments whose multipliers are searched anew."""
+
+def less_of(argument: Argument) -> Tolerance:
+    """How much less a bound may state than is derived: a little where its multipliers are searched anew."""
+    return Tolerance.FORMULA if argument in SEARCHED else Tolerance.ROUNDING
 
 
 def claims_of(problem: NetworkProblem) -> frozenset[Argument]:
@@ -66,7 +71,7 @@ def of_topology(
     of_any = {
         Argument.NODE_CUT: partial(_largest, known, Argument.NODE_CUT),
         Argument.PEER_CUT: partial(_largest, known, Argument.PEER_CUT),
-        Argument.LAYERED_MOORE: partial(_largest, known, Argument.LAYERED_MOORE),
+        Argument.LAYERED_MOORE: partial(_layered, problem, known, solution.network.layer_prices),
     }
     if problem.several:
         return of_any
@@ -96,10 +101,19 @@ def _largest(known: Sequence[Bound], argument: Argument) -> float:
     return max(found)
 
 
+def _layered(problem: TopologyProblem, known: Sequence[Bound], prices: LayerPrices | None) -> float:
+    """By the prices in the file; without any by those that are searched anew."""
+    if prices is None or problem.several:
+        return _largest(known, Argument.LAYERED_MOORE)
+    if not prices.alpha.size:  # no layer has prices
+        prices = LayerPrices(np.zeros((0, problem.servers)), np.zeros((0, problem.servers)))
+    return evaluate_layered(problem.servers, problem.degree, problem.demand, prices, problem.links)
+
+
 def _two_layer(problem: TopologyProblem, multipliers: TwoLayerMultipliers | None) -> float:
     if multipliers is None:
         raise InputError("its multipliers are missing")
-    return two_layer_bound(problem, multipliers, 0).value
+    return two_layer_from(problem.servers, problem.degree, problem.demand, multipliers)[0]
 
 
 def _branched(problem: TopologyProblem, solution: NetworkSolution) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.network.topology_bounds import topology_bounds, two_layer_from
 
 
@@ -28,18 +29,29 @@ def peer_cut(problem: TopologyProblem) -> float:
     return worst
 
 
-def formulas(problem: TopologyProblem) -> tuple[Bound, ...]:
-    """Cuts and layered Moore distances, which hold for every topology the problem allows; one demand."""
-    found = topology_bounds(problem.servers, problem.degree, problem.demand, links=problem.links)
+def formulas(problem: TopologyProblem, left: float = 1.0) -> tuple[Bound, ...]:
+    """Cuts and layered Moore distances, which hold for every topology the problem allows; one demand.
+
+    Args:
+        left: part of what searched multipliers prove.
+    """
+    found = topology_bounds(problem.servers, problem.degree, problem.demand, links=problem.links, left=left)
     return found if problem.parallel_links else (*found, Bound(peer_cut(problem), Argument.PEER_CUT))
 
 
+SEARCHED = frozenset({Argument.LAYERED_MOORE, Argument.TWO_LAYER, Argument.FAILED_LINK_HOPS})
+"""Arguments whose multipliers are searched anew where they do not stand in the file."""
+
+LEFT = 1 - Tolerance.FORMULA.relative / 2
+"""What is left of what such multipliers prove when it is stated, so that any other search proves as much."""
+
+
 def quick_bound(problem: TopologyProblem) -> Bound:
-    """The largest of the formulas."""
-    return max(formulas(problem), key=lambda bound: bound.value)
+    """The largest of the formulas, as it may be stated without multipliers."""
+    return max(formulas(problem, LEFT), key=lambda bound: bound.value)
 
 
 def two_layer_bound(problem: TopologyProblem, multipliers: TwoLayerMultipliers, iterations: int) -> Bound:
-    """What multipliers prove, whoever found them; how many iterations that took is written down for the next check."""
+    """A little less than multipliers prove, whoever found them; the iterations are noted for the next check."""
     value = two_layer_from(problem.servers, problem.degree, problem.demand, multipliers)[0]
-    return Bound(value, Argument.TWO_LAYER, iterations)
+    return Bound(value * LEFT, Argument.TWO_LAYER, iterations)

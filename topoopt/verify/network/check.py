@@ -20,9 +20,9 @@ from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_iden
 from topoopt.verify.laws.flows import check_hops
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 from topoopt.verify.network.arguments import (
-    SEARCHED,
     claims_of,
     every_formula,
+    less_of,
     of_routing,
     of_topology,
 )
@@ -143,10 +143,9 @@ def _check_bound(
     if isinstance(problem, RoutingProblem):
         check_stated(findings, solution.bound, of_routing(problem, solution), theta)
         return
-    searched = Tolerance.FORMULA if solution.bound.argument in SEARCHED else Tolerance.ROUNDING
     known = every_formula(problem)
     derivations = of_topology(problem, solution, known, multipliers)
-    check_stated(findings, solution.bound, derivations, theta, tolerance=searched)
+    check_stated(findings, solution.bound, derivations, theta, less=less_of(solution.bound.argument))
     for formula in known:
         if not theta >= formula.value * (1 - RELATIVE):
             text = f"theta {theta!r} is below the {formula.proved_by} of every topology, {formula.value!r}"

@@ -16,7 +16,7 @@ from topoopt.verify.laws.bounds import check_stated
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.laws.flows import check_flow
-from topoopt.verify.network.arguments import SEARCHED, of_failed_link
+from topoopt.verify.network.arguments import less_of, of_failed_link
 
 RELATIVE = Tolerance.ROUNDING.relative
 OPTIMAL = Tolerance.LINEAR_PROGRAM.relative
@@ -38,8 +38,8 @@ def check_robustness(findings: ViolationLog, problem: NetworkProblem, solution: 
     for name, low in (("theta without failure", theta), ("what is proven", best), ("its bound", found.bound.value)):
         if not found.worst_theta >= low * (1 - RELATIVE):
             findings.add("robustness", f"theta {found.worst_theta!r} after the worst failure is below {name}, {low!r}")
-    searched = Tolerance.FORMULA if found.bound.argument in SEARCHED else Tolerance.ROUNDING
-    check_stated(findings, found.bound, proven, found.worst_theta, code="robustness", tolerance=searched)
+    less = less_of(found.bound.argument)
+    check_stated(findings, found.bound, proven, found.worst_theta, code="robustness", less=less)
     claimed = found.claimed_bound
     if claimed is not None and not (
         claimed.argument is Argument.TOPOLOGY_ENUMERATION

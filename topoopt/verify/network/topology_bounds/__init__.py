@@ -9,13 +9,12 @@ from __future__ import annotations
 from topoopt.verify.network.topology_bounds.best import best_topology_bound, topology_bounds
 from topoopt.verify.network.topology_bounds.cuts import CutCertificate, evaluate_cut, group_cut_bound, node_cut_bound
 from topoopt.verify.network.topology_bounds.dual_cuts import DualCut, cut_value, dual_cut, evaluate_cut_mixture
-from topoopt.verify.network.topology_bounds.layered import LayeredCertificate, evaluate_layered, layered_bound
+from topoopt.verify.network.topology_bounds.layered import evaluate_layered, layered_bound
 from topoopt.verify.network.topology_bounds.two_layer import TwoLayerCertificate, evaluate_two_layer, two_layer_from
 
 __all__ = [
     "CutCertificate",
     "DualCut",
-    "LayeredCertificate",
     "TwoLayerCertificate",
     "best_topology_bound",
     "cut_value",

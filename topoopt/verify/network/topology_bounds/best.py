@@ -17,15 +17,21 @@ def topology_bounds(
     demand: Floats,
     multipliers: TwoLayerMultipliers | None = None,
     links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
+    left: float = 1.0,
 ) -> tuple[Bound, ...]:
     """Node cut, layered and (with multipliers for it) two-layer bounds on theta over every topology of degree d.
+
+    Args:
+        multipliers: of the two-layer bound.
+        links: single fibres or fibre pairs.
+        left: part that counts of what searched prices of layers prove.
 
     Raises:
         InputError: bad demand, n below 2, or d below 1.
     """
     found = [
         Bound(node_cut_bound(n, d, demand)[0], Argument.NODE_CUT),
-        Bound(layered_bound(n, d, demand, links)[0], Argument.LAYERED_MOORE),
+        Bound(layered_bound(n, d, demand, links, left=left)[0], Argument.LAYERED_MOORE),
     ]
     if multipliers is not None:
         found.append(Bound(two_layer_from(n, d, demand, multipliers)[0], Argument.TWO_LAYER))

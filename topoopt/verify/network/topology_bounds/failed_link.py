@@ -17,21 +17,24 @@ from topoopt.verify.network.topology_bounds.best import topology_bounds
 from topoopt.verify.network.topology_bounds.layered import layered_bound, most_arcs
 
 
-def failed_link_bounds(n: int, d: int, links: LinkDirection, demand: Floats) -> tuple[Bound, ...]:
+def failed_link_bounds(n: int, d: int, links: LinkDirection, demand: Floats, left: float = 1.0) -> tuple[Bound, ...]:
     """These bounds; infinite when the only link of a server with demand may fail.
+
+    Args:
+        left: as of `topology_bounds`.
 
     Raises:
         InputError: bad demand, n below 2, or d below 1.
     """
-    whole = topology_bounds(n, d, demand, links=links)
+    whole = topology_bounds(n, d, demand, links=links, left=left)
     busiest = float(max(demand.sum(axis=0).max(), demand.sum(axis=1).max()))
     node = busiest / (d - 1) if d > 1 else math.inf
     arcs = most_arcs(n, d, links)
-    left = arcs - (2 if links is LinkDirection.BIDIRECTIONAL else 1)
-    hops = layered_bound(n, d, demand, links)[0] * arcs / left if left > 0 else math.inf
+    rest = arcs - (2 if links is LinkDirection.BIDIRECTIONAL else 1)
+    hops = layered_bound(n, d, demand, links, left=left)[0] * arcs / rest if rest > 0 else math.inf
     return (*whole, Bound(node, Argument.FAILED_LINK_CUT), Bound(hops, Argument.FAILED_LINK_HOPS))
 
 
-def failed_link_bound(n: int, d: int, links: LinkDirection, demand: Floats) -> Bound:
+def failed_link_bound(n: int, d: int, links: LinkDirection, demand: Floats, left: float = 1.0) -> Bound:
     """The largest of them."""
-    return max(failed_link_bounds(n, d, links, demand), key=lambda bound: bound.value)
+    return max(failed_link_bounds(n, d, links, demand, left), key=lambda bound: bound.value)

@@ -11,22 +11,13 @@ alone, or the columns alone, say as much with the c_k largest entries of each in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.network import LayerPrices
 from topoopt.verify.network.topology_bounds.checks import checked
 from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
-
-
-@dataclass(frozen=True, eq=False)
-class LayeredCertificate:
-    """Prices of rows and columns for the layers 1, 2, ... that do not reach all servers: float64[layers, n] each."""
-
-    alpha: Floats
-    beta: Floats
 
 
 def layer_counts(n: int, d: int, links: LinkDirection = LinkDirection.UNIDIRECTIONAL) -> tuple[int, ...]:
@@ -55,10 +46,14 @@ def evaluate_layered(
     n: int,
     d: int,
     demand: Floats,
-    certificate: LayeredCertificate,
+    certificate: LayerPrices,
     links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
+    left: float = 1.0,
 ) -> float:
     """Bound on theta from any prices, not negative.
+
+    Args:
+        left: part that counts of what the prices prove.
 
     Raises:
         InputError: bad demand, or prices of the wrong shape, negative or not finite.
@@ -76,7 +71,7 @@ def evaluate_layered(
         max(0.0, total - matching_dual(demand, count, certificate.alpha[k], certificate.beta[k]))
         for k, count in enumerate(counts)
     )
-    return max(hops, _by_rows(demand, counts), _by_rows(demand.T, counts)) / max(1, most_arcs(n, d, links))
+    return max(left * hops, _by_rows(demand, counts), _by_rows(demand.T, counts)) / max(1, most_arcs(n, d, links))
 
 
 def layered_bound(
@@ -86,11 +81,12 @@ def layered_bound(
     links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
     *,
     sweeps: int = 600,
-) -> tuple[float, LayeredCertificate]:
-    """The layered bound, its b-matchings solved to about five digits."""
+    left: float = 1.0,
+) -> tuple[float, LayerPrices]:
+    """The layered bound, its b-matchings solved to about five digits; `left`: part of what they prove that counts."""
     demand = checked(n, d, demand)
     prices = [matching_prices(demand, count, sweeps=sweeps) for count in layer_counts(n, d, links)]
-    certificate = LayeredCertificate(
+    certificate = LayerPrices(
         np.array([p[0] for p in prices]).reshape(-1, n), np.array([p[1] for p in prices]).reshape(-1, n)
     )
-    return evaluate_layered(n, d, demand, certificate, links), certificate
+    return evaluate_layered(n, d, demand, certificate, links, left), certificate

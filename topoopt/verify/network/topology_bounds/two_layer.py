@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats
-from topoopt.core.network import TwoLayerMultipliers
+from topoopt.core.network import LayerPrices, TwoLayerMultipliers
 from topoopt.verify.network.topology_bounds.checks import checked
-from topoopt.verify.network.topology_bounds.layered import LayeredCertificate, layer_counts
+from topoopt.verify.network.topology_bounds.layered import layer_counts
 from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
 
 
@@ -40,7 +40,7 @@ class TwoLayerCertificate:
     first_link: NDArray[np.float32]
     alpha: Floats
     beta: Floats
-    layers: LayeredCertificate
+    layers: LayerPrices
 
 
 def evaluate_two_layer(n: int, d: int, demand: Floats, certificate: TwoLayerCertificate) -> float:
@@ -99,7 +99,7 @@ def two_layer_from(
     weight, first_link = np.clip(multipliers.weight, 0.0, demand), multipliers.first_link
     alpha, beta = matching_prices(pair_worth(d, demand, weight, first_link), d)
     prices = [matching_prices(demand, count) for count in layer_counts(n, d)[2:]]
-    layers = LayeredCertificate(
+    layers = LayerPrices(
         np.array([p[0] for p in prices]).reshape(-1, n), np.array([p[1] for p in prices]).reshape(-1, n)
     )
     certificate = TwoLayerCertificate(weight, first_link, alpha, beta, layers)
