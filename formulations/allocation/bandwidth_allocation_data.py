@@ -82,6 +82,11 @@ def network_of(problem: AllocationProblem) -> SharedCapacities:
     )
 
 
+def unit_of(network: SharedCapacities) -> float:
+    """The largest capacity, Gbit/s: programs are best in numbers near 1."""
+    return float(network.capacity.max()) if len(network.capacity) else 1.0
+
+
 def shares_of(problem: AllocationProblem) -> Shares:
     """How transfers rise under the goal of a problem."""
     transfers = problem.transfers

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation, build_arrays
-from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of
+from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of, unit_of
 from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop
@@ -40,7 +40,7 @@ def raise_levels(network: SharedCapacities, shares: Shares, backend: str, stop: 
         LimitError: the limit came before the first level was known.
         TopooptError: the solver fails.
     """
-    unit = float(network.capacity.max(initial=1.0))
+    unit = unit_of(network)
     small = replace(network, capacity=network.capacity / unit)
     # Numbers near 1 are what solvers do best with: rates and gains in units of the largest capacity and gain.
     own = Shares(shares.base / unit, shares.gain / shares.gain.max(), shares.ceiling / unit, shares.names)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.allocation.bandwidth_allocation import build_arrays
-from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of
+from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of, unit_of
 from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
@@ -25,7 +25,7 @@ def largest_total(network: SharedCapacities, shares: Shares, backend: str, stop:
     reason = stop.reason()
     if reason is not None:
         raise LimitError(f"stopped by {reason} before any rates were found")
-    unit = float(network.capacity.max(initial=1.0))
+    unit = unit_of(network)
     worth = shares.gain / shares.gain.max()
     small = replace(network, capacity=network.capacity / unit)
     own = replace(shares, base=shares.base / unit, ceiling=shares.ceiling / unit)

@@ -1,4 +1,4 @@
-"""A backend: a library behind the common signature, with declared features and everything it claims checked."""
+"""A backend: a library behind the common signature, with declared features; programs scaled, all claims checked."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from solvers.backends.result import (
     SolverLimits,
     SolverTask,
 )
+from solvers.backends.scaling import scaling_of
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
@@ -70,8 +71,17 @@ class Backend:
         """Solve; see `LpBackend`."""
         limits, options = limits or SolverLimits(), options or {}
         refuse(self, program, options, start)
-        claim = trivial(program) or self._ran(SolverTask(program, limits, options, start, on_incumbent))
-        return judged(program, limits, claim, start)
+        claim = trivial(program)
+        if claim is not None:
+            return judged(program, limits, claim, start)
+        scaling = scaling_of(program) if self.features.continuous else None
+        if scaling is not None:
+            program = scaling.applied(program)
+            start = None if start is None else scaling.point(start)
+            on_incumbent = None if on_incumbent is None else scaling.telling(on_incumbent)
+        task = SolverTask(program, limits, options, start, on_incumbent)
+        result = judged(program, limits, self._ran(task), start)
+        return result if scaling is None else scaling.back(result)
 
     def covers(self, program: LpArrays) -> str | None:
         """None if the features cover the program, else what is missing, in words."""

@@ -114,7 +114,8 @@ class _Queue:
     used: int = 0
 
     def __post_init__(self) -> None:
-        self.table = self.networks.reshape(len(self.networks), -1).astype(np.float64)
+        entries = self.search.space.problem.servers**2  # -1 is no size where there are no networks
+        self.table = self.networks.reshape(len(self.networks), entries).astype(np.float64)
         self.limit = np.full(len(self.networks), np.inf)
         self.whole = self.limit.copy()
 

@@ -36,13 +36,13 @@ def everything(graph: StageGraph) -> float:
     """What no objective exceeds: all work on the slowest class and all nets, for both phases."""
     work = np.where(np.isfinite(graph.time_ms), graph.time_ms, 0.0).sum(axis=0).max(axis=1).sum()
     nets = (float(np.nan_to_num(graph.costs.between(net), posinf=0.0).max()) for net in graph.nets)
-    return float(work) + sum(nets) + 1.0
+    return 1.1 * (float(work) + sum(nets))
 
 
 def rounding_unit(data: StageOrder, value: float, rounding: float) -> float:
     """A power of two, so small that rounding down all terms of a load loses at most this part of the value."""
     terms = 2 * (data.blocks + len(data.nets)) + 1
-    return float(2.0 ** math.floor(math.log2(max(value, 1e-9) * rounding / terms)))
+    return float(2.0 ** math.floor(math.log2(value * rounding / terms) if value > 0 else 0.0))
 
 
 def normal_form(data: StageOrder, best: Positions) -> Positions:

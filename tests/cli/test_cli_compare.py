@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import topoopt
 from tests.support.cli_cases import Run, chain, job, process, refusals, run, searching, write
 from topoopt.core.comparison import COLUMNS
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
@@ -95,7 +96,7 @@ def test_rows_and_gaps_of_hand_made_runs(tmp_path: Path, contest: Callable[..., 
     assert found.code == 0
     assert [(row["method"], row["seed"], row["outcome"]) for row in rows] == [
         ("good", 0, "feasible"), ("good", 1, "feasible"), ("seeded", 0, "feasible"), ("seeded", 1, "feasible"),
-        ("picky", 0, "not applicable"), ("picky", 1, "not applicable"), ("stuck", 0, "infeasible"),
+        ("picky", 0, "not covered"), ("picky", 1, "not covered"), ("stuck", 0, "infeasible"),
         ("stuck", 1, "infeasible"), ("slow", 0, "limit"), ("slow", 1, "limit"),
     ]  # fmt: skip
     assert [row["gap_to_best"] for row in rows[:4]] == [0.0, 0.0, 0.25, 0.5]
@@ -116,7 +117,7 @@ def test_rows_and_gaps_of_hand_made_runs(tmp_path: Path, contest: Callable[..., 
 
 
 def test_kinds_of_all_sorts_together(tmp_path: Path) -> None:
-    """A method of one kind is `not applicable` to the others; a budget goes to the kind that takes one."""
+    """A method of one kind is `not covered` to the others; a budget goes to the kind that takes one."""
     files = [
         write(tmp_path, RING, "ring.json"),
         write(tmp_path, FIVE, "five.json"),
@@ -128,10 +129,10 @@ def test_kinds_of_all_sorts_together(tmp_path: Path) -> None:
     rows = rows_of(found)
     outcomes = {(row["kind"], row["method"]): row["outcome"] for row in rows}
     assert len(rows) == len(outcomes) == 9
-    assert {pair for pair, outcome in outcomes.items() if outcome != "not applicable"} == {
+    assert {pair for pair, outcome in outcomes.items() if outcome != "not covered"} == {
         ("routing", "simplex"), ("topology", "exact"), ("co-optimisation", "data-parallel"),
     }  # fmt: skip
-    job_row = next(row for row in rows if row["outcome"] != "not applicable" and row["kind"] == "co-optimisation")
+    job_row = next(row for row in rows if row["outcome"] != "not covered" and row["kind"] == "co-optimisation")
     assert (job_row["objective"], job_row["unit"], job_row["theta"]) == ("iteration_time", "ms", None)
     assert job_row["value"] >= job_row["bound"] > 0
     assert job_row["checked"]
@@ -166,7 +167,7 @@ def test_limits_reach_the_kinds_they_are_for(tmp_path: Path, contest: Callable[.
 
 
 def test_nothing_runs_before_all_names_are_known(tmp_path: Path, contest: Callable[..., None]) -> None:
-    """All unknown methods, and a budget without use, in one refusal; then bad files, all at once."""
+    """All unknown methods, and a budget without use, in one refusal."""
     contest({"m": raising(AssertionError("ran"))})
     file = write(tmp_path, RING)
     found = run("compare", file, "--methods", "quantum,m,,annealing", "--budget", 5, "--json")
@@ -174,10 +175,6 @@ def test_nothing_runs_before_all_names_are_known(tmp_path: Path, contest: Callab
     assert [(path, value) for path, value, _ in refusals(found.json)] == [
         ("--methods", "'quantum'"), ("--methods", "''"), ("--methods", "'annealing'"), ("--budget", "5"),
     ]  # fmt: skip
-    bad = [write(tmp_path, {**RING, "name": "a b"}, "x.json"), write(tmp_path, {**RING, "demand": 3}, "y.json")]
-    found = run("compare", file, *bad, "--json")
-    assert found.code == 2
-    assert {problem["file"] for problem in found.json["problems"]} == {str(each) for each in bad}
 
 
 def test_a_kind_with_one_method_is_compared_by_it(tmp_path: Path, contest: Callable[..., None]) -> None:
@@ -227,16 +224,60 @@ def test_rejections_and_contradictions_are_failures(tmp_path: Path, contest: Cal
     contest({"one": lambda _: result(2.0, 1.0), "other": lambda _: result(4.0, 3.0)})
     found = run("compare", file, "--json")
     assert found.code == 6
-    assert "2.0 is better than the bound 3.0 of other (cuts)" in found.stderr
+    assert "2.0 is better than the bound 3.0 of other (node cut)" in found.stderr
 
 
 def test_a_run_that_breaks_is_a_row(tmp_path: Path, contest: Callable[..., None]) -> None:
-    """Any error of ours, and no memory, leaves the other rows; exit code 1."""
-    contest({"good": lambda _: result(1.0, 1.0), "broken": raising(TopooptError("oh")), "big": raising(MemoryError())})
+    """Any error at all, and no memory, leaves the other rows, and says what it was; exit code 1, no traceback."""
+    broken: dict[str, Exception] = {
+        "broken": TopooptError("oh"),
+        "big": MemoryError(),
+        "zero": ZeroDivisionError("division by zero"),
+        "assert": AssertionError(),
+        "value": ValueError("cannot reshape array of size 0"),
+    }
+    contest({"good": lambda _: result(1.0, 1.0), **{name: raising(error) for name, error in broken.items()}})
     found = run("compare", write(tmp_path, RING), "--json")
     assert found.code == 1
-    assert [row["outcome"] for row in rows_of(found)] == ["feasible", "error", "error"]
+    assert [(row["outcome"], row["reason"]) for row in rows_of(found)][1:] == [
+        ("error", "oh"), ("error", "out of memory"), ("error", "ZeroDivisionError: division by zero"),
+        ("error", "AssertionError"), ("error", "ValueError: cannot reshape array of size 0"),
+    ]  # fmt: skip
     assert "ring: broken: oh" in found.stderr
+    assert "ring: zero: ZeroDivisionError: division by zero" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_refused_file_does_not_cost_the_others(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """Its problems are told before the runs, the rows of the others come, and the exit code says so: 2."""
+    contest({"good": lambda _: result(1.0, 1.0)})
+    bad, gone = write(tmp_path, {**RING, "demand": {"family": "none"}}, "bad.json"), tmp_path / "gone.json"
+    found = run("compare", bad, write(tmp_path, RING), gone, "--json")
+    assert found.code == 2
+    assert [(row["instance"], row["outcome"]) for row in rows_of(found)] == [("ring", "feasible")]
+    assert {Path(problem["file"]).name for problem in found.json["refused"]} == {"bad.json", "gone.json"}
+    assert "bad.json" in found.stderr
+    assert "2 of the instances refused" in found.stderr
+    nothing = run("compare", bad, gone)
+    assert nothing.code == 2
+    assert "bad.json" in nothing.stderr
+    assert "gone.json" in nothing.stderr
+
+
+def test_methods_that_do_not_apply_are_not_called_infeasible(tmp_path: Path) -> None:
+    """Fibre pairs of an odd degree: no Kautz graph, no circulant; other methods solve it, so it is not infeasible."""
+    case = {**FIVE, "servers": 4, "degree": 1, "demand": {"matrix": [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1],
+            [0, 0, 1, 0]]}}  # fmt: skip
+    pairs = {**FIVE, "links": "bidirectional"}
+    found = run("compare", write(tmp_path, case, "a.json"), write(tmp_path, pairs, "b.json"), "--json")
+    outcomes = {(row["file"][-6], row["method"]): (row["outcome"], row["reason"]) for row in rows_of(found)}
+    assert {name for name, (outcome, _) in outcomes.items() if outcome == "infeasible"} == set()
+    assert outcomes["a", "milp"][0] == "optimal"
+    assert outcomes["b", "exact"][0] in {"optimal", "feasible"}
+    assert outcomes["a", "robust"] == ("not covered", outcomes["a", "robust"][1])
+    assert "one link a server" in outcomes["a", "robust"][1]
+    assert outcomes["b", "kautz"][0] == "not covered"
+    assert "fibre pairs" in outcomes["b", "kautz"][1]
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -290,3 +331,16 @@ def test_ctrl_c_of_a_real_comparison(tmp_path: Path) -> None:
         rows = list(csv.DictReader(stream))
     assert rows[0]["method"] == "kautz"
     assert all(row["checked"] == "True" for row in rows)
+
+
+def test_the_library_keeps_rows_too(tmp_path: Path, contest: Callable[..., None]) -> None:
+    """Refused instances are named beside the rows, Ctrl-C ends with those so far; nothing left is an error."""
+    contest({"a": lambda _: result(3.0, 1.0), "b": raising(KeyboardInterrupt()), "c": raising(AssertionError("ran"))})
+    gone = tmp_path / "gone.json"
+    table = topoopt.compare([gone, write(tmp_path, RING)])
+    assert [row.run.method for row in table.rows] == ["a"]
+    assert table.interrupted
+    assert [problem.file for problem in table.refused] == [str(gone)]
+    assert "left out" in repr(table)
+    with pytest.raises(InputError, match=r"gone\.json"):
+        topoopt.compare(gone)

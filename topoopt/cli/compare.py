@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from topoopt.analyses.costs.prices import given_book
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import counting_bar
-from topoopt.core.errors import CheckError, TopooptError
+from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
 from topoopt.core.verdict import StopReason
 from topoopt.files.table_and_plot import require_targets
 from topoopt.kinds import kind_named
@@ -45,7 +46,8 @@ def compare(
 ) -> None:
     """Objective, bound, gap to the best and to the best bound, and time of every method on every instance.
 
-    Ctrl-C ends the comparison; the runs made so far are shown and written.
+    Ctrl-C ends the comparison; the runs made so far are shown and written. A file that is refused does not cost the
+    others.
     """
     output = Output.choose(as_json)
 
@@ -56,7 +58,9 @@ def compare(
         from topoopt.library.compare import entrants_of, starts_of
 
         require_targets(csv_file, plot)
-        entrants = entrants_of(instances)
+        entrants, refused = entrants_of(instances)
+        for problem in refused:
+            output.say_error(str(problem))
         kinds = list(dict.fromkeys(entrant.instance.kind for entrant in entrants))
         book = given_book(prices, [kind_named(name) for name in kinds])
         names = None if methods is None else [name.strip() for name in methods.split(",")]
@@ -68,13 +72,14 @@ def compare(
             document = {
                 "runs": records,
                 "left_out": len(starts) - len(runs),
+                "refused": [asdict(problem) for problem in refused],
                 "stopped_by": (StopReason.INTERRUPTED if interrupted else StopReason.CONVERGED).value,
                 **_written(records, rows, csv_file, plot),
             }
             output.result(document, lambda console: show_comparison(console, rows, (csv_file, plot)))
         if interrupted:
             output.errors.print(f"interrupted: {len(runs)} of {len(starts)} runs made", highlight=False)
-        return _exit_code(output, runs, interrupted)
+        return _exit_code(output, runs, interrupted, refused)
 
     output.run(command)
 
@@ -117,7 +122,7 @@ def _written(
     )
 
 
-def _exit_code(output: Output, runs: list[ComparedRun], interrupted: bool) -> int:
+def _exit_code(output: Output, runs: list[ComparedRun], interrupted: bool, refused: Sequence[Problem]) -> int:
     from topoopt.core.comparison import best_of
 
     wrong = [f"the checker rejects what {run.method} found for {run.instance}" for run in runs if run.rejected]
@@ -132,4 +137,10 @@ def _exit_code(output: Output, runs: list[ComparedRun], interrupted: bool) -> in
         output.say_error(line)
     if wrong:
         return CheckError.exit_code
-    return INTERRUPTED if interrupted else TopooptError.exit_code if failed else 0
+    if interrupted:
+        return INTERRUPTED
+    if refused:
+        files = len({problem.file for problem in refused})
+        output.say_error(f"{files} of the instances refused (see above), the others compared")
+        return InputError.exit_code
+    return TopooptError.exit_code if failed else 0

@@ -17,7 +17,7 @@ class ComparedRun:
     Attributes:
         file, instance, kind: of the instance; the file tells instances apart.
         method, seed: what was run.
-        outcome: status of the solution; or `not applicable`, `infeasible`, `limit`, `error` where there is none.
+        outcome: status of the solution; or `not covered`, `infeasible`, `limit`, `error` where there is none.
         stopped_by: why the run ended; empty where there is no solution.
         objective, unit: what was minimised (or maximised); empty where there is no solution.
         value: of the solution; None without one.

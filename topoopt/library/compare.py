@@ -11,6 +11,7 @@ from typing import Any
 from topoopt.core.comparison import ComparedRun, Comparison, compared, record
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
 from topoopt.core.price_book import PriceBook
+from topoopt.core.verdict import StopReason
 from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import Kind, SolveOptions
@@ -19,11 +20,14 @@ from topoopt.library.views import html_table
 
 DEFAULT_LIMIT_S = 30.0
 
-FAILURES: tuple[tuple[type[TopooptError], str], ...] = (
-    (InputError, "not applicable"),
+NOT_COVERED = "not covered"
+"""Outcome of a method that the kind has not, or that does not do what the instance asks."""
+
+FAILURES: tuple[tuple[type[Exception], str], ...] = (
+    (InputError, NOT_COVERED),
     (InfeasibleError, "infeasible"),
     (LimitError, "limit"),
-    (TopooptError, "error"),
+    (Exception, "error"),
 )
 """Outcome of a run that raised; the first that fits."""
 
@@ -34,9 +38,13 @@ class ComparisonTable:
 
     Attributes:
         rows: one for each run.
+        refused: what is wrong with the instances that were left out.
+        interrupted: Ctrl-C ended the comparison; the rows are those of the runs made so far.
     """
 
     rows: tuple[Comparison, ...]
+    refused: tuple[Problem, ...] = ()
+    interrupted: bool = False
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as `topoopt compare --json` has them."""
@@ -56,7 +64,8 @@ class ComparisonTable:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        return "\n".join(" | ".join(row) for row in self._cells())
+        left_out = [f"left out: {problem}" for problem in self.refused]
+        return "\n".join([*(" | ".join(row) for row in self._cells()), *left_out])
 
     def _repr_html_(self) -> str:
         return str(html_table(self._cells()))
@@ -126,21 +135,30 @@ def compare(
 
     Returns:
         What `topoopt compare` shows: a row for each run, with its gaps to the best value and the best bound found.
+        Instances that are refused are left out of it, and named; Ctrl-C ends it with the rows so far.
 
     Raises:
-        InputError: everything wrong with an instance, or with a name.
+        InputError: everything wrong with the instances, where none is left, or with a name.
     """
     single = isinstance(instances, str | os.PathLike) or not isinstance(instances, Iterable)
-    entrants = entrants_of([instances] if single else instances)
-    starts = starts_of(entrants, methods, seeds, time_limit_s, budget, book)
-    return ComparisonTable(tuple(compared([run_of(start) for start in starts])))
+    entrants, refused = entrants_of([instances] if single else instances)
+    runs: list[ComparedRun] = []
+    interrupted = False
+    try:
+        for start in starts_of(entrants, methods, seeds, time_limit_s, budget, book):
+            runs.append(run_of(start))
+            if interrupted := runs[-1].stopped_by == StopReason.INTERRUPTED:
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    return ComparisonTable(tuple(compared(runs)), tuple(refused), interrupted)
 
 
-def entrants_of(instances: Iterable[Any]) -> list[Entrant]:
-    """Problems as they are, files read; what is given twice counts once.
+def entrants_of(instances: Iterable[Any]) -> tuple[list[Entrant], list[Problem]]:
+    """Problems as they are, files read; what is given twice counts once. And what is wrong with those refused.
 
     Raises:
-        InputError: everything wrong with any of them.
+        InputError: everything wrong, where none is left.
     """
     entrants: dict[str, Entrant] = {}
     problems: list[Problem] = []
@@ -158,9 +176,9 @@ def entrants_of(instances: Iterable[Any]) -> list[Entrant]:
             problems += error.problems
             continue
         entrants[name] = Entrant(name, instance, kind, tuple(kind.methods(instance)))
-    if problems:
+    if problems and not entrants:
         raise InputError(problems)
-    return list(entrants.values())
+    return list(entrants.values()), problems
 
 
 def starts_of(
@@ -218,6 +236,15 @@ def starts_of(
     return starts
 
 
+def _said(error: Exception) -> str:
+    """What an error says; of one that is none of ours its type as well."""
+    if isinstance(error, TopooptError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
 def run_of(start: PlannedRun) -> ComparedRun:
     """Make a run; what a method cannot do is a row, not an error."""
     entrant, instance = start.entrant, start.entrant.instance
@@ -227,7 +254,7 @@ def run_of(start: PlannedRun) -> ComparedRun:
         kind=instance.kind,
         method=start.method,
         seed=start.seed,
-        outcome="not applicable",
+        outcome=NOT_COVERED,
         stopped_by="",
         objective="",
         unit="",
@@ -244,11 +271,9 @@ def run_of(start: PlannedRun) -> ComparedRun:
     began = time.monotonic()
     try:
         found = solve(instance, start.options)
-    except TopooptError as error:
+    except Exception as error:  # a method that breaks costs its own row
         outcome = next(text for kind, text in FAILURES if isinstance(error, kind))
-        return replace(failed, outcome=outcome, reason=str(error), wall_s=time.monotonic() - began)
-    except MemoryError:
-        return replace(failed, outcome="error", reason="out of memory", wall_s=time.monotonic() - began)
+        return replace(failed, outcome=outcome, reason=_said(error), wall_s=time.monotonic() - began)
     return replace(
         failed,
         outcome=found.status.value,

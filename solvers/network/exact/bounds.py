@@ -74,8 +74,11 @@ def most_within(demand: Floats, reach: int) -> tuple[float, Floats]:
         (np.ones(2 * len(rows)), (np.concatenate((rows, n + columns)), np.concatenate((every, every)))),
         shape=(2 * n, len(rows)),
     )
-    found = linprog(-demand[rows, columns], A_ub=ends, b_ub=np.full(2 * n, float(reach)), bounds=(0, 1), method="highs")
-    price = np.maximum(-found.ineqlin.marginals, 0.0) if found.status == 0 else np.zeros(2 * n)
+    unit = float(demand.max())  # as the tolerances of the solver are absolute
+    found = linprog(
+        -demand[rows, columns] / unit, A_ub=ends, b_ub=np.full(2 * n, float(reach)), bounds=(0, 1), method="highs"
+    )
+    price = np.maximum(-found.ineqlin.marginals, 0.0) * unit if found.status == 0 else np.zeros(2 * n)
     over = demand - price[:n, None] - price[None, n:]
     return float(reach * price.sum() + np.maximum(over, 0.0)[demand > 0].sum()), price
 

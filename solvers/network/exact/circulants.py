@@ -13,6 +13,7 @@ demand: the full linear program.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from math import comb, gcd
 
@@ -22,10 +23,19 @@ from scipy.optimize import linprog
 from solvers.network.constructions.circulant_kernels import score_sets_kernel
 from solvers.network.exact.circulant_kernels import shortest_loads, tree_flow
 from solvers.network.exact.result import ExactLimits, TopologyResult
-from solvers.network.exact.routed import Counts, Routed, checked_theta, hop_distances, relaxed_theta, repaired, route
+from solvers.network.exact.routed import (
+    Counts,
+    Routed,
+    checked_theta,
+    hop_distances,
+    relaxed_theta,
+    repaired,
+    route,
+    unit_of,
+)
 from solvers.network.exact.space import Space, finish, open_space
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
@@ -37,8 +47,8 @@ def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     """Best circulant; `restricted_bound` holds among circulants, `bound` among all topologies.
 
     Raises:
-        InputError: bad problem, or more than `MOST_SETS` sets of distances.
-        InfeasibleError: no circulant satisfies the constraints.
+        InputError: bad problem, more than `MOST_SETS` sets of distances, or no circulant satisfies the constraints.
+        InfeasibleError: no topology does.
     """
     space = open_space(problem)
     stop = limits.stop
@@ -77,7 +87,8 @@ def solve_circulant(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         if best is None or routed.theta < best[0]:
             best = (routed.theta, counts, routed)
     if best is None:
-        raise InfeasibleError("no circulant satisfies the constraints")
+        text = "no circulant satisfies the constraints, which says nothing of other topologies"
+        raise InputError([Problem(text, path="search.method", value="circulant", allowed="auto, exact, milp")])
     proof = Bound(proven, Argument.TOPOLOGY_ENUMERATION)
     return finish(space, best[1], best[2], proof, stopped, "circulant", work, restriction="circulants")
 
@@ -158,6 +169,14 @@ def _one_per_class(n: int, sets: Ints, order: Ints) -> Ints:
 
 def route_invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float) -> Routed | None:
     """Exact routing of shift-invariant demand over a circulant; None once theta is proven to be at least `cutoff`."""
+    unit = unit_of(weights)  # as the tolerances of the solver are absolute
+    found = _invariant(demand / unit, weights / unit, coins, cutoff / unit)
+    if found is None:
+        return None
+    return replace(found, flow=found.flow * unit, theta=found.theta * unit, bound=found.bound * unit)
+
+
+def _invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float) -> Routed | None:
     n, classes = len(demand), len(coins)
     lengths = np.full(classes, 1.0 / classes)
     rows: list[Floats] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from formulations.network.joint_topology import JointTopology, Symmetry, find_symmetry
 from formulations.network.joint_topology_arrays import build_arrays, link_counts, start_values
+from formulations.parts.arrays import LpArrays
+from formulations.parts.rows import Families
 from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import SolverLimits
 from solvers.backends.table import solver_named
@@ -20,12 +22,16 @@ from solvers.network.exact.space import Space, finish, infeasible_hops, open_spa
 from solvers.network.exact.tree_nodes import too_many_choices
 from solvers.network.exact.tree_search import search_tree
 from solvers.stop import Stop, first_part
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import Status, StopReason
 
-OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8}
+OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8, "mip_feasibility_tolerance": 1e-9}
+DUST = 1e-8
+"""Part of the bound on theta that the entries left out of the program may have together."""
+
 GUARDED = 300
 """Columns from which on a program may take longer than seconds (7 servers)."""
 
@@ -116,25 +122,57 @@ def branch(space: Space, known: tuple[Counts, Routed] | None, stop: Stop, seed: 
     """
     if (reason := stop.reason()) is not None:
         return Branched(None, space.bound.value, reason)
-    scale = max(space.bound.value, 1e-300)
-    data = joint_data(space, scale)
+    scale = space.bound.value
+    data = joint_data(replace(space, demand=without_dust(space.demand, DUST * scale)), scale)
     program = build_arrays(data)
-    limits = SolverLimits(time_s=stop.remaining_s(), seed=seed % 2**31)
     start = None
     if known is not None:
         columns, values = start_values(data, known[0])
         start = np.full(program.columns, np.nan)
         start[columns] = values
-    if program.columns < GUARDED:
-        found = solver_named("highs")(program, limits, OPTIONS, start)
-    else:
-        found = solve_guarded("highs", program, limits, OPTIONS, start, stop=stop)
-    if found.status is Status.INFEASIBLE:
-        return Branched(None, np.inf, StopReason.CONVERGED)
+    while True:
+        limits = SolverLimits(time_s=stop.remaining_s(), seed=seed % 2**31)
+        if program.columns < GUARDED:
+            found = solver_named("highs")(program, limits, OPTIONS, start)
+        else:
+            found = solve_guarded("highs", program, limits, OPTIONS, start, stop=stop)
+        if found.status is Status.INFEASIBLE:
+            return Branched(None, np.inf, StopReason.CONVERGED)
+        counts = None if found.x is None else link_counts(data, found.x)
+        apart = None if counts is None else cut_off(space, counts)
+        if apart is None or found.stopped_by is not StopReason.CONVERGED:
+            break
+        program = joined(program, data, apart)
     best = data.upper if found.bound is None else max(-found.bound, 1e-300)
-    counts = None if found.x is None else link_counts(data, found.x)
     early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED, StopReason.ERROR)
     return Branched(counts, scale / best, found.stopped_by if early else StopReason.CONVERGED)
+
+
+def without_dust(demand: Floats, total: float) -> Floats:
+    """The demand without its least entries, of at most `total` together.
+
+    No link of any network carries more than `total` of them, so theta falls by no more; programs with numbers that far
+    apart are solved wrongly.
+    """
+    order = np.argsort(demand, axis=None, kind="stable")
+    kept = demand.ravel().copy()
+    kept[order[np.cumsum(kept[order]) <= total]] = 0.0
+    return kept.reshape(demand.shape)
+
+
+def cut_off(space: Space, counts: Counts) -> Bools | None:
+    """bool[n]: servers that one of them reaches, where it has demand for another; None: every demand has a path."""
+    lost = np.argwhere((space.demand > 0) & np.isinf(hop_distances(counts)))
+    return np.isfinite(hop_distances(counts)[lost[0, 0]]) if len(lost) else None
+
+
+def joined(program: LpArrays, data: JointTopology, apart: Bools) -> LpArrays:
+    """The program with a link at least out of these servers, which every network has that carries all demand."""
+    made = Families.extending(program)
+    leaving = [1 + place for place, (i, j) in enumerate(data.arcs) if apart[i] and not apart[j]]
+    row = made.rows(1, 1.0, np.inf, ("joined",) if program.row_names else ())
+    made.terms(row, np.array(leaving, dtype=np.int64), 1.0)
+    return made.arrays()
 
 
 def smallest_hops(space: Space, seed: int, stop: Stop) -> int | None:

@@ -18,6 +18,15 @@ from topoopt.core.arrays import Floats, Ints
 
 Counts = Ints
 
+DUST = 1e-12
+"""Part of a source's demand below which flow on an arc is what a solver left by rounding."""
+
+EXACT = 1e-9
+"""Part of one entry of a demand by which a flow may miss it."""
+
+ROUNDING = 2.0**-50
+"""Part of what passes a server that sums of doubles may be off there."""
+
 
 @dataclass(frozen=True, eq=False)
 class Routed:
@@ -60,8 +69,19 @@ def length_bound(demand: Floats, counts: Counts, lengths: Floats) -> float:
     return float((demand[demand > 0] * far[demand > 0]).sum()) / room
 
 
+def unit_of(demand: Floats) -> float:
+    """A power of two near the largest entry, at most: dividing by it rounds nothing. 1 where there is no demand."""
+    largest = float(demand.max(initial=0.0))
+    return 2.0 ** np.floor(np.log2(largest)) if largest > 0 else 1.0
+
+
 def relaxed_theta(demand: Floats, counts: Counts) -> tuple[float, Floats, Floats] | None:
-    """Solver's theta, flow float64[n, m] and arc lengths float64[n, n] of a network; None if a demand has no path."""
+    """Solver's theta, flow float64[n, m] and arc lengths float64[n, n] of a network; None if a demand has no path.
+
+    The program is in units of the demand, as the tolerances of the solver are absolute.
+    """
+    unit = unit_of(demand)
+    demand = demand / unit
     n = len(demand)
     tails, heads = np.nonzero(counts)
     if np.isinf(hop_distances(counts)[demand > 0]).any():
@@ -90,7 +110,7 @@ def relaxed_theta(demand: Floats, counts: Counts) -> tuple[float, Floats, Floats
     x, price = np.array(solution.col_value), np.array(solution.row_dual)
     flow[sources] = np.maximum(x[1:], 0.0).reshape(len(sources), arcs)
     lengths[tails, heads] = np.maximum(-price[:arcs], 0.0)
-    return float(x[0]), flow, lengths
+    return float(x[0]) * unit, flow * unit, lengths
 
 
 def route(demand: Floats, counts: Counts) -> Routed | None:
@@ -121,8 +141,11 @@ def checked_theta(demand: Floats, counts: Counts, flow: Floats) -> float:
     np.add.at(net.T, arcs[:, 1], flow.T)
     np.subtract.at(net.T, arcs[:, 0], flow.T)
     off = ~np.eye(n, dtype=np.bool_)
-    slack = 1e-9 * max(1.0, float(demand.sum()))
-    if (flow < 0.0).any() or (np.abs(net - demand)[off] > slack).any():
+    passing = np.zeros((n, n))
+    np.add.at(passing.T, arcs[:, 1], flow.T)
+    np.add.at(passing.T, arcs[:, 0], flow.T)
+    slack = EXACT * demand + ROUNDING * passing
+    if (flow < 0.0).any() or (np.abs(net - demand) > slack)[off].any():
         raise AssertionError("a flow does not deliver its demand")
     return float((flow.sum(axis=0) / counts[arcs[:, 0], arcs[:, 1]]).max(initial=0.0))
 
@@ -135,7 +158,8 @@ def repaired(demand: Floats, arcs: Counts, flow: Floats) -> Floats:
     for a, (i, j) in enumerate(arcs.tolist()):
         leaving[i].append((a, j))
     for s in range(n):
-        left = flow[s].copy()
+        dust = DUST * demand[s].sum()
+        left = np.where(flow[s] > dust, flow[s], 0.0)
         for t in np.flatnonzero(demand[s] > 0).tolist():
             need = float(demand[s, t])
             while need > 0.0:
@@ -143,7 +167,7 @@ def repaired(demand: Floats, arcs: Counts, flow: Floats) -> Floats:
                 amount = min(need, float(left[path].min())) if path else need
                 for a in path or _path(leaving, s, t, None):
                     result[s, a] += amount
-                    left[a] = max(0.0, left[a] - amount)
+                    left[a] = left[a] - amount if left[a] - amount > dust else 0.0
                 need -= amount
     return result
 
@@ -155,7 +179,7 @@ def _path(leaving: list[list[tuple[int, int]]], source: int, target: int, left: 
     while queue and target not in reached:
         node = queue.popleft()
         for a, head in leaving[node]:
-            if head not in reached and (left is None or left[a] > 1e-12):
+            if head not in reached and (left is None or left[a] > 0.0):
                 reached[head] = (node, a)
                 queue.append(head)
     if target not in reached:

@@ -32,11 +32,15 @@ def largest_utilisation(network: RoutingNetwork, flow: Floats) -> float:
 
 
 class BestFlow(NamedTuple):
-    """A flow, its objective, and its parts by hops under a hop limit."""
+    """A flow, its objective, and its parts by hops under a hop limit.
+
+    `delivers`: each entry of the demand, however small, to rounding of that entry.
+    """
 
     value: float
     flow: Floats | None
     by_hop: Floats | None
+    delivers: bool = True
 
 
 @dataclass(eq=False)
@@ -121,17 +125,23 @@ class RoutingProof:
         return float(limited_total(net.tail, net.head, lengths, net.demand, self.max_hops))
 
     def offer_flow(self, flow: Floats) -> float:
-        """Objective of a flow known to conserve (float64[n, m], or by hop); kept if it is the best."""
+        """Objective of a flow (float64[n, m], or by hop) that conserves but for rounding; kept if it is the best."""
+        return self._keep(self._measured(flow, delivers=False))
+
+    def _keep(self, found: BestFlow) -> float:
+        if found.value < self.value:
+            self._best = found
+            if self.offered is not None:
+                self.offered()
+        return found.value
+
+    def _measured(self, flow: Floats, *, delivers: bool) -> BestFlow:
         net = self.network
         total = flow if self.max_hops is None else flow.sum(axis=0)
         value = largest_utilisation(net, total)
         if self.hop_price:
             value += self.hop_price * float(total.sum()) / float(net.demand.sum())
-        if value < self.value:
-            self._best = BestFlow(value, total, None if self.max_hops is None else flow)
-            if self.offered is not None:
-                self.offered()
-        return value
+        return BestFlow(value, total, None if self.max_hops is None else flow, delivers)
 
     def offer_rough_flow(self, flow: Floats, lengths: Floats) -> float:
         """Objective of the exact flow near a flow that conserves only nearly; missing traffic follows short paths.
@@ -139,13 +149,19 @@ class RoutingProof:
         Args:
             flow: float64[n, m], under a hop limit float64[h, n, m].
         """
+        return self._keep(self._delivering(flow, lengths, self.orders))
+
+    def _delivering(self, flow: Floats, lengths: Floats, orders: Ints) -> BestFlow:
+        """The flow near another one that delivers each entry of the demand."""
         net = self.network
         positive = self._priced(np.maximum(lengths, 0.0))
         positive = positive / max(float(positive.max()), 1e-300) + 1e-7
         rough = np.maximum(flow, 0.0)
-        if self.max_hops is not None:
-            return self.offer_flow(limited_flow(net.tail, net.head, positive, net.demand, rough, _DUST))
-        return self.offer_flow(repaired_flow(net.first, net.tail, net.head, positive, net.demand, self.orders, rough))
+        if self.max_hops is None:
+            exact = repaired_flow(net.first, net.tail, net.head, positive, net.demand, orders, rough)
+        else:
+            exact = limited_flow(net.tail, net.head, positive, net.demand, rough, _DUST)
+        return self._measured(exact, delivers=True)
 
     def offer_shortest(self) -> None:
         """All demand over paths of fewest hops: a first flow, for methods that may be stopped before they have one."""
@@ -172,6 +188,10 @@ class RoutingProof:
     def result(self, method: str, work: int) -> RoutingResult:
         """What is known now; a routing exists, as the first thing every method does is to offer one."""
         best, (bound, lengths) = self._best, self._bound
+        assert best.flow is not None
+        if not best.delivers:  # with scratch of its own, as this may be another thread
+            rough = best.flow if best.by_hop is None else best.by_hop
+            best = self._delivering(rough, lengths, self.orders.copy())
         assert best.flow is not None
         gap = best.value - bound
         reason = StopReason.GAP if gap <= self.accuracy * best.value else self.stop.reason() or StopReason.CONVERGED

@@ -26,10 +26,10 @@ from topoopt.kinds.network.explain_gains import (
     routed_again,
 )
 from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.flows import PASSING, check_flow
 
 DIGITS = 9
-"""Significant digits of the demand that a flow still tells (it is conserved to 1e-9 of a source's demand)."""
+"""Significant digits of the demand that a flow still tells (it delivers every entry to 1e-9 of it)."""
 
 ROUNDS = 6
 """Most prices looked at for one bottleneck."""
@@ -91,7 +91,7 @@ def demand_from_flow(solution: NetworkSolution) -> Floats:
         CheckError: a flow that leaves less than nothing somewhere, or nothing anywhere.
     """
     stays = solution.flow.staying(solution.topology)
-    dust = 2e-9 * np.maximum(stays, 0.0).sum(axis=1, keepdims=True)
+    dust = PASSING * solution.flow.passing(solution.topology)
     if (stays < -dust).any() or not (stays > dust).any():
         raise CheckError("the flow of the solution is no routing: what arrives at a server and does not stay is lost")
     kept = np.where(stays > dust, stays, 0.0)

@@ -11,7 +11,7 @@ from solvers.network.exact.space import Space, open_space
 from solvers.network.routing import route
 from solvers.network.search import SEEDS, SearchBudget, TopologySearchResult, search_topology
 from solvers.stop import Stop, first_part
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import FoundNetwork
 from topoopt.core.topology import Topology
@@ -31,17 +31,22 @@ def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> FoundN
     """One seed, routed.
 
     Raises:
-        InputError: what the seed makes breaks a constraint of the problem, which seeds know nothing of.
-        InfeasibleError: no topology satisfies the constraints, or none of this kind exists.
+        InputError: there is no such seed of this size, or it breaks a constraint, which seeds know nothing of.
+        InfeasibleError: no topology satisfies the constraints.
     """
     space = open_space(problem)
-    topology = SEEDS[name](
-        problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.search.seed)
-    )
-    broken = space.broken(topology.adjacency())
+    broken = None
+    try:
+        topology = SEEDS[name](
+            problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.search.seed)
+        )
+    except InfeasibleError as error:  # of this method, which says nothing of the problem
+        broken = f"this method makes no topology here: {error}"
+    else:
+        why = space.broken(topology.adjacency())
+        broken = None if why is None else f"the topology of this method breaks a constraint: {why}"
     if broken is not None:
-        text = f"the topology of this method breaks a constraint: {broken}"
-        raise InputError([Problem(text, path="search.method", value=name, allowed="auto, exact, milp")])
+        raise InputError([Problem(broken, path="search.method", value=name, allowed="auto, exact, milp")])
     return routed_topology(space, topology, name, effort.stop)
 
 

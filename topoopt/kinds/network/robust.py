@@ -22,7 +22,7 @@ from solvers.network.exact.space import Space, as_topology, open_space
 from solvers.network.routing import route
 from solvers.network.search import seed_topologies
 from topoopt.core.arrays import Floats
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
 from topoopt.core.failures import FailureOutcome
 from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import FoundNetwork, LinkFailure, Robustness
@@ -53,7 +53,8 @@ def robust(
         nominal: method that makes the topology of least theta without failure.
 
     Raises:
-        InfeasibleError: no topology satisfies the constraints, or each loses some demand with one failed link.
+        InputError: each topology loses some demand with one failed link, and the problem does not ask that none does.
+        InfeasibleError: no topology satisfies the constraints; or each loses some demand, and the problem asks that.
         LimitError: none was found that keeps all demand.
     """
     found = nominal(problem, replace(effort, timing=None))  # a network without its worst failure is nothing to keep
@@ -63,12 +64,12 @@ def robust(
     reference = float((first.flows[0].flow.sum(axis=0) / first.topology.multiplicity).max())
     bound = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand, left=LEFT)
     if math.isinf(bound.value):
-        raise InfeasibleError("one link a server: whichever fails, some demand has no path")
+        raise _hopeless(problem, "one link a server: whichever fails, some demand has no path")
     limit = math.inf if within is None else reference * (1 + within / 100)
     best, complete = _searched(problem, effort, first.topology, limit, bound.value)
     if best is None:
         if complete:
-            raise InfeasibleError("every topology allowed loses some demand when one link fails (all were tried)")
+            raise _hopeless(problem, "every topology allowed loses some demand when one link fails (all were tried)")
         raise LimitError("no topology was found that keeps all demand when one link fails (not proven)")
     topology = as_topology(open_space(problem), best.counts, "robust against single link failures")
     stood = evaluated(topology, problem, effort)
@@ -76,7 +77,9 @@ def robust(
     known = [outcome.value for outcome in evaluated(first.topology, problem, effort).outcomes]
     listed = [Bound(min(best.worst, worst.value or 0.0), Argument.TOPOLOGY_ENUMERATION)] if complete else []
     verdict = settle(worst.value or 0.0, (bound, *listed), Tolerance.LINEAR_PROGRAM)
-    routing = route(topology, problem.demand, stop=effort.stop)
+    # Where it takes no time to the end, as a routing cut short may be worse than that after the worst failure.
+    small = problem.servers <= EXCHANGE_SERVERS
+    routing = route(topology, problem.demand, stop=replace(effort.stop, deadline=None) if small else effort.stop)
     robustness = Robustness(
         worst_theta=worst.value or 0.0,
         worst_link=worst.failure.links[0],
@@ -101,6 +104,13 @@ def robust(
         "robust",
         multipliers=found.multipliers,
     )
+
+
+def _hopeless(problem: TopologyProblem, text: str) -> TopooptError:
+    """No topology stands any failure: the problem has no solution only if that is asked for."""
+    if problem.search.robust is not None:
+        return InfeasibleError(text)
+    return InputError([Problem(text, path="search.method", value="robust", allowed="auto, without a robust goal")])
 
 
 def _searched(

@@ -38,7 +38,7 @@ from topoopt.simulate.engine.max_min import max_min_rates
 from topoopt.simulate.engine.queue import Queue
 from topoopt.simulate.engine.tasks import release
 from topoopt.simulate.jit import kernel, piece
-from topoopt.simulate.time_models.fluid import SIMULTANEOUS_MS
+from topoopt.simulate.time_models.fluid import TOGETHER
 
 
 class Circuits(NamedTuple):
@@ -171,7 +171,7 @@ def _next_change(c: Circuits) -> float:
 
 @piece
 def _serve(c: Circuits, q: Queue, at: float) -> float:
-    slack = SIMULTANEOUS_MS + 1e-12 * max(c.state.clock[NOW], at)
+    slack = TOGETHER * max(c.state.clock[NOW], at)
     _transmit(c.work, c.state, c.wires, q, at, slack)
     return float(c.state.clock[NOW] + slack)
 

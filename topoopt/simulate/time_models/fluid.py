@@ -38,8 +38,8 @@ from topoopt.simulate.time_models.fluid_routes import (
 )
 from topoopt.simulate.time_models.time_model import Simulation, TimeModel, require_paths, simulation_of, whole
 
-SIMULTANEOUS_MS = 1e-9
-"""Events this close (one picosecond) are taken together."""
+TOGETHER = 1e-11
+"""Part of the time by which events may differ that are taken together: far above rounding, far below what matters."""
 
 
 @piece
@@ -55,7 +55,7 @@ def _serve(x: Fluid, q: Queue, at: float) -> float:
     """End the flows that end at that time."""
     y = x.routes
     now = x.now[0] = max(x.now[0], at)
-    slack = SIMULTANEOUS_MS + 1e-12 * now  # never below the rounding of `now`, or time would stand still
+    slack = TOGETHER * now  # never below the rounding of `now`, or time would stand still
     kept = 0
     for i in range(y.active_count[0]):
         r = y.active[i]

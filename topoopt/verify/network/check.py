@@ -102,7 +102,7 @@ def _check_flow(findings: ViolationLog, problem: NetworkProblem, solution: Netwo
     limit = problem.max_hops if isinstance(problem, RoutingProblem) else None
     # A flow is made of simple paths and circles, and no simple path is longer than n - 1 hops.
     if limit is not None and limit < solution.topology.servers - 1:
-        for message in check_hops(solution.topology, problem.demand, solution.flow, limit):
+        for message in check_hops(solution.topology, solution.flow, limit):
             findings.add("max-hops", message)
 
 
