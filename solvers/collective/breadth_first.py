@@ -1,0 +1,136 @@
+"""Breadth-first broadcast with balanced links (BFB, arXiv 2202.03356): fewest steps, and the least load among such.
+
+Every rank v receives the shard of u in step D(u, v), in parts from the neighbours that are one step nearer to u. For
+each v and step the parts are balanced over the links into v; by Hall's theorem the least load of the fullest link is the
+largest, over sets of links, of the shards that can come over no other links, over the rate of the set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
+from solvers.collective.max_flow import FlowNetwork
+from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.rated_network import RatedNetwork
+
+MOST_LINKS = 12
+"""Distinct in-neighbours up to which all sets of links are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepLoads:
+    """Loads of the steps.
+
+    Attributes:
+        loads: of each step the load of the fullest link, shards over units.
+        fullest: of each step a rank whose link it is.
+        distance: int32[N, N], hops from row to column.
+    """
+
+    loads: tuple[Fraction, ...]
+    fullest: tuple[int, ...]
+    distance: Int32s
+
+    @property
+    def steps(self) -> int:
+        """T_L, the diameter."""
+        return len(self.loads)
+
+
+def step_loads(network: RatedNetwork, *, alike: bool = False) -> StepLoads:
+    """Loads of all steps.
+
+    Args:
+        network: without switches.
+        alike: the network looks the same from every rank, so that one is enough.
+
+    Raises:
+        ValueError: switches, or ranks that cannot reach each other.
+    """
+    if network.is_switch.any():
+        raise ValueError("breadth-first broadcast needs a network without switches")
+    n = network.nodes
+    links = csr_array((np.ones(len(network.arcs)), (network.arcs[:, 0], network.arcs[:, 1])), shape=(n, n))
+    far = shortest_path(links, unweighted=True)
+    if not np.isfinite(far).all():
+        raise ValueError("some ranks cannot reach each other")
+    distance = far.astype(np.int32)
+    steps = int(distance.max())
+    into = _in_links(network)
+    best: list[tuple[Fraction, int]] = [(Fraction(0), 0)] * steps
+    for rank in range(1 if alike else n):
+        neighbours, units = into[rank]
+        near = distance[:, neighbours] + 1 == distance[:, rank, None]
+        loads = by_sets(near, distance[:, rank], units, steps)
+        for step, load in enumerate(loads):
+            if load > best[step][0]:
+                best[step] = load, rank
+    return StepLoads(tuple(load for load, _ in best), tuple(rank for _, rank in best), distance)
+
+
+def _in_links(network: RatedNetwork) -> list[tuple[Ints, Ints]]:
+    """Tails and units of the links into every node."""
+    order = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
+    ends = np.searchsorted(network.arcs[order, 1], np.arange(network.nodes + 1))
+    return [
+        (network.arcs[order[low:high], 0].astype(np.int64), network.units[order[low:high]])
+        for low, high in zip(ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def by_sets(near: np.ndarray, distance: Int32s, units: Ints, steps: int) -> list[Fraction]:
+    """Least load of the fullest link into one rank, in every step.
+
+    Args:
+        near: bool[N, k], whether the shard of u may come over link k.
+        distance: int32[N], the step in which it comes; 0 for the rank itself.
+        units: int64[k].
+        steps: number of steps.
+    """
+    k = len(units)
+    if k > MOST_LINKS:
+        return [_by_cuts(near[distance == step], units) for step in range(1, steps + 1)]
+    masks = near @ (1 << np.arange(k))
+    inside = np.zeros((steps + 1, 1 << k), dtype=np.int64)
+    np.add.at(inside, (distance, masks), 1)
+    rate = np.zeros(1 << k, dtype=np.int64)
+    whole = np.arange(1 << k)
+    for link in range(k):  # sums over subsets
+        has = (whole >> link) & 1 == 1
+        inside[:, has] += inside[:, whole[has] ^ (1 << link)]
+        rate[has] += units[link]
+    loads = []
+    for step in range(1, steps + 1):
+        # The largest quotient in integers: compared as floats first, then exactly among those that are close.
+        share = inside[step, 1:] / rate[1:]
+        close = np.flatnonzero(share >= share.max() * (1 - 1e-12)) + 1
+        loads.append(max(Fraction(int(inside[step, at]), int(rate[at])) for at in close[:64]))
+    return loads
+
+
+def _by_cuts(near: np.ndarray, units: Ints) -> Fraction:
+    """The same for many links: Newton's method on cuts of a flow from shards over links."""
+    shards, k = near.shape
+    if shards == 0:
+        return Fraction(0)
+    load = Fraction(shards, int(units[near.any(axis=0)].sum()))
+    pattern, counts = np.unique(near, axis=0, return_counts=True)
+    groups = len(pattern)
+    group, link = np.nonzero(pattern)
+    source, sink = groups + k, groups + k + 1
+    tails = np.concatenate((np.full(groups, source), group, groups + np.arange(k))).astype(np.int32)
+    heads = np.concatenate((np.arange(groups), groups + link, np.full(k, sink))).astype(np.int32)
+    flow = FlowNetwork(sink + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
+    while True:
+        sent = counts * load.denominator
+        through = np.full(len(group), int(sent.sum()))
+        flow.set_capacities(np.concatenate((sent, through, units * load.numerator)))
+        cut = flow.cut(source, sink)
+        if cut.value >= int(sent.sum()):
+            return load
+        load = Fraction(int(counts[cut.side[:groups]].sum()), int(units[cut.side[groups : groups + k]].sum()))

@@ -1,0 +1,120 @@
+"""Trees for AllGather that reach the best rate of any network, switches included (ForestColl, arXiv 2402.06787)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+
+from solvers.collective.max_flow import FlowNetwork
+from solvers.collective.packing import TreeBatch, pack_trees
+from solvers.collective.splitting import DirectNetwork, Path, take, without_switches
+from topoopt.core.arrays import Ints
+from topoopt.core.rated_network import RatedNetwork
+
+
+@dataclass(frozen=True)
+class RoutedArc:
+    """An arc of a tree through the switches.
+
+    Attributes:
+        tail, head: ranks.
+        paths: nodes from tail to head, and how many of the trees go that way.
+    """
+
+    tail: int
+    head: int
+    paths: tuple[tuple[Path, int], ...]
+
+
+@dataclass(frozen=True)
+class RoutedTrees:
+    """Equal trees from one root."""
+
+    root: int
+    count: int
+    height: int
+    arcs: tuple[RoutedArc, ...]
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees from every rank.
+
+    Attributes:
+        trees_per_root: k; each carries M / (N k) bytes of an AllGather of M bytes.
+        ratio: of the rate they reach: M bytes take (M/N) ratio, in 1 / unit.
+        batches: of equal trees.
+    """
+
+    trees_per_root: int
+    ratio: Fraction
+    batches: tuple[RoutedTrees, ...]
+
+
+def best_scale(network: RatedNetwork, ratio: Fraction) -> tuple[int, Fraction]:
+    """Trees per root, and units of a network that stand for one tree, that reach a ratio exactly."""
+    shared = gcd(ratio.denominator, *network.units.tolist())
+    return ratio.denominator // shared, Fraction(shared, ratio.numerator)
+
+
+def fixed_scale(network: RatedNetwork, trees_per_root: int) -> Fraction:
+    """Most units of the network per tree for which so many trees from every root fit, each link rounded down.
+
+    Candidates are the rates of links over whole numbers of trees; bisection over them, a flow from a super source to
+    every rank being the test.
+    """
+    units = np.unique(network.units)
+    most = len(network.ranks) * trees_per_root
+    counts = np.arange(1, most + 1)
+    candidates = sorted({Fraction(int(rate), int(count)) for rate in units for count in counts}, reverse=True)
+    low, high = 0, len(candidates) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if carries(network, scaled(network, candidates[middle]), trees_per_root):
+            high = middle
+        else:
+            low = middle + 1
+    if not carries(network, scaled(network, candidates[low]), trees_per_root):
+        raise ValueError(f"{trees_per_root} trees from every root do not fit")
+    return candidates[low]
+
+
+def scaled(network: RatedNetwork, per_tree: Fraction) -> Ints:
+    """int64[m], trees that each arc can hold."""
+    return network.units * per_tree.denominator // per_tree.numerator
+
+
+def carries(network: RatedNetwork, capacity: Ints, trees_per_root: int) -> bool:
+    """Whether so many trees from every root fit into whole capacities."""
+    ranks, source = network.ranks, network.nodes
+    tails = np.concatenate((network.arcs[:, 0], np.full(len(ranks), source))).astype(np.int32)
+    heads = np.concatenate((network.arcs[:, 1], ranks)).astype(np.int32)
+    sent = np.full(len(ranks), trees_per_root, dtype=np.int64)
+    flow = FlowNetwork(source + 1, tails, heads, np.concatenate((capacity, sent)))
+    return all(flow.value(source, int(rank)) >= len(ranks) * trees_per_root for rank in ranks)
+
+
+def forest(network: RatedNetwork, trees_per_root: int, per_tree: Fraction) -> Forest:
+    """Pack so many trees from every root, each of so many units.
+
+    Raises:
+        ValueError: they do not fit; switches whose links in and out differ.
+    """
+    whole = scaled(network, per_tree)
+    capacity = {(tail, head): units for (tail, head), units in zip(network.arcs.tolist(), whole.tolist(), strict=True)}
+    roots = dict.fromkeys(network.ranks.tolist(), trees_per_root)
+    direct = without_switches(network.nodes, np.flatnonzero(network.is_switch), capacity, roots)
+    trees = pack_trees(network.nodes, direct.capacity, roots)
+    ratio = 1 / (trees_per_root * per_tree)
+    return Forest(trees_per_root, ratio, tuple(routed(direct, batch) for batch in trees))
+
+
+def routed(direct: DirectNetwork, batch: TreeBatch) -> RoutedTrees:
+    """Give every arc of a batch its paths, which are used up."""
+    arcs = tuple(
+        RoutedArc(tail, head, tuple(take(direct.paths[tail, head], batch.count))) for tail, head in batch.arcs
+    )
+    return RoutedTrees(batch.root, batch.count, batch.height, arcs)

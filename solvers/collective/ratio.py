@@ -1,0 +1,84 @@
+"""Best rate of an AllGather on any network: the cut that limits it most, by Newton's method in integers.
+
+The ratio of a network is the largest |S n ranks| / (rate out of S) over sets of nodes S that do not hold all ranks: what
+S holds must leave it for the ranks outside, so that an AllGather of M bytes over N ranks takes at least (M/N) ratio.
+Spanning trees from every rank reach it (Edmonds), with switches too (ForestColl, arXiv 2402.06787).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from solvers.collective.max_flow import FlowNetwork
+from topoopt.core.arrays import Bools
+from topoopt.core.rated_network import RatedNetwork
+
+
+@dataclass(frozen=True)
+class RatioCut:
+    """The ratio of a network, and a cut that has it.
+
+    Attributes:
+        ratio: ranks inside over the rate out, in 1 / `unit_gbytes_per_s`.
+        side: bool[V], the set S.
+    """
+
+    ratio: Fraction
+    side: Bools
+
+
+def cut_ratio(network: RatedNetwork, side: Bools) -> Fraction:
+    """Ranks inside a set over the units out of it.
+
+    Raises:
+        ValueError: nothing leaves the set.
+    """
+    out = int(network.units[side[network.arcs[:, 0]] & ~side[network.arcs[:, 1]]].sum())
+    inside = int((side & ~network.is_switch).sum())
+    if out == 0:
+        raise ValueError("nothing leaves the set")
+    return Fraction(inside, out)
+
+
+def ratio_cut(network: RatedNetwork) -> RatioCut:
+    """The largest ratio of a cut.
+
+    Starts from all nodes but one rank; while a cut with a larger ratio exists, the largest found over all ranks is next.
+    Every round is a test of one rate x = 1 / ratio: a super source sends x to every rank, and each rank must be able to
+    receive N x.
+
+    Raises:
+        ValueError: fewer than two ranks, or a rank that another cannot reach.
+    """
+    ranks = network.ranks
+    if len(ranks) < 2:
+        raise ValueError("a collective needs two ranks")
+    best = max((_all_but(network, int(rank)) for rank in ranks), key=lambda one: one.ratio)
+    source = network.nodes
+    tails = np.concatenate((network.arcs[:, 0], np.full(len(ranks), source))).astype(np.int32)
+    heads = np.concatenate((network.arcs[:, 1], ranks)).astype(np.int32)
+    flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
+    while True:
+        inside, out = best.ratio.numerator, best.ratio.denominator
+        flow.set_capacities(np.concatenate((network.units * inside, np.full(len(ranks), out, dtype=np.int64))))
+        larger = best
+        for rank in ranks:
+            if flow.value(source, int(rank)) >= len(ranks) * out:
+                continue
+            side = flow.cut_around_sink(source, int(rank)).side[:-1]
+            found = RatioCut(cut_ratio(network, side), side)
+            larger = max(larger, found, key=lambda one: one.ratio)
+        if larger is best:
+            return best
+        best = larger
+
+
+def _all_but(network: RatedNetwork, rank: int) -> RatioCut:
+    side = np.ones(network.nodes, dtype=np.bool_)
+    side[rank] = False
+    if not (network.arcs[:, 1] == rank).any():
+        raise ValueError(f"nothing reaches {network.names[rank]}")
+    return RatioCut(cut_ratio(network, side), side)

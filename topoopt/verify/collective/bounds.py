@@ -1,0 +1,91 @@
+"""Bounds on the rates of collectives, evaluated in rationals from the sets of nodes that come with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from fractions import Fraction
+
+from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
+from topoopt.core.rated_network import RatedNetwork
+
+
+class ProofError(ValueError):
+    """Sets or multipliers that prove nothing."""
+
+
+def units_out(network: RatedNetwork, inside: Collection[int]) -> int:
+    """Units of the links that leave a set."""
+    return sum(
+        int(units)
+        for (tail, head), units in zip(network.arcs.tolist(), network.units.tolist(), strict=True)
+        if tail in inside and head not in inside
+    )
+
+
+def ranks_in(network: RatedNetwork, nodes: Iterable[int]) -> set[int]:
+    """The ranks of a set of nodes.
+
+    Raises:
+        ProofError: a node that does not exist.
+    """
+    given = set(nodes)
+    if not given <= set(range(network.nodes)):
+        raise ProofError("a set with nodes that do not exist")
+    return {node for node in given if not network.is_switch[node]}
+
+
+def allgather_ratio(network: RatedNetwork, nodes: Iterable[int]) -> Fraction:
+    """Ranks in a set over the units out of it: an AllGather of M bytes takes (M/N) times this at least.
+
+    Raises:
+        ProofError: all ranks are inside, or none.
+    """
+    inside = set(nodes)
+    ranks = ranks_in(network, inside)
+    if not 0 < len(ranks) < len(network.ranks):
+        raise ProofError("a cut has some ranks inside and some outside")
+    out = units_out(network, inside)
+    if out == 0:
+        raise ProofError("nothing leaves the set")
+    return Fraction(len(ranks), out)
+
+
+def allreduce_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction:
+    """Upper bound on the rate X of AllReduce, in units, that the multipliers prove (M bytes take M / X at least).
+
+    Raises:
+        ProofError: weights that are not above 0, sets with all ranks, potentials at ranks, ranks in no set.
+    """
+    cover = dict.fromkeys(network.ranks.tolist(), Fraction(0))
+    broadcast = _prices(network, proof.broadcast, proof.broadcast_potential, cover, leaving=True)
+    reduced = _prices(network, proof.reduce, proof.reduce_potential, cover, leaving=False)
+    least = min(cover.values())
+    if least <= 0:
+        raise ProofError("a rank is in no set")
+    prices = [max(one, other, Fraction(0)) for one, other in zip(broadcast, reduced, strict=True)]
+    return sum((int(units) * price for units, price in zip(network.units, prices, strict=True)), Fraction(0)) / least
+
+
+def _prices(
+    network: RatedNetwork,
+    sets: Sequence[WeightedSet],
+    potential: Sequence[Fraction],
+    cover: dict[int, Fraction],
+    *,
+    leaving: bool,
+) -> list[Fraction]:
+    """What one unit on each arc is worth; the weights of sets are added to `cover`."""
+    if len(potential) != network.nodes or any(potential[rank] != 0 for rank in network.ranks):
+        raise ProofError("one potential a node is due, 0 at ranks")
+    arcs = network.arcs.tolist()
+    prices = [potential[tail] - potential[head] for tail, head in arcs]
+    for one in sets:
+        inside, ranks = set(one.nodes), ranks_in(network, one.nodes)
+        if one.weight <= 0 or len(ranks) == len(cover):
+            raise ProofError("a set with all ranks, or of no weight")
+        for rank in ranks:
+            cover[rank] += one.weight
+        for place, (tail, head) in enumerate(arcs):
+            if (tail in inside and head not in inside) if leaving else (tail not in inside and head in inside):
+                prices[place] += one.weight
+    return prices
