@@ -61,7 +61,7 @@ def step_loads(network: RatedNetwork, *, alike: bool = False) -> StepLoads:
         raise ValueError("some ranks cannot reach each other")
     distance = far.astype(np.int32)
     steps = int(distance.max())
-    into = _in_links(network)
+    into = in_links(network)
     best: list[tuple[Fraction, int]] = [(Fraction(0), 0)] * steps
     for rank in range(1 if alike else n):
         neighbours, units = into[rank]
@@ -73,7 +73,7 @@ def step_loads(network: RatedNetwork, *, alike: bool = False) -> StepLoads:
     return StepLoads(tuple(load for load, _ in best), tuple(rank for _, rank in best), distance)
 
 
-def _in_links(network: RatedNetwork) -> list[tuple[Ints, Ints]]:
+def in_links(network: RatedNetwork) -> list[tuple[Ints, Ints]]:
     """Tails and units of the links into every node."""
     order = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
     ends = np.searchsorted(network.arcs[order, 1], np.arange(network.nodes + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
@@ -41,17 +42,20 @@ class RoutedTrees:
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees from every rank.
+    """Trees that reach all ranks.
 
     Attributes:
-        trees_per_root: k; each carries M / (N k) bytes of an AllGather of M bytes.
-        ratio: of the rate they reach: M bytes take (M/N) ratio, in 1 / unit.
+        trees: from every rank, 0 or more.
         batches: of equal trees.
     """
 
-    trees_per_root: int
-    ratio: Fraction
+    trees: dict[int, int]
     batches: tuple[RoutedTrees, ...]
+
+    @property
+    def height(self) -> int:
+        """Of the highest tree."""
+        return max((batch.height for batch in self.batches), default=0)
 
 
 def best_scale(network: RatedNetwork, ratio: Fraction) -> tuple[int, Fraction]:
@@ -66,18 +70,18 @@ def fixed_scale(network: RatedNetwork, trees_per_root: int) -> Fraction:
     Candidates are the rates of links over whole numbers of trees; bisection over them, a flow from a super source to
     every rank being the test.
     """
-    units = np.unique(network.units)
-    most = len(network.ranks) * trees_per_root
+    units, trees = np.unique(network.units), dict.fromkeys(network.ranks.tolist(), trees_per_root)
+    most = sum(trees.values())
     counts = np.arange(1, most + 1)
     candidates = sorted({Fraction(int(rate), int(count)) for rate in units for count in counts}, reverse=True)
     low, high = 0, len(candidates) - 1
     while low < high:
         middle = (low + high) // 2
-        if carries(network, scaled(network, candidates[middle]), trees_per_root):
+        if carries(network, scaled(network, candidates[middle]), trees):
             high = middle
         else:
             low = middle + 1
-    if not carries(network, scaled(network, candidates[low]), trees_per_root):
+    if not carries(network, scaled(network, candidates[low]), trees):
         raise ValueError(f"{trees_per_root} trees from every root do not fit")
     return candidates[low]
 
@@ -87,29 +91,26 @@ def scaled(network: RatedNetwork, per_tree: Fraction) -> Ints:
     return network.units * per_tree.denominator // per_tree.numerator
 
 
-def carries(network: RatedNetwork, capacity: Ints, trees_per_root: int) -> bool:
-    """Whether so many trees from every root fit into whole capacities."""
+def carries(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> bool:
+    """Whether so many trees from every rank fit into whole capacities, int64[m]."""
     ranks, source = network.ranks, network.nodes
     tails = np.concatenate((network.arcs[:, 0], np.full(len(ranks), source))).astype(np.int32)
     heads = np.concatenate((network.arcs[:, 1], ranks)).astype(np.int32)
-    sent = np.full(len(ranks), trees_per_root, dtype=np.int64)
+    sent = np.array([trees[rank] for rank in ranks.tolist()], dtype=np.int64)
     flow = FlowNetwork(source + 1, tails, heads, np.concatenate((capacity, sent)))
-    return all(flow.value(source, int(rank)) >= len(ranks) * trees_per_root for rank in ranks)
+    return all(flow.value(source, int(rank)) >= int(sent.sum()) for rank in ranks)
 
 
-def forest(network: RatedNetwork, trees_per_root: int, per_tree: Fraction) -> Forest:
-    """Pack so many trees from every root, each of so many units.
+def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> Forest:
+    """Pack so many trees from every rank into whole capacities, int64[m].
 
     Raises:
         ValueError: they do not fit; switches whose links in and out differ.
     """
-    whole = scaled(network, per_tree)
-    capacity = {(tail, head): units for (tail, head), units in zip(network.arcs.tolist(), whole.tolist(), strict=True)}
-    roots = dict.fromkeys(network.ranks.tolist(), trees_per_root)
-    direct = without_switches(network.nodes, np.flatnonzero(network.is_switch), capacity, roots)
-    trees = pack_trees(network.nodes, direct.capacity, roots)
-    ratio = 1 / (trees_per_root * per_tree)
-    return Forest(trees_per_root, ratio, tuple(routed(direct, batch) for batch in trees))
+    units = {(tail, head): own for (tail, head), own in zip(network.arcs.tolist(), capacity.tolist(), strict=True)}
+    direct = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)
+    batches = pack_trees(network.nodes, direct.capacity, trees)
+    return Forest(dict(trees), tuple(routed(direct, batch) for batch in batches))
 
 
 def routed(direct: DirectNetwork, batch: TreeBatch) -> RoutedTrees:
