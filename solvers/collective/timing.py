@@ -1,0 +1,143 @@
+"""How long a schedule takes, and into how many pieces blocks are best divided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from topoopt.core.collective import CollectiveProblem, Schedule
+from topoopt.simulate.jit import kernel
+
+MOST_PIECES = 4096
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of a schedule.
+
+    Attributes:
+        step_us: all steps, one after the other: the slowest message's latency and the fullest link's bytes of each.
+        makespan_us: without barriers: a message goes when its block is there and its links are free, in order of steps.
+        busy_us: bytes of the link that carries most, over its rate.
+    """
+
+    step_us: float
+    makespan_us: float
+    busy_us: float
+
+
+def timing(problem: CollectiveProblem, schedule: Schedule) -> Timing:
+    """Times of a schedule for this problem."""
+    network, sends = problem.network, schedule.sends
+    number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
+    hops = [[number[hop] for hop in zip(route[:-1], route[1:], strict=True)] for route in schedule.routes]
+    start = np.concatenate(([0], np.cumsum([len(own) for own in hops]))).astype(np.int64)
+    arcs = np.array([arc for own in hops for arc in own], dtype=np.int64)
+    us_per_unit = problem.vector_bytes / schedule.blocks.total / (network.gbytes_per_s * 1e3)
+    slow = np.array([float(network.latency_us[own].sum()) for own in hops]) + problem.message_us
+    return Timing(*_times(
+        sends.block, sends.tail, sends.head, sends.step, sends.reduce, sends.route,
+        schedule.blocks.units, schedule.blocks.owner, start, arcs, us_per_unit, slow, network.nodes,
+    ))  # fmt: skip
+
+
+def step_loads_us(problem: CollectiveProblem, schedule: Schedule) -> tuple[Floats, Floats]:
+    """float64[steps, m], us that the bytes of each step take on each arc; float64[steps], latency of each step."""
+    network, sends = problem.network, schedule.sends
+    number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
+    loads, latency = np.zeros((schedule.steps, len(network.arcs))), np.zeros(schedule.steps)
+    us_per_unit = problem.vector_bytes / schedule.blocks.total / (network.gbytes_per_s * 1e3)
+    size = schedule.blocks.units[sends.block]
+    carried = np.zeros((schedule.steps, len(schedule.routes)))
+    np.add.at(carried, (sends.step, sends.route), size)
+    for place, route in enumerate(schedule.routes):
+        own = [number[hop] for hop in zip(route[:-1], route[1:], strict=True)]
+        loads[:, own] += carried[:, place, None] * us_per_unit[own]
+        used = carried[:, place] > 0
+        slow = float(network.latency_us[own].sum()) + problem.message_us
+        latency[used] = np.maximum(latency[used], slow)
+    return loads, latency
+
+
+def pipelined_us(loads: Floats, latency: Floats, pieces: int) -> float:
+    """Time of a schedule whose blocks are divided into pieces, each a step behind the one before.
+
+    Args:
+        loads, latency: of the steps of the whole blocks (`step_loads_us`).
+    """
+    steps = len(loads)
+    before = np.concatenate((np.zeros((1, loads.shape[1])), np.cumsum(loads, axis=0)))
+    first = np.arange(steps + pieces - 1)
+    if pieces > steps:  # the middle ones are alike
+        first = np.concatenate((np.arange(steps), np.arange(pieces, steps + pieces - 1)))
+    begin, end = np.clip(first - pieces + 1, 0, steps), np.clip(first + 1, 0, steps)
+    fullest = (before[end] - before[begin]).max(axis=1, initial=0.0) / pieces
+    slowest = np.array([latency[low:high].max(initial=0.0) for low, high in zip(begin, end, strict=True)])
+    alike = max(pieces - steps, 0) * (before[-1].max(initial=0.0) / pieces + latency.max(initial=0.0))
+    return float((fullest + slowest).sum() + alike)
+
+
+@kernel
+def _times(
+    block: Int32s, tail: Int32s, head: Int32s, step: Int32s, reduce: Bools, route: Int32s,
+    units: Ints, owner: Int32s, start: Ints, arcs: Ints, us_per_unit: Floats, slow: Floats, nodes: int,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Times of sends sorted by step; a sum waits for all that its sender adds, a copy for what its sender gets."""
+    load = np.zeros(len(us_per_unit))
+    whole = np.zeros(len(us_per_unit))
+    free = np.zeros(len(us_per_unit))
+    summed = np.zeros((len(units), nodes))  # all that was added there has come
+    copied = np.full((len(units), nodes), np.inf)  # the first copy has come
+    total, latest, latency, fullest, begin = 0.0, 0.0, 0.0, 0.0, 0
+    for k in range(len(block)):
+        if step[k] != step[begin]:
+            total += latency + fullest
+            latency, fullest = 0.0, 0.0
+            load[:] = 0.0
+            begin = k
+        latency = max(latency, slow[route[k]])
+        own = reduce[k] or tail[k] == owner[block[k]]
+        leave = summed[block[k], tail[k]] if own else copied[block[k], tail[k]]
+        end = leave
+        for place in range(start[route[k]], start[route[k] + 1]):
+            arc = arcs[place]
+            lasts = units[block[k]] * us_per_unit[arc]
+            load[arc] += lasts
+            whole[arc] += lasts
+            fullest = max(fullest, load[arc])
+            leave = max(leave, free[arc])  # switches pass on while they receive
+            free[arc] = leave + lasts
+            end = max(end, free[arc])
+        arrival = end + slow[route[k]]
+        if reduce[k]:
+            summed[block[k], head[k]] = max(summed[block[k], head[k]], arrival)
+        else:
+            copied[block[k], head[k]] = min(copied[block[k], head[k]], arrival)
+        latest = max(latest, arrival)
+    if len(block):
+        total += latency + fullest
+    return total, latest, whole.max()
+
+
+def best_pieces(time_of: Callable[[int], float], most: int = MOST_PIECES) -> int:
+    """Number of pieces of least time: powers of two first, then between the neighbours of the best one."""
+    tried: dict[int, float] = {}
+
+    def time(pieces: int) -> float:
+        if pieces not in tried:
+            tried[pieces] = time_of(pieces)
+        return tried[pieces]
+
+    best = min((1 << power for power in range(int(math.log2(most)) + 1)), key=time)
+    low, high = max(best // 2, 1), min(best * 2, most)
+    while high - low > 2:
+        one, other = low + (high - low) // 3, high - (high - low) // 3
+        if time(one) <= time(other):
+            high = other
+        else:
+            low = one
+    return min(range(low, high + 1), key=time)
