@@ -118,8 +118,9 @@ class Sends(Shown):
         return len(self.block)
 
     def sorted(self) -> Sends:
-        """By step, then block and ends."""
-        order = np.lexsort((self.head, self.tail, self.block, self.step))
+        """By step; then those first whose head comes next after their tail, so that not all begin with one head."""
+        most = int(max(self.tail.max(initial=0), self.head.max(initial=0))) + 1
+        order = np.lexsort((self.tail, self.block, (self.head - self.tail) % most, self.step))
         return Sends(*(getattr(self, name)[order] for name in self.__dataclass_fields__))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 
 from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
 from topoopt.core.rated_network import RatedNetwork
+
+
+Number = int | float
 
 
 class ProofError(ValueError):
@@ -89,3 +93,51 @@ def _prices(
             if (tail in inside and head not in inside) if leaving else (tail not in inside and head in inside):
                 prices[place] += one.weight
     return prices
+
+
+def all_to_all_units(network: RatedNetwork, lengths: Sequence[int], *, relaying: bool) -> Fraction:
+    """Upper bound on the rate of every ordered pair, in units, that lengths of links prove.
+
+    What all pairs send at rate lambda takes lambda times the sum of their distances, of the sum of units times lengths.
+
+    Raises:
+        ProofError: negative lengths, another number of them than links, no distance at all.
+    """
+    if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
+        raise ProofError("one length a link is due, none below 0")
+    room = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
+    way = sum(sum(distances(network, rank, lengths, relaying=relaying).values()) for rank in network.ranks.tolist())
+    if way <= 0:
+        raise ProofError("no ranks are apart by these lengths")
+    return Fraction(room, way)
+
+
+def distances(
+    network: RatedNetwork, source: int, lengths: Sequence[Number], *, relaying: bool = True
+) -> dict[int, Number]:
+    """Shortest distance from a rank to every other one (Dijkstra, in the numbers of the lengths).
+
+    Args:
+        relaying: whether ways may lead through other ranks.
+
+    Raises:
+        ProofError: a rank out of reach.
+    """
+    out: dict[int, list[tuple[int, Number]]] = {}
+    for (tail, head), length in zip(network.arcs.tolist(), lengths, strict=True):
+        out.setdefault(tail, []).append((head, length))
+    found: dict[int, Number] = {}
+    heap: list[tuple[Number, int]] = [(0, source)]
+    while heap:
+        far, node = heapq.heappop(heap)
+        if node in found:
+            continue
+        found[node] = far
+        if relaying or node == source or network.is_switch[node]:
+            for head, length in out.get(node, ()):
+                if head not in found:
+                    heapq.heappush(heap, (far + length, head))
+    others = {int(rank): found[rank] for rank in network.ranks.tolist() if rank in found and rank != source}
+    if len(others) < len(network.ranks) - 1:
+        raise ProofError("a rank out of reach")
+    return others

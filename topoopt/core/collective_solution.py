@@ -1,0 +1,105 @@
+"""The solution of a collective: a schedule, its times, and the cut, multipliers or lengths that bound any other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from topoopt.core.allreduce_bound import AllReduceProof
+from topoopt.core.arrays import Ints
+from topoopt.core.collective import REDUCING, Collective, Schedule
+from topoopt.core.columns import Columns
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.shown import Shown
+from topoopt.core.solution import SolutionHead
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CollectiveProof(Shown):
+    """What limits the rate of a collective on a network.
+
+    Attributes:
+        cut: nodes of a set whose ranks must send out (of which all must receive what is outside, where something is
+            reduced) more than its links carry any faster; empty for an All-to-All.
+        allreduce: of an AllReduce, multipliers of the program over roots.
+        lengths: int64[m], of an All-to-All: lambda <= sum of units times lengths / sum of distances between ranks.
+    """
+
+    cut: tuple[int, ...] = ()
+    allreduce: AllReduceProof | None = None
+    lengths: Ints | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class CollectiveSolution(SolutionHead):
+    """Result of `topoopt solve` on an instance of kind `collective`.
+
+    Attributes, besides those of `SolutionHead`:
+        objective: `time`, us, all steps one after the other; `algbw`, GB/s without latencies (more is better); `steps`.
+        network, collective, vector_bytes, root, message_us, multicast, relaying: of the instance.
+        schedule: blocks and sends.
+        time_us: all steps one after the other, a barrier between them.
+        makespan_us: without barriers: every message goes when its block is there and its links are free.
+        busy_us: bytes of the link that carries most, over its rate.
+        proof: what limits any schedule.
+    """
+
+    network: RatedNetwork
+    collective: Collective
+    vector_bytes: int
+    root: int
+    message_us: float
+    multicast: bool
+    relaying: bool
+    schedule: Schedule
+    time_us: float
+    makespan_us: float
+    busy_us: float
+    proof: CollectiveProof
+
+    kind: str = field(default="collective", init=False)
+
+    @property
+    def steps(self) -> int:
+        """Synchronous rounds."""
+        return self.schedule.steps
+
+    @property
+    def algbw_gbytes_per_s(self) -> float:
+        """Bytes of the vector over the time."""
+        return self.vector_bytes / self.time_us / 1e3
+
+    @property
+    def busbw_gbytes_per_s(self) -> float:
+        """The same times what a rank must send and receive of the vector at least (as benchmarks state it)."""
+        n = len(self.network.ranks)
+        if self.collective in (Collective.BROADCAST, Collective.REDUCE):
+            return self.algbw_gbytes_per_s
+        return self.algbw_gbytes_per_s * (n - 1) / n * (2 if self.collective is Collective.ALLREDUCE else 1)
+
+    def columns(self) -> dict[str, Columns]:
+        """As of all solutions; `links`, and `sends` with the bytes of each message."""
+        network, sends, blocks = self.network, self.schedule.sends, self.schedule.blocks
+        links: Columns = {
+            "tail": network.arcs[:, 0],
+            "head": network.arcs[:, 1],
+            "gbytes_per_s": network.gbytes_per_s,
+            "latency_us": network.latency_us,
+        }
+        rows: Columns = {
+            "step": sends.step,
+            "block": sends.block,
+            "tail": sends.tail,
+            "head": sends.head,
+            "reduce": sends.reduce,
+            "bytes": blocks.units[sends.block] * bytes_per_unit(self.collective, self.vector_bytes, network, blocks.total),
+            "route": [list(self.schedule.routes[route]) for route in sends.route],
+        }
+        return {**super().columns(), "links": links, "sends": rows}
+
+
+def bytes_per_unit(collective: Collective, vector_bytes: int, network: RatedNetwork, units: int) -> float:
+    """Bytes of a unit of a schedule's blocks: in an All-to-All every rank has a vector of its own."""
+    vectors = len(network.ranks) if collective is Collective.ALL_TO_ALL else 1
+    return vectors * vector_bytes / units
