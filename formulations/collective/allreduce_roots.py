@@ -1,4 +1,4 @@
-r"""The best rate of AllReduce: pieces are reduced along in-trees to roots and broadcast from them, roots used unequally.
+r"""The best rate of AllReduce: pieces go up in-trees to roots and down from them, roots used unequally.
 
     maximise  sum_v x_v
     s.t.      g_e + h_e <= c_e                                       every link

@@ -8,7 +8,8 @@ r"""A schedule in a given number of steps, as a mixed-integer program: whole chu
               B[c,j,t+1] <= B[c,j,t] + sum_i F[c,ij,t]              B[c,.,0] = [owner], B[c,.,S] = 1 at all ranks
               B in {0, 1}, F in {0, .., most}, U >= 0
 
-most is 1, but N - 1 into switches that do not copy. Time-expanded in the steps of a synchronous schedule (the variables of SCCL and TE-CCL); exact, and for small cases only.
+most is 1, but N - 1 into switches that do not copy. Time-expanded in the steps of a synchronous schedule (the variables
+of SCCL and TE-CCL); exact, and for small cases only.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class _Rows:
 def proven_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction | None:
     """The bound that multipliers prove; None: some rank is in no set."""
     cover = [Fraction(0)] * network.nodes
-    price = []
+    price: list[list[Fraction]] = []
     tails, heads = network.arcs[:, 0], network.arcs[:, 1]
     for sets, potential, forward in (
         (proof.broadcast, proof.broadcast_potential, True),
@@ -160,8 +160,9 @@ def proven_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction | Non
     least = min(cover[rank] for rank in network.ranks)
     if least <= 0:
         return None
-    total = sum(int(units) * max(one, other, Fraction(0)) for units, one, other in zip(network.units, *price, strict=True))
-    return Fraction(total) / least
+    prices = [max(one, other, Fraction(0)) for one, other in zip(*price, strict=True)]
+    total = sum((int(units) * own for units, own in zip(network.units, prices, strict=True)), Fraction(0))
+    return total / least
 
 
 class _Separation:

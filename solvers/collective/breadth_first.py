@@ -1,12 +1,13 @@
 """Breadth-first broadcast with balanced links (BFB, arXiv 2202.03356): fewest steps, and the least load among such.
 
 Every rank v receives the shard of u in step D(u, v), in parts from the neighbours that are one step nearer to u. For
-each v and step the parts are balanced over the links into v; by Hall's theorem the least load of the fullest link is the
-largest, over sets of links, of the shards that can come over no other links, over the rate of the set.
+each v and step the parts are balanced over the links into v; by Hall's theorem the least load of the fullest link is
+the largest, over sets of links, of the shards that can come over no other links, over the rate of the set.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -79,7 +80,7 @@ def in_links(network: RatedNetwork) -> list[tuple[Ints, Ints]]:
     ends = np.searchsorted(network.arcs[order, 1], np.arange(network.nodes + 1))
     return [
         (network.arcs[order[low:high], 0].astype(np.int64), network.units[order[low:high]])
-        for low, high in zip(ends[:-1], ends[1:], strict=True)
+        for low, high in itertools.pairwise(ends)
     ]
 
 

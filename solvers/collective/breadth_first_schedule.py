@@ -40,7 +40,10 @@ def breadth_first_schedule(network: RatedNetwork, found: StepLoads) -> Schedule:
         for shard, _, begin, end in own:
             cuts[shard] |= {begin, end}
         taken.append(own)
-    first, sizes, owner, places = [], [], [], []
+    first: list[int] = []
+    sizes: list[int] = []
+    owner: list[int] = []
+    places: list[Ints] = []
     for shard, ends in enumerate(cuts):
         ordered = np.array(sorted(ends))
         first.append(len(sizes))

@@ -1,7 +1,7 @@
 """Breadth-first loads of Cayley digraphs of semidirect products Z_m x| Z_k: one search from the identity tells all.
 
-Element (a, b) has the number k a + b; (a, b)(c, e) = (a + r^b c mod m, b + e mod k) with r^k = 1 mod m; arcs lead from x to x s for
-every generator s.
+Element (a, b) has the number k a + b; (a, b)(c, e) = (a + r^b c mod m, b + e mod k) with r^k = 1 mod m; arcs lead
+from x to x s for every generator s.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from topoopt.simulate.splitmix import below
 def times(m: int, k: int, powers: Ints, x: int, y: int) -> int:
     """The product x y; powers[b] = r^b mod m."""
     a, b, c, e = x // k, x % k, y // k, y % k
-    return (a + powers[b] * c) % m * k + (b + e) % k
+    product: int = (a + powers[b] * c) % m * k + (b + e) % k
+    return product
 
 
 @kernel
 def inverse(m: int, k: int, powers: Ints, x: int) -> int:
     """The element that x makes the identity with."""
     b = (k - x % k) % k
-    return (m - powers[b] * (x // k) % m) % m * k + b
+    other: int = (m - powers[b] * (x // k) % m) % m * k + b
+    return other
 
 
 @kernel
@@ -50,7 +52,7 @@ def loads(m: int, k: int, powers: Ints, generators: Ints, most: int, numerator: 
                 end += 1
     if end < n:
         return 0
-    steps = distance[queue[n - 1]]
+    steps: int = distance[queue[n - 1]]
     sets = 1 << d
     inside = np.zeros((steps + 1, sets), np.int64)
     back = np.empty(d, np.int64)

@@ -115,7 +115,5 @@ def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> F
 
 def routed(direct: DirectNetwork, batch: TreeBatch) -> RoutedTrees:
     """Give every arc of a batch its paths, which are used up."""
-    arcs = tuple(
-        RoutedArc(tail, head, tuple(take(direct.paths[tail, head], batch.count))) for tail, head in batch.arcs
-    )
+    arcs = tuple(RoutedArc(tail, head, tuple(take(direct.paths[tail, head], batch.count))) for tail, head in batch.arcs)
     return RoutedTrees(batch.root, batch.count, batch.height, arcs)

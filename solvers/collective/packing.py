@@ -83,9 +83,7 @@ class _Packing:
             else:
                 raise ValueError(f"no arc can join the trees of {batch.root}: the capacities do not carry them")
             if count < batch.count:
-                self.waiting.append(
-                    _Batch(batch.root, batch.count - count, dict(batch.depth), list(batch.arcs))
-                )
+                self.waiting.append(_Batch(batch.root, batch.count - count, dict(batch.depth), list(batch.arcs)))
                 batch.count = count
             self.capacity[tail, head] -= count
             batch.depth[head] = batch.depth[tail] + 1

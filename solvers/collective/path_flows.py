@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -97,7 +98,7 @@ def whole_shares(amounts: Iterable[float], total: int) -> list[int]:
 
 
 def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> Schedule:
-    """Blocks for every ordered pair (also of each rank to itself, which stay), in so many pieces, a step behind each other.
+    """Blocks for every ordered pair (those of a rank to itself stay), in so many pieces, a step behind each other.
 
     A path is cut at the ranks on it: what passes through switches alone is one message.
     """
@@ -131,4 +132,4 @@ def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> Sch
 def cut_at_ranks(network: RatedNetwork, path: Path) -> list[Path]:
     """The messages along a path."""
     stops = [place for place, node in enumerate(path) if not network.is_switch[node]]
-    return [path[begin : end + 1] for begin, end in zip(stops[:-1], stops[1:], strict=True)]
+    return [path[begin : end + 1] for begin, end in itertools.pairwise(stops)]

@@ -100,7 +100,9 @@ def _trees(problem: CollectiveProblem, stop: Stop) -> Callable[[int], Schedule]:
     if wanted in (Collective.BROADCAST, Collective.REDUCE):
         root = int(network.ranks[problem.root])
         own = rooted_forest(network if wanted is Collective.BROADCAST else reverse, root, problem.trees_per_root)
-        return lambda pieces: of_forest(own, pieces) if wanted is Collective.BROADCAST else backward(of_forest(own, pieces))
+        return lambda pieces: (
+            of_forest(own, pieces) if wanted is Collective.BROADCAST else backward(of_forest(own, pieces))
+        )
     if wanted is Collective.ALLREDUCE and not network.is_switch.any() and problem.trees_per_root is None:
         cut = ratio_cut(network)
         equal = Fraction(len(network.ranks)) / (2 * cut.ratio)

@@ -1,6 +1,6 @@
 """Best rate of an AllGather on any network: the cut that limits it most, by Newton's method in integers.
 
-The ratio of a network is the largest |S n ranks| / (rate out of S) over sets of nodes S that do not hold all ranks: what
+The ratio of a network is the largest |S n ranks| / (rate out of S) over sets of nodes S that hold not all ranks: what
 S holds must leave it for the ranks outside, so that an AllGather of M bytes over N ranks takes at least (M/N) ratio.
 Spanning trees from every rank reach it (Edmonds), with switches too (ForestColl, arXiv 2402.06787).
 """
@@ -46,9 +46,9 @@ def cut_ratio(network: RatedNetwork, side: Bools) -> Fraction:
 def ratio_cut(network: RatedNetwork) -> RatioCut:
     """The largest ratio of a cut.
 
-    Starts from all nodes but one rank; while a cut with a larger ratio exists, the largest found over all ranks is next.
-    Every round is a test of one rate x = 1 / ratio: a super source sends x to every rank, and each rank must be able to
-    receive N x.
+    Starts from all nodes but one rank; while a cut with a larger ratio exists, the largest found over all ranks comes
+    next. Every round is a test of one rate x = 1 / ratio: a super source sends x to every rank, and each rank must be
+    able to receive N x.
 
     Raises:
         ValueError: fewer than two ranks, or a rank that another cannot reach.

@@ -1,4 +1,4 @@
-"""Schedules made of breadth-first broadcasts and of trees; reductions are gathers on the transposed network, backward."""
+"""Schedules made of trees; reductions are gathers on the transposed network, backward."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Switches taken out of a network by splitting off: links in and out are joined until no switch has any.
 
-Joining gamma units of u -> w and w -> t into u -> t keeps a set of nodes A able to send what it must unless A holds u and
-t but not w, or w but neither u nor t; gamma is what such cuts can spare (edge splitting that keeps all flows from a
+Joining gamma units of u -> w and w -> t into u -> t keeps a set of nodes A able to send what it must unless A holds u
+and t but not w, or w but neither u nor t; gamma is what such cuts can spare (edge splitting that keeps all flows from a
 super source, as in ForestColl, arXiv 2402.06787, section on switches). What is in balance at a switch can be joined
 wholly (Bang-Jensen, Frank and Jackson 1995), so some order of pairs always works.
 """

@@ -50,7 +50,7 @@ def stepped_schedule(network: RatedNetwork, owners: list[int], steps: int, stop:
     for chunk, owner in enumerate(owners):
         there = {owner}
         for step in range(steps):
-            new = set()
+            new: set[int] = set()
             for path in messages(network, sent[chunk, :, step]):
                 if path[-1] not in there | new:
                     new.add(path[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ def timing(problem: CollectiveProblem, schedule: Schedule) -> Timing:
     """Times of a schedule for this problem."""
     network, sends = problem.network, schedule.sends
     number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
-    hops = [[number[hop] for hop in zip(route[:-1], route[1:], strict=True)] for route in schedule.routes]
+    hops = [[number[hop] for hop in itertools.pairwise(route)] for route in schedule.routes]
     start = np.concatenate(([0], np.cumsum([len(own) for own in hops]))).astype(np.int64)
     arcs = np.array([arc for own in hops for arc in own], dtype=np.int64)
     us_per_unit = problem.vector_bytes / schedule.blocks.total / (network.gbytes_per_s * 1e3)
@@ -55,7 +56,7 @@ def step_loads_us(problem: CollectiveProblem, schedule: Schedule) -> tuple[Float
     carried = np.zeros((schedule.steps, len(schedule.routes)))
     np.add.at(carried, (sends.step, sends.route), size)
     for place, route in enumerate(schedule.routes):
-        own = [number[hop] for hop in zip(route[:-1], route[1:], strict=True)]
+        own = [number[hop] for hop in itertools.pairwise(route)]
         loads[:, own] += carried[:, place, None] * us_per_unit[own]
         used = carried[:, place] > 0
         slow = float(network.latency_us[own].sum()) + problem.message_us

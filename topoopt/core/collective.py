@@ -80,8 +80,8 @@ class Blocks(Shown):
 
     Attributes:
         units: int64[b], size of each; their sum is the whole vector.
-        owner: int32[b], the rank (node) that has the block at the beginning (gather, broadcast, All-to-All) or is due it
-            at the end (reductions); in an AllReduce where its reduction ends and its broadcast begins.
+        owner: int32[b], the rank (node) that has the block at the beginning (gather, broadcast, All-to-All) or is
+            due it at the end (reductions); in an AllReduce where its reduction ends and its broadcast begins.
         target: int32[b], the rank an All-to-All takes it to; -1: all, or the owner.
     """
 

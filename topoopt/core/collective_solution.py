@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from topoopt.core.allreduce_bound import AllReduceProof
 from topoopt.core.arrays import Ints
-from topoopt.core.collective import REDUCING, Collective, Schedule
+from topoopt.core.collective import Collective, Schedule
 from topoopt.core.columns import Columns
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.shown import Shown
@@ -93,7 +91,8 @@ class CollectiveSolution(SolutionHead):
             "tail": sends.tail,
             "head": sends.head,
             "reduce": sends.reduce,
-            "bytes": blocks.units[sends.block] * bytes_per_unit(self.collective, self.vector_bytes, network, blocks.total),
+            "bytes": blocks.units[sends.block]
+            * bytes_per_unit(self.collective, self.vector_bytes, network, blocks.total),
             "route": [list(self.schedule.routes[route]) for route in sends.route],
         }
         return {**super().columns(), "links": links, "sends": rows}

@@ -88,7 +88,24 @@ class RatedNetwork(Displayed):
     @property
     def gbytes_per_s(self) -> Floats:
         """float64[m], rate of each arc."""
-        return self.units * float(self.unit_gbytes_per_s)
+        return np.asarray(self.units * float(self.unit_gbytes_per_s), dtype=np.float64)
+
+    def unreachable(self) -> tuple[int, int] | None:
+        """Two ranks without a way from the first to the second; None where all reach all."""
+        start = int(self.ranks[0])
+        for ends, backward in ((self.arcs, False), (self.arcs[:, ::-1], True)):
+            seen = np.zeros(self.nodes, dtype=np.bool_)
+            seen[start] = True
+            while True:
+                grown = seen.copy()
+                grown[ends[seen[ends[:, 0]], 1]] = True
+                if np.array_equal(grown, seen):
+                    break
+                seen = grown
+            missing = np.flatnonzero(~seen & ~self.is_switch)
+            if len(missing):
+                return (int(missing[0]), start) if backward else (start, int(missing[0]))
+        return None
 
     def transposed(self) -> RatedNetwork:
         """Every arc turned round."""

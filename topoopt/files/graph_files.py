@@ -61,14 +61,13 @@ def _parallel(value: object, file: str) -> int:
     return value
 
 
-def read_graphml(path: str | os.PathLike[str]) -> ListedGraph:
-    """GraphML; an edge attribute `multiplicity` counts parallel links.
+def parsed_graphml(file: str) -> Any:
+    """The one graph of a GraphML file, as a graph of networkx.
 
     Raises:
         InputError: not GraphML, a document type declaration (it could define entities), no nodes.
     """
-    file = os.fspath(path)
-    text = read_xml_text(path, MAX_TEXT)
+    text = read_xml_text(file, MAX_TEXT)
     if text.count("<") > MAX_ELEMENTS:
         raise refusal("too large", file, allowed=f"GraphML of at most {MAX_ELEMENTS} elements, or a list of links")
     import networkx as nx
@@ -77,7 +76,17 @@ def read_graphml(path: str | os.PathLike[str]) -> ListedGraph:
         graphs = list(nx.readwrite.graphml.GraphMLReader(node_type=str)(string=text))
     if len(graphs) != 1:
         raise refusal("not one graph", file, value=len(graphs), allowed="one graph in a file")
-    graph = graphs[0]
+    return graphs[0]
+
+
+def read_graphml(path: str | os.PathLike[str]) -> ListedGraph:
+    """GraphML; an edge attribute `multiplicity` counts parallel links.
+
+    Raises:
+        InputError: as `parsed_graphml`, and a number of links that is none.
+    """
+    file = os.fspath(path)
+    graph = parsed_graphml(file)
     numbers, names = _numbered([str(node) for node in graph.nodes()], file)
     links = [
         (numbers[str(tail)], numbers[str(head)], _parallel(data.get("multiplicity", 1), file))

@@ -9,7 +9,6 @@ from fractions import Fraction
 from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
 from topoopt.core.rated_network import RatedNetwork
 
-
 Number = int | float
 
 
@@ -109,7 +108,7 @@ def all_to_all_units(network: RatedNetwork, lengths: Sequence[int], *, relaying:
     way = sum(sum(distances(network, rank, lengths, relaying=relaying).values()) for rank in network.ranks.tolist())
     if way <= 0:
         raise ProofError("no ranks are apart by these lengths")
-    return Fraction(room, way)
+    return Fraction(room) / Fraction(way)
 
 
 def distances(

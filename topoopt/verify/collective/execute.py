@@ -6,6 +6,7 @@ has gathered once, after all it waits for has come, so that every contribution i
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,7 @@ def check_routes(findings: ViolationLog, problem: CollectiveProblem, schedule: S
     arcs: list[Ints] = []
     wrong = []
     for place, route in enumerate(schedule.routes):
-        own = [number.get(hop, -1) for hop in zip(route[:-1], route[1:], strict=True)]
+        own = [number.get(hop, -1) for hop in itertools.pairwise(route)]
         inner = route[1:-1]
         if len(route) < 2 or min(own, default=-1) < 0 or any(not network.is_switch[node] for node in inner):
             wrong.append(place)
@@ -107,7 +108,9 @@ def check_sums(findings: ViolationLog, problem: CollectiveProblem, schedule: Sch
     leaves[sends.block[up], sends.tail[up]] = sends.step[up]
     early = up[leaves[sends.block[up], sends.head[up]] <= sends.step[up]]
     findings.add_each(
-        "sum", early, lambda k: f"send {k} of block {sends.block[k]} reaches rank {sends.head[k]} after it passed its part on"
+        "sum",
+        early,
+        lambda k: f"send {k} of block {sends.block[k]} reaches rank {sends.head[k]} after it passed its part on",
     )
     if len(early):
         return None
@@ -116,9 +119,7 @@ def check_sums(findings: ViolationLog, problem: CollectiveProblem, schedule: Sch
     return ready
 
 
-def check_copies(
-    findings: ViolationLog, problem: CollectiveProblem, schedule: Schedule, ready: Ints
-) -> Bools:
+def check_copies(findings: ViolationLog, problem: CollectiveProblem, schedule: Schedule, ready: Ints) -> Bools:
     """bool[b, V], who has each block at the end; every copy is sent by a rank that has it.
 
     Args:
@@ -128,7 +129,7 @@ def check_copies(
     down = np.flatnonzero(~sends.reduce)
     has = np.zeros((len(blocks.units), network.nodes), dtype=np.bool_)
     order = down[np.argsort(sends.step[down], kind="stable")]
-    steps = sends.step[order]
+    steps = sends.step[order].astype(np.int64)
     has[np.arange(len(blocks.units)), blocks.owner] = True
     for begin, end in _groups(steps):
         now = order[begin:end]
@@ -147,7 +148,7 @@ def _groups(sorted_values: Ints) -> list[tuple[int, int]]:
     """Ranges of equal values."""
     edges = np.flatnonzero(np.diff(sorted_values)) + 1
     ends = [0, *edges.tolist(), len(sorted_values)] if len(sorted_values) else [0]
-    return list(zip(ends[:-1], ends[1:], strict=True))
+    return list(itertools.pairwise(ends))
 
 
 def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule: Schedule) -> None:

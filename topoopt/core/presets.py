@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
-from topoopt.core.rated_network import RatedNetwork
-
 Link = tuple[int, int, Fraction]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Nodes and links: names of all nodes, which are switches, and (tail, head, GB/s)."""
+
+    name: str
+    names: tuple[str, ...]
+    is_switch: tuple[bool, ...]
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How a machine of so many boxes is built, and the most boxes."""
+
+    build: Callable[[int], Machine]
+    most_boxes: int
+
 
 NVLINK2 = Fraction(25)
 """GB/s of one NVLink of the second generation, each way."""
@@ -37,16 +55,16 @@ def _to_switch(switch: int, members: range, rate: Fraction) -> list[Link]:
     return [link for member in members for link in ((member, switch, rate), (switch, member, rate))]
 
 
-def _network(name: str, ranks: int, switches: int, links: list[Link]) -> RatedNetwork:
+def _network(name: str, ranks: int, switches: int, links: list[Link]) -> Machine:
     names = [f"gpu{rank}" for rank in range(ranks)] + [f"switch{place}" for place in range(switches)]
-    return RatedNetwork.of_links([False] * ranks + [True] * switches, links, names=names, origin=name)
+    return Machine(name, tuple(names), (False,) * ranks + (True,) * switches, tuple(links))
 
 
-def _dgx1(boxes: int) -> RatedNetwork:
+def _dgx1(boxes: int) -> Machine:
     return _network("dgx-1", 8, 0, _inside(0, 8, DGX1, NVLINK2))
 
 
-def _ndv2(boxes: int) -> RatedNetwork:
+def _ndv2(boxes: int) -> Machine:
     """Boxes like a DGX-1: GPU 0 of each sends to the network at 12.5 GB/s, GPU 1 receives."""
     links = [link for box in range(boxes) for link in _inside(box, 8, DGX1, NVLINK2)]
     if boxes == 1:
@@ -56,18 +74,22 @@ def _ndv2(boxes: int) -> RatedNetwork:
     return _network(f"ndv2 x{boxes}", 8 * boxes, 1, links)
 
 
-def _a100(boxes: int) -> RatedNetwork:
+def _a100(boxes: int) -> Machine:
     """Eight GPUs at an NVSwitch (300 GB/s each), each with a port of 25 GB/s to the network."""
-    links = [link for box in range(boxes) for link in _to_switch(8 * boxes + box, range(8 * box, 8 * box + 8), Fraction(300))]
+    links = [
+        link for box in range(boxes) for link in _to_switch(8 * boxes + box, range(8 * box, 8 * box + 8), Fraction(300))
+    ]
     if boxes > 1:
         links += _to_switch(9 * boxes, range(8 * boxes), Fraction(25))
     return _network(f"dgx-a100 x{boxes}", 8 * boxes, boxes + (boxes > 1), links)
 
 
-def _dgx2(boxes: int) -> RatedNetwork:
+def _dgx2(boxes: int) -> Machine:
     """Sixteen V100 at an NVSwitch (125 GB/s each); between two boxes eight links of 12.5 GB/s each way, odd to even."""
     links = [
-        link for box in range(boxes) for link in _to_switch(16 * boxes + box, range(16 * box, 16 * box + 16), Fraction(125))
+        link
+        for box in range(boxes)
+        for link in _to_switch(16 * boxes + box, range(16 * box, 16 * box + 16), Fraction(125))
     ]
     if boxes == 2:
         for pair in range(8):
@@ -76,7 +98,7 @@ def _dgx2(boxes: int) -> RatedNetwork:
     return _network(f"dgx2 x{boxes}", 16 * boxes, boxes, links)
 
 
-def _mi250(boxes: int) -> RatedNetwork:
+def _mi250(boxes: int) -> Machine:
     """Sixteen dies a box, each with 16 GB/s to the network."""
     links = [link for box in range(boxes) for link in _inside(box, 16, MI250, Fraction(50))]
     if boxes > 1:
@@ -84,11 +106,10 @@ def _mi250(boxes: int) -> RatedNetwork:
     return _network(f"mi250 x{boxes}", 16 * boxes, int(boxes > 1), links)
 
 
-PRESETS: Mapping[str, tuple[Callable[[int], RatedNetwork], int]] = {
-    "dgx-1": (_dgx1, 1),
-    "ndv2": (_ndv2, 512),
-    "dgx-a100": (_a100, 512),
-    "dgx2": (_dgx2, 2),
-    "mi250": (_mi250, 256),
+PRESETS: Mapping[str, Preset] = {
+    "dgx-1": Preset(_dgx1, 1),
+    "ndv2": Preset(_ndv2, 512),
+    "dgx-a100": Preset(_a100, 512),
+    "dgx2": Preset(_dgx2, 2),
+    "mi250": Preset(_mi250, 256),
 }
-"""How each is built from a number of boxes, and the most boxes."""

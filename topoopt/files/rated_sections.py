@@ -1,0 +1,148 @@
+"""The section `topology` of collectives: networks with switches and rates, by preset, family, links or file."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path as FilePath
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Strict, Tag
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.presets import PRESETS
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.files.faults import nearest_text
+from topoopt.files.fields import MAX_SERVERS, FileModel
+from topoopt.files.network_sections import FamilyTopology, Server, Servers
+from topoopt.files.rated_graph_files import read_rated_graph
+from topoopt.files.sections import existing_file
+from topoopt.files.topology_families import family_arcs
+
+MAX_LINKS = 200_000
+LinkRate = Annotated[float, Field(ge=1e-6, le=1e6)]
+RatedRow = Annotated[tuple[Server, Server, LinkRate], Strict(False)]
+
+
+class PresetNetwork(FileModel):
+    """A machine by name."""
+
+    preset: str = Field(description="machine", json_schema_extra={"enum": [*PRESETS]})
+    boxes: int = Field(default=1, ge=1, le=MAX_SERVERS, description="how many of them")
+
+
+class FamilyNetwork(FamilyTopology):
+    """A family of topologies, all links of one rate."""
+
+    link_gbytes_per_s: LinkRate = Field(default=1.0, description="rate of a link, GB/s (1e9 bytes a second)")
+
+
+class LinksNetwork(FileModel):
+    """A network link by link."""
+
+    links: Annotated[list[RatedRow], Field(min_length=1, max_length=MAX_LINKS)] = Field(
+        description="rows of tail, head, GB/s; parallel links add up"
+    )
+    directed: bool = Field(default=True, description="false: every row stands for a link in both directions")
+    nodes: Servers | None = Field(default=None, description="default: the highest number in use, plus one")
+    switches: Annotated[list[Server], Field(max_length=MAX_SERVERS)] = Field(
+        default_factory=list, description="numbers of the nodes that do not compute"
+    )
+
+
+class FileNetwork(FileModel):
+    """A network from a file: GraphML (edges with `rate`, nodes with `role`), or a table of tail, head, rate."""
+
+    file: str = Field(min_length=1, max_length=1000, description="relative to the folder of this file")
+
+
+def network_shape(value: object) -> str:
+    """Which shape is meant; the answer names the class."""
+    if isinstance(value, PresetNetwork | FamilyNetwork | LinksNetwork | FileNetwork):
+        return type(value).__name__
+    keys = value.keys() if isinstance(value, dict) else ()
+    if "preset" in keys:
+        return "PresetNetwork"
+    if "family" in keys:
+        return "FamilyNetwork"
+    return "LinksNetwork" if "links" in keys else "FileNetwork" if "file" in keys else "PresetNetwork"
+
+
+RatedSection = Annotated[
+    Annotated[PresetNetwork, Tag("PresetNetwork")]
+    | Annotated[FamilyNetwork, Tag("FamilyNetwork")]
+    | Annotated[LinksNetwork, Tag("LinksNetwork")]
+    | Annotated[FileNetwork, Tag("FileNetwork")],
+    Discriminator(network_shape),
+]
+
+
+def network_of(section: RatedSection, folder: FilePath, latency_us: float = 0.0) -> RatedNetwork:
+    """Build or read a network.
+
+    Raises:
+        InputError: paths are relative to the section.
+    """
+    if isinstance(section, PresetNetwork):
+        return _preset(section, latency_us)
+    if isinstance(section, FamilyNetwork):
+        given = section.model_dump(exclude={"family", "link_gbytes_per_s"}, exclude_none=True)
+        n, _, arcs = family_arcs(section.family, given, seed=0, max_servers=MAX_SERVERS)
+        rate = Fraction(str(section.link_gbytes_per_s))
+        sizes = ", ".join(f"{key} {value}" for key, value in given.items())
+        links = [(tail, head, rate) for tail, head in arcs.tolist()]
+        return checked([False] * n, links, latency_us, (), f"{section.family} ({sizes})")
+    if isinstance(section, LinksNetwork):
+        links = [(tail, head, Fraction(str(rate))) for tail, head, rate in section.links]
+        links += [] if section.directed else [(head, tail, rate) for tail, head, rate in links]
+        n = section.nodes or max(max(link[:2]) for link in links) + 1
+        problems = [
+            Problem("no such node", path=key, value=str(node), allowed=f"0 to {n - 1}")
+            for key, nodes in (("links", {end for link in links for end in link[:2]}), ("switches", section.switches))
+            for node in sorted(nodes)
+            if node >= n
+        ]
+        if problems:
+            raise InputError(problems[:20])
+        switches = set(section.switches)
+        return checked([node in switches for node in range(n)], links, latency_us, (), "links of the instance")
+    graph = read_rated_graph(existing_file(folder, section.file))
+    return checked(graph.is_switch, graph.links, latency_us, graph.names, FilePath(section.file).name)
+
+
+def _preset(section: PresetNetwork, latency_us: float) -> RatedNetwork:
+    if section.preset not in PRESETS:
+        allowed = nearest_text(section.preset, PRESETS)
+        raise InputError([Problem("no such machine", path="preset", value=section.preset, allowed=allowed)])
+    preset = PRESETS[section.preset]
+    if section.boxes > preset.most_boxes:
+        allowed = f"1 to {preset.most_boxes} of {section.preset}"
+        raise InputError([Problem("too many boxes", path="boxes", value=str(section.boxes), allowed=allowed)])
+    machine = preset.build(section.boxes)
+    return RatedNetwork.of_links(
+        machine.is_switch, machine.links, latency_us=latency_us, names=machine.names, origin=machine.name
+    )
+
+
+def checked(
+    is_switch: list[bool] | tuple[bool, ...],
+    links: list[tuple[int, int, Fraction]] | tuple[tuple[int, int, Fraction], ...],
+    latency_us: float,
+    names: tuple[str, ...],
+    origin: str,
+) -> RatedNetwork:
+    """A network on which collectives can run.
+
+    Raises:
+        InputError: fewer than two ranks, rates without a common unit, ranks that cannot reach each other.
+    """
+    if len(is_switch) - sum(is_switch) < 2:
+        raise InputError([Problem("fewer than two nodes that compute", allowed="two or more ranks")])
+    try:
+        network = RatedNetwork.of_links(is_switch, links, latency_us=latency_us, names=names, origin=origin)
+    except ValueError as error:
+        raise InputError([Problem(str(error), path="links")]) from None
+    apart = network.unreachable()
+    if apart is not None:
+        text = f"no way from {network.names[apart[0]]} to {network.names[apart[1]]}"
+        raise InputError([Problem(text, allowed="every rank reaches every other")])
+    return network
