@@ -162,7 +162,8 @@ def proven_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction | Non
         return None
     prices = [max(one, other, Fraction(0)) for one, other in zip(*price, strict=True)]
     total = sum((int(units) * own for units, own in zip(network.units, prices, strict=True)), Fraction(0))
-    return total / least
+    bound: Fraction = total / least
+    return bound
 
 
 class _Separation:

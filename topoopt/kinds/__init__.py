@@ -19,6 +19,7 @@ KINDS: Mapping[str, str] = {
     "allocation": "topoopt.kinds.allocation.record",
     "placement": "topoopt.kinds.placement.record",
     "shared-cluster": "topoopt.kinds.shared_cluster.record",
+    "collective": "topoopt.kinds.collective.record",
 }
 """Module of each kind; its constant `RECORDS` holds the record."""
 

@@ -208,11 +208,3 @@ def step_traffic(network: RatedNetwork, schedule: Schedule, arcs: list[Ints]) ->
         used = there >= 0
         np.add.at(units, (sends.step[used], there[used]), size[used])
     return StepTraffic(units, latency)
-
-
-def step_time_us(problem: CollectiveProblem, schedule: Schedule, traffic: StepTraffic) -> float:
-    """All steps one after the other: of each the slowest message's latency and the bytes of its fullest link."""
-    bytes_per_unit = problem.vector_bytes / schedule.blocks.total
-    per_us = problem.network.gbytes_per_s * 1e3
-    busiest = (traffic.units / per_us).max(axis=1, initial=0.0) * bytes_per_unit
-    return float((busiest + traffic.latency_us + problem.message_us).sum())

@@ -1,0 +1,46 @@
+"""What limits the rate of a collective: the cut, the multipliers or the lengths that prove it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.collective.all_to_all import all_to_all_rate
+from solvers.collective.allreduce import allreduce_rate
+from solvers.collective.max_flow import FlowNetwork
+from solvers.collective.ratio import ratio_cut
+from solvers.stop import Stop
+from topoopt.core.arrays import Bools
+from topoopt.core.collective import Collective, CollectiveProblem
+from topoopt.core.collective_solution import CollectiveProof
+from topoopt.core.rated_network import RatedNetwork
+
+
+def limiting(problem: CollectiveProblem, stop: Stop) -> CollectiveProof:
+    """The proof for a problem; weaker where it is stopped.
+
+    Raises:
+        LimitError: stopped before anything about an All-to-All was proven.
+    """
+    network, wanted = problem.network, problem.collective
+    if wanted is Collective.ALL_TO_ALL:
+        return CollectiveProof(lengths=all_to_all_rate(network, stop, relaying=problem.relaying).lengths)
+    if wanted in (Collective.BROADCAST, Collective.REDUCE):
+        forward = network if wanted is Collective.BROADCAST else network.transposed()
+        return CollectiveProof(_nodes(root_cut(forward, int(network.ranks[problem.root]))))
+    if wanted is Collective.REDUCE_SCATTER:
+        return CollectiveProof(_nodes(ratio_cut(network.transposed()).side))
+    cut = ratio_cut(network)
+    if wanted is Collective.ALLGATHER:
+        return CollectiveProof(_nodes(cut.side))
+    return CollectiveProof(_nodes(cut.side), allreduce_rate(network, cut, stop).proof)
+
+
+def root_cut(network: RatedNetwork, root: int) -> Bools:
+    """The set around a root that least leaves."""
+    flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
+    others = [rank for rank in network.ranks.tolist() if rank != root]
+    return flow.cut(root, min(others, key=lambda rank: flow.value(root, rank))).side
+
+
+def _nodes(side: Bools) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(side).tolist())

@@ -1,0 +1,21 @@
+"""The kind `collective`."""
+
+from __future__ import annotations
+
+from topoopt.core.collective import CollectiveObjective
+from topoopt.kinds.collective.read import read_collective
+from topoopt.kinds.collective.schema import CollectiveFile
+from topoopt.kinds.collective.solution_file import SOLUTION_FILE
+from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use
+from topoopt.verify.collective.check import check_collective
+
+RECORDS = (
+    Kind(
+        name="collective",
+        files=KindFiles(CollectiveFile, read_collective, SOLUTION_FILE),
+        check=at_any_depth(check_collective),
+        solver=at_first_use("topoopt.kinds.collective.solve", "SOLVER"),
+        pages=at_first_use("topoopt.kinds.collective.show", "PAGES"),
+        maximise=lambda problem: problem.objective is CollectiveObjective.THROUGHPUT,
+    ),
+)

@@ -1,0 +1,94 @@
+"""The report of a collective: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+from markupsafe import Markup
+
+from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.core.verdict import Status
+from topoopt.drawing.format import counted, number, percent
+from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
+from topoopt.drawing.sorted_chart import sorted_chart
+from topoopt.kinds.collective.picture import block_picture, network_picture
+from topoopt.kinds.collective.words import answer, limit_sentence, link_busy, time_text
+
+TEMPLATE = "kinds/collective/page.html.j2"
+SHOWN_LINKS = 16
+SHOWN_STEPS = 24
+
+
+def cards(solution: CollectiveSolution) -> tuple[Card, ...]:
+    """Time, distance to the bound, verdict, and what else stands out."""
+    bound, proven = solution.bound, solution.status is Status.OPTIMAL
+    stated = f"bound {number(bound.value)} {solution.objective.unit}: {bound.proved_by}"
+    return (
+        Card("time", time_text(solution.time_us), "all steps one after the other, a barrier between them", "main"),
+        Card("gap to the bound", percent(solution.gap), stated, "good" if proven else ""),
+        check_card(solution.check),
+        Card("algorithm bandwidth", f"{number(solution.algbw_gbytes_per_s)} GB/s", "bytes of the vector over the time"),
+        Card("bus bandwidth", f"{number(solution.busbw_gbytes_per_s)} GB/s", "as benchmarks of collectives state it"),
+        Card("steps", f"{solution.steps}", counted(len(solution.schedule.sends), "message")),
+        Card("without barriers", time_text(solution.makespan_us), "a message goes when its block is there"),
+    )
+
+
+def step_rows(solution: CollectiveSolution) -> tuple[tuple[tuple[str, str, str], ...], int]:
+    """Of the first steps: number, messages, blocks; and how many steps are left out."""
+    sends = solution.schedule.sends
+    rows = []
+    for step in range(min(solution.steps, SHOWN_STEPS)):
+        own = np.flatnonzero(sends.step == step)
+        sums = int(sends.reduce[own].sum())
+        what = "sums" if sums == len(own) else "copies" if sums == 0 else f"{sums} sums, {len(own) - sums} copies"
+        rows.append((str(step), f"{len(own)} {what}", counted(len(np.unique(sends.block[own])), "block")))
+    return tuple(rows), max(solution.steps - SHOWN_STEPS, 0)
+
+
+def busiest(solution: CollectiveSolution, busy: np.ndarray) -> tuple[tuple[str, str, str], ...]:
+    """Link, rate and use, fullest first."""
+    network = solution.network
+    order = np.argsort(-np.round(busy, 9), kind="stable")[:SHOWN_LINKS]
+    return tuple(
+        (
+            f"{network.names[network.arcs[a, 0]]} → {network.names[network.arcs[a, 1]]}",
+            number(float(network.gbytes_per_s[a])),
+            percent(float(busy[a])),
+        )
+        for a in order.tolist()
+    )
+
+
+def provenance(solution: CollectiveSolution) -> tuple[tuple[str, str], ...]:
+    """Where the figures come from."""
+    return (
+        *run_rows(solution),
+        ("bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
+        ("network", solution.network.origin or "not recorded"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+    )
+
+
+def render_collective(solution: CollectiveSolution) -> str:
+    """The whole report as one HTML page; names from the instance are escaped. Same solution, same bytes."""
+    busy = link_busy(solution)
+    network = solution.network
+    steps, hidden_steps = step_rows(solution)
+    return render_page(
+        TEMPLATE,
+        solution.check,
+        solution=solution,
+        answer=answer(solution),
+        subtitle=f"{solution.collective} · {counted(len(network.ranks), 'rank')} · "
+        f"{counted(int(network.is_switch.sum()), 'switch', 'switches')} · {counted(len(network.arcs), 'link')}",
+        cards=cards(solution),
+        limit=limit_sentence(solution),
+        picture=network_picture(solution, busy),
+        uses=utilisation_legend(),
+        chart=sorted_chart(busy, "%", 0.01, "Use of the links, sorted", "area-use") if busy.max() > 0 else Markup(""),
+        busiest=busiest(solution, busy),
+        block=block_picture(solution),
+        steps=steps,
+        hidden_steps=hidden_steps,
+        provenance=provenance(solution),
+    )

@@ -1,0 +1,205 @@
+"""Shape of solution files of kind `collective`. Long tables are rows of plain lists; comments name their columns."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, Strict
+
+from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
+from topoopt.core.arrays import Bools, Int32s, Ints
+from topoopt.core.collective import Blocks, Collective, Schedule, Sends
+from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
+from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
+from topoopt.files.fields import MAX_BYTES, LatencyUs
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf, built, is_none
+from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, TitleFile, Versions
+
+MAX_NODES = 8192
+MAX_ARCS = 400_000
+MAX_BLOCKS = 2_000_000
+MAX_SENDS = 4_000_000
+
+Node = Annotated[int, Field(ge=0, lt=MAX_NODES)]
+Rational = Annotated[str, Field(pattern=r"^-?[0-9]{1,30}(/[0-9]{1,30})?$")]
+LinkRow = Annotated[
+    tuple[Node, Node, Annotated[int, Field(ge=1, le=MOST_UNITS)], LatencyUs], Strict(False)
+]  # tail, head, rate in units, us
+BlockRow = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=MOST_UNITS)], Node, Annotated[int, Field(ge=-1, lt=MAX_NODES)]], Strict(False)
+]  # units, owner, target or -1
+SendRow = Annotated[
+    tuple[
+        Annotated[int, Field(ge=0, lt=MAX_SENDS)],
+        Annotated[int, Field(ge=0, lt=MAX_BLOCKS)],
+        Annotated[int, Field(ge=0, lt=MAX_SENDS)],
+        Annotated[int, Field(ge=0, le=1)],
+    ],
+    Strict(False),
+]  # step, block, route, 1 where the receiver adds
+Rows = Annotated[Ints, ArrayOf(SendRow, np.int64, (-1, 4), MAX_SENDS)]
+Path = Annotated[Listed[Node], Field(min_length=2, max_length=64)]
+
+
+def exact(text: str) -> Fraction:
+    """The number of a text like 3/2; 0 where its denominator is."""
+    above, _, below = text.partition("/")
+    return Fraction(int(above), int(below or 1)) if int(below or 1) else Fraction(0)
+
+
+class NetworkPart(FilePart):
+    """Nodes, switches and links."""
+
+    core = RatedNetwork
+
+    origin: Text
+    unit_gbytes_per_s: Rational
+    names: Annotated[Listed[Text], Field(min_length=2, max_length=MAX_NODES)]
+    switches: Annotated[Listed[Node], Field(max_length=MAX_NODES)]
+    links: Annotated[Listed[LinkRow], Field(min_length=1, max_length=MAX_ARCS)]
+
+    @classmethod
+    def attributes(cls, value: RatedNetwork) -> dict[str, Any]:
+        """Each link with its rate and latency."""
+        columns = (value.arcs[:, 0], value.arcs[:, 1], value.units, value.latency_us)
+        return {
+            "origin": value.origin,
+            "unit_gbytes_per_s": str(value.unit_gbytes_per_s),
+            "names": value.names,
+            "switches": tuple(np.flatnonzero(value.is_switch).tolist()),
+            "links": list(zip(*(column.tolist() for column in columns), strict=True)),
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """Arrays of links."""
+        switch: Bools = np.zeros(len(self.names), dtype=np.bool_)
+        switch[[node for node in self.switches if node < len(switch)]] = True
+        return {
+            "is_switch": switch,
+            "arcs": np.array([row[:2] for row in self.links], dtype=np.int32),
+            "units": np.array([row[2] for row in self.links], dtype=np.int64),
+            "unit_gbytes_per_s": exact(self.unit_gbytes_per_s),
+            "latency_us": np.array([row[3] for row in self.links]),
+            "names": self.names,
+            "origin": self.origin,
+        }
+
+
+class SchedulePart(FilePart):
+    """Blocks of the vector, and the messages that carry them."""
+
+    core = Schedule
+
+    blocks: Annotated[Listed[BlockRow], Field(min_length=1, max_length=MAX_BLOCKS)]
+    routes: Annotated[Listed[Path], Field(max_length=MAX_SENDS)] = Field(description="nodes of the ways of messages")
+    sends: Rows
+
+    @classmethod
+    def attributes(cls, value: Schedule) -> dict[str, Any]:
+        """The ends of a message are those of its route."""
+        blocks, sends = value.blocks, value.sends
+        return {
+            "blocks": list(zip(*(column.tolist() for column in (blocks.units, blocks.owner, blocks.target)), strict=True)),
+            "routes": value.routes,
+            "sends": np.column_stack((sends.step, sends.block, sends.route, sends.reduce)).astype(np.int64),
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """Arrays of blocks and messages."""
+        table = np.array(self.blocks, dtype=np.int64).reshape(-1, 3)
+        step, block, route, adds = self.sends.T
+        ends: Int32s = np.array([(path[0], path[-1]) for path in self.routes], dtype=np.int32).reshape(-1, 2)
+        narrow = (block.astype(np.int32), ends[route, 0], ends[route, 1], step.astype(np.int32))
+        return {
+            "blocks": Blocks(table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)),
+            "sends": Sends(*narrow, adds > 0, route.astype(np.int32)),
+            "routes": self.routes,
+        }
+
+
+class WeightedSetPart(FilePart):
+    """A set of nodes with its multiplier."""
+
+    core = WeightedSet
+
+    nodes: Annotated[Listed[Node], Field(max_length=MAX_NODES)]
+    weight: Rational
+
+    @classmethod
+    def attributes(cls, value: WeightedSet) -> dict[str, Any]:
+        """Fractions as text."""
+        return {"nodes": value.nodes, "weight": str(value.weight)}
+
+    def arguments(self) -> dict[str, Any]:
+        """Fractions again."""
+        return {"nodes": self.nodes, "weight": exact(self.weight)}
+
+
+class AllReduceProofPart(FilePart):
+    """Multipliers of the program over roots."""
+
+    core = AllReduceProof
+
+    broadcast: Annotated[Listed[WeightedSetPart], Field(max_length=MAX_ARCS)]
+    reduce: Annotated[Listed[WeightedSetPart], Field(max_length=MAX_ARCS)]
+    broadcast_potential: Annotated[Listed[Rational], Field(max_length=MAX_NODES)]
+    reduce_potential: Annotated[Listed[Rational], Field(max_length=MAX_NODES)]
+
+    @classmethod
+    def attributes(cls, value: AllReduceProof) -> dict[str, Any]:
+        """Fractions as text."""
+        stated = super().attributes(value)
+        texts = {key: tuple(map(str, stated[key])) for key in ("broadcast_potential", "reduce_potential")}
+        return {**stated, **texts}
+
+    def arguments(self) -> dict[str, Any]:
+        """Fractions again."""
+        stated = super().arguments()
+        texts = {key: tuple(map(exact, stated[key])) for key in ("broadcast_potential", "reduce_potential")}
+        return {**stated, **texts}
+
+
+class CollectiveProofPart(FilePart):
+    """What limits any schedule."""
+
+    core = CollectiveProof
+
+    cut: Annotated[Listed[Node], Field(max_length=MAX_NODES)]
+    allreduce: AllReduceProofPart | None = Field(default=None, exclude_if=is_none)
+    lengths: Annotated[Ints, ArrayOf(Annotated[int, Field(ge=0, le=MOST_UNITS)], np.int64, most=MAX_ARCS)] | None = (
+        Field(default=None, exclude_if=is_none, description="of each link, for an all-to-all")
+    )
+
+
+class AskedCollective(TitleFile):
+    """What the instance asks for."""
+
+    collective: Annotated[Collective, NameOf(Collective)]
+    vector_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)]
+    root: Node
+    message_us: LatencyUs
+    multicast: bool
+    relaying: bool
+
+
+class CollectiveSolutionFile(SolutionHeadFile, AskedCollective):
+    """Result of `topoopt solve` on an instance of kind `collective`."""
+
+    core = CollectiveSolution
+
+    kind: Literal["collective-solution"]
+    instance_sha256: Sha256
+    versions: Versions
+    notes: Notes
+    time_us: Amount
+    makespan_us: Amount
+    busy_us: Amount
+    network: NetworkPart
+    proof: CollectiveProofPart
+    schedule: SchedulePart
+
+    def arguments(self) -> dict[str, Any]:
+        """Parts of the network, the schedule and the proof are made again."""
+        return {key: built(value) for key, value in super().arguments().items()}

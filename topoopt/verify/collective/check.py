@@ -1,0 +1,179 @@
+"""The checker of collectives: the schedule executed, every time recomputed, and what limits any schedule re-derived."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from topoopt.core.collective import Collective, CollectiveObjective, CollectiveProblem
+from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.verify.collective.bounds import (
+    ProofError,
+    all_to_all_units,
+    allgather_ratio,
+    allreduce_units,
+    distances,
+    units_out,
+)
+from topoopt.verify.collective.execute import check_blocks, check_routes, check_semantics, step_traffic
+from topoopt.verify.collective.times import busy_us, makespan_us, step_time_us
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
+
+TURNED = frozenset({Collective.REDUCE_SCATTER, Collective.REDUCE})
+"""Collectives that are another one on the transposed network, backward."""
+
+
+def check_collective(problem: CollectiveProblem, solution: CollectiveSolution) -> CheckFindings:
+    """All laws the schedule breaks, all figures that are wrong, and every bound that is beaten or not proven.
+
+    Never raises, whatever stands in the solution; the instance is taken as valid.
+    """
+    findings = ViolationLog()
+    findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
+    findings.guard("schedule", "the schedule", lambda: _check_schedule(findings, problem, solution))
+    findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
+    return findings.findings()
+
+
+def _check_identity(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
+    names = ("collective", "vector_bytes", "root", "message_us", "multicast", "relaying")
+    check_identity(
+        findings, problem, solution, *((name, getattr(solution, name), getattr(problem, name)) for name in names)
+    )
+    own, given = solution.network, problem.network
+    same = all(
+        np.array_equal(getattr(own, name), getattr(given, name)) for name in ("is_switch", "arcs", "units", "latency_us")
+    )
+    if not same or own.unit_gbytes_per_s != given.unit_gbytes_per_s or own.names != given.names:
+        findings.add("network", "the solution has another network than the instance")
+    if own.origin != given.origin:
+        findings.add("network", f"the network is {given.origin!r}, not {own.origin!r}")
+
+
+def _check_schedule(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
+    schedule = solution.schedule
+    arcs = check_routes(findings, problem, schedule)
+    if arcs is None or not check_blocks(findings, problem, schedule):
+        return
+    check_semantics(findings, problem, schedule)
+    if not findings.clean:
+        return
+    unused = np.setdiff1d(np.arange(len(schedule.routes)), schedule.sends.route)
+    findings.add_each("route", unused, lambda k: f"route {list(schedule.routes[k])} is not used")
+    if problem.steps is not None and schedule.steps > problem.steps:
+        findings.add("steps", f"{schedule.steps} steps, at most {problem.steps}")
+    traffic = step_traffic(problem.network, schedule, arcs)
+    for name, stated, due in (
+        ("time_us", solution.time_us, step_time_us(problem, schedule, traffic)),
+        ("makespan_us", solution.makespan_us, makespan_us(problem, schedule, arcs)),
+        ("busy_us", solution.busy_us, busy_us(problem, schedule, traffic)),
+    ):
+        if differs(stated, due, Tolerance.LONG_SUMS.relative):
+            findings.add("time", f"{name} is {stated!r}, the schedule takes {due!r}")
+    name, value, unit = objective_of(problem, solution)
+    objective = solution.objective
+    if (objective.name, objective.unit) != (name, unit):
+        findings.add("objective", f"the objective is {objective.name} in {objective.unit}, {name} in {unit} expected")
+    if differs(objective.value, value):
+        findings.add("objective", f"{name} is {objective.value!r}, {value!r} expected")
+
+
+def objective_of(problem: CollectiveProblem, solution: CollectiveSolution) -> tuple[str, float, str]:
+    """Name, value and unit that the times of a schedule come to."""
+    if problem.objective is CollectiveObjective.LATENCY:
+        return "steps", float(solution.schedule.steps), "steps"
+    if problem.objective is CollectiveObjective.THROUGHPUT:
+        return "algbw", problem.vector_bytes / solution.busy_us / 1e3, "GB/s"
+    return "time", solution.time_us, "us"
+
+
+def _check_bound(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
+    value, stated = solution.objective.value, solution.bound.value
+    maximise = problem.objective is CollectiveObjective.THROUGHPUT
+    try:
+        proven = proven_bound(problem, solution.proof)
+    except ProofError as error:
+        findings.add("bound", f"the proof proves nothing: {error}")
+        return
+    slack = Tolerance.ROUNDING.of(proven, stated)
+    if (stated < proven - slack) if maximise else (stated > proven + slack):
+        findings.add("bound", f"{proven!r} is proven, not {stated!r}")
+    beaten = value > stated + Tolerance.LONG_SUMS.of(value) if maximise else value < stated - Tolerance.LONG_SUMS.of(value)
+    if beaten:
+        findings.add("bound", f"{solution.objective.name} {value!r} is better than its bound {stated!r}")
+    optimal = meets(value, stated, Tolerance.LONG_SUMS, maximise=maximise)
+    if (solution.status is Status.OPTIMAL) != optimal or solution.status not in (Status.OPTIMAL, Status.FEASIBLE):
+        findings.add("status", f"called {solution.status} with {value!r} and bound {stated!r}")
+
+
+def proven_bound(problem: CollectiveProblem, proof: CollectiveProof) -> float:
+    """Bound on the objective of a problem, in its unit.
+
+    Raises:
+        ProofError: a cut, multipliers or lengths that prove nothing.
+    """
+    network = problem.network
+    if problem.objective is CollectiveObjective.LATENCY:
+        return float(fewest_steps(network, problem))
+    bandwidth = float(bandwidth_us(problem, proof))
+    if problem.objective is CollectiveObjective.THROUGHPUT:
+        return problem.vector_bytes / bandwidth / 1e3
+    one = problem.message_us + float(network.latency_us.min())
+    return max(bandwidth + one, slowest_message_us(problem))
+
+
+def bandwidth_us(problem: CollectiveProblem, proof: CollectiveProof) -> Fraction:
+    """us that the bytes of any schedule take: through the cut, by the multipliers, or over the lengths.
+
+    Raises:
+        ProofError: they prove nothing.
+    """
+    network, wanted = problem.network, problem.collective
+    per_unit = Fraction(problem.vector_bytes) / network.unit_gbytes_per_s / 1000
+    ranks = len(network.ranks)
+    if wanted is Collective.ALL_TO_ALL:
+        if proof.lengths is None:
+            raise ProofError("lengths are missing")
+        return per_unit / ranks / all_to_all_units(network, proof.lengths.tolist(), relaying=problem.relaying)
+    if wanted is Collective.ALLREDUCE:
+        if proof.allreduce is None:
+            raise ProofError("multipliers are missing")
+        return per_unit / allreduce_units(network, proof.allreduce)
+    forward = network.transposed() if wanted in TURNED else network
+    if wanted in (Collective.ALLGATHER, Collective.REDUCE_SCATTER):
+        return per_unit / ranks * allgather_ratio(forward, proof.cut)
+    root, inside = int(network.ranks[problem.root]), set(proof.cut)
+    if root not in inside or set(network.ranks.tolist()) <= inside or units_out(forward, inside) == 0:
+        raise ProofError("a cut has the root inside and some rank outside")
+    return per_unit / units_out(forward, inside)
+
+
+def fewest_steps(network: RatedNetwork, problem: CollectiveProblem) -> int:
+    """Messages that some byte needs one after the other: a link into a rank, or between ranks, counts one."""
+    lengths = [int(not network.is_switch[head]) for head in network.arcs[:, 1]]
+    return int(_farthest(problem, lengths))
+
+
+def slowest_message_us(problem: CollectiveProblem) -> float:
+    """Least time in which something can come from the rank that is farthest, whatever its size."""
+    network = problem.network
+    lengths = [
+        float(latency) + (0.0 if network.is_switch[head] else problem.message_us)
+        for head, latency in zip(network.arcs[:, 1], network.latency_us, strict=True)
+    ]
+    return float(_farthest(problem, lengths))
+
+
+def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> int | float:
+    """Largest of the distances that the collective must cover."""
+    network, wanted = problem.network, problem.collective
+    root = int(network.ranks[problem.root])
+    relaying = wanted is not Collective.ALL_TO_ALL or problem.relaying
+    sources = [root] if wanted is Collective.BROADCAST else network.ranks.tolist()
+    far = [distances(network, source, lengths, relaying=relaying) for source in sources]
+    if wanted is Collective.REDUCE:
+        return max(own[root] for own in far if root in own)
+    return max(max(own.values()) for own in far)
