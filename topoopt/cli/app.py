@@ -105,6 +105,11 @@ COMMANDS: dict[str, Line] = {
         "Batches of runs over instances, methods and seeds: run, resume, collect, report.",
     ),
     "topology": Line("topoopt.analyses.topologies.command", "app", "Topologies on their own."),
+    "collective": Line(
+        "topoopt.analyses.collective.command",
+        "app",
+        "Collectives on any network: the best rate and what limits it, schedules of others audited.",
+    ),
 }
 
 

@@ -1,0 +1,105 @@
+"""What any schedule of a collective can reach on a network at best, and what breadth-first broadcasts reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from solvers.collective.all_to_all import all_to_all_rate
+from solvers.collective.allreduce import allreduce_rate
+from solvers.collective.breadth_first import step_loads
+from solvers.collective.ratio import ratio_cut
+from solvers.stop import Stop
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.kinds.collective.words import cut_facts
+from topoopt.verify.collective.bounds import all_to_all_units, allgather_ratio, allreduce_units
+
+MOST_PAIR_COLUMNS = 600_000
+"""Ranks times links up to which the program of All-to-All is solved."""
+
+
+@dataclass(frozen=True)
+class NetworkBounds:
+    """Best rates of collectives, each re-derived from its proof in rationals.
+
+    Attributes:
+        ratio: ranks over rate of the limiting cut, 1 / (GB/s); an AllGather of M bytes takes (M/N) ratio.
+        allgather_rate: N / ratio, GB/s of the whole vector.
+        allreduce_rate: upper bound X on the rate of AllReduce, which trees reach where there are no switches.
+        all_to_all_lambda: rate of every ordered pair, GB/s; None where it was not asked for.
+        cut: names of the nodes of the limiting set, and the cut in words.
+    """
+
+    ratio: Fraction
+    allgather_rate: Fraction
+    allreduce_rate: Fraction
+    all_to_all_lambda: float | None
+    cut: tuple[str, ...]
+    words: str
+
+    @property
+    def allreduce_gain(self) -> float:
+        """The rate of AllReduce over that of a ReduceScatter and an AllGather with roots used equally."""
+        return float(2 * self.allreduce_rate / self.allgather_rate)
+
+    def document(self) -> dict[str, Any]:
+        """For programs; fractions as text."""
+        return {
+            "ratio": str(self.ratio),
+            "allgather_rate": float(self.allgather_rate),
+            "allreduce_rate": float(self.allreduce_rate),
+            "allreduce_rate_exact": str(self.allreduce_rate),
+            "allreduce_gain": self.allreduce_gain,
+            "all_to_all_lambda": self.all_to_all_lambda,
+            "cut": list(self.cut),
+            "cut_in_words": self.words,
+        }
+
+
+def network_bounds(network: RatedNetwork, stop: Stop, *, all_to_all: bool | None = None) -> NetworkBounds:
+    """Best rates on a network.
+
+    Args:
+        all_to_all: whether to solve that program too; None: where it is not too large.
+    """
+    unit = network.unit_gbytes_per_s
+    cut = ratio_cut(network)
+    nodes = np.flatnonzero(cut.side).tolist()
+    ratio = allgather_ratio(network, nodes) / unit
+    if all_to_all is None:
+        all_to_all = len(network.ranks) * len(network.arcs) <= MOST_PAIR_COLUMNS
+    rate = None
+    if all_to_all:
+        found = all_to_all_rate(network, stop)
+        rate = float(all_to_all_units(network, found.lengths.tolist(), relaying=True) * unit)
+    return NetworkBounds(
+        ratio,
+        len(network.ranks) / ratio,
+        allreduce_units(network, allreduce_rate(network, cut, stop).proof) * unit,
+        rate,
+        tuple(network.names[node] for node in nodes),
+        cut_facts(network, nodes).sentence(network),
+    )
+
+
+def breadth_first_figures(network: RatedNetwork) -> dict[str, Any]:
+    """Steps and bandwidth factor T_B of balanced breadth-first broadcasts: time = steps alpha + T_B M / B.
+
+    B is the rate into a rank; the factor is stated where it is the same for all.
+
+    Raises:
+        InputError: a network with switches.
+    """
+    try:
+        found = step_loads(network)
+    except ValueError as error:
+        raise InputError([Problem(str(error), path="--method", value="bfb")]) from None
+    into = np.bincount(network.arcs[:, 1], network.units, network.nodes)
+    factor = None
+    if into.min() == into.max():
+        factor = str(Fraction(int(into[0]), network.nodes) * sum(found.loads))
+    return {"steps": found.steps, "loads": [str(load) for load in found.loads], "bandwidth_factor": factor}

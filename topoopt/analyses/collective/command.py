@@ -1,0 +1,69 @@
+"""`topoopt collective`: bounds, networks and schedules of collectives."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from topoopt.console.output import JsonOption, Output
+
+app = typer.Typer(help="Collectives on any network: what is best, and what schedules do.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Collectives on any network."""
+
+
+@app.command("bound")
+def bound(
+    topology: Annotated[
+        str,
+        typer.Argument(
+            help="Instance of kind collective, GraphML file (edges with rate, nodes with role), table of tail, head, "
+            "GB/s (.csv), or a section as in instance files: 'preset: dgx-a100, boxes: 2'."
+        ),
+    ],
+    method: Annotated[str, typer.Option(help="optimum, or bfb: breadth-first broadcasts beside it.")] = "optimum",
+    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Best rate of AllGather, AllReduce and All-to-All on a network, and the cut that limits it."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from solvers.stop import stop_on_signals
+        from topoopt.analyses.collective.bounds import breadth_first_figures, network_bounds
+        from topoopt.analyses.collective.networks import network_argument
+        from topoopt.core.errors import InputError, Problem
+
+        if method not in ("optimum", "bfb"):
+            raise InputError([Problem("no such method", path="--method", value=method, allowed="optimum, bfb")])
+        network = network_argument(topology)
+        with stop_on_signals(time_limit) as stop:
+            found = network_bounds(network, stop)
+        document = {"ranks": len(network.ranks), **found.document()}
+        if method == "bfb":
+            document |= breadth_first_figures(network)
+
+        def show(console: Console) -> None:
+            lines = [
+                f"AllGather, ReduceScatter: at most {float(found.allgather_rate):.6g} GB/s (ratio {found.ratio}): "
+                f"{found.words}",
+                f"AllReduce: at most {float(found.allreduce_rate):.6g} GB/s, {found.allreduce_gain:.4g} times a "
+                "ReduceScatter and an AllGather with equal roots",
+            ]
+            if found.all_to_all_lambda is not None:
+                lines.append(f"All-to-All: at most {found.all_to_all_lambda:.6g} GB/s for every ordered pair")
+            if method == "bfb":
+                factor = document["bandwidth_factor"] or "differs from rank to rank"
+                lines.append(f"breadth-first broadcasts: {document['steps']} steps, bandwidth factor {factor}")
+            for line in lines:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        output.result(document, show)
+        return 0
+
+    output.run(command)

@@ -1,0 +1,59 @@
+"""A network as an argument of a command: an instance, a network file, or a section `topology` as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.files.documents import Document
+from topoopt.files.fields import FileModel
+from topoopt.files.findings import Findings
+from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
+from topoopt.files.sections import within
+from topoopt.files.yaml_document import parse_yaml
+
+NETWORK_FILES = (".graphml", ".csv", ".txt")
+
+
+class InlineNetwork(FileModel):
+    """A section `topology` alone."""
+
+    topology: RatedSection = Field()
+
+
+def network_argument(text: str) -> RatedNetwork:
+    """The network that an argument names.
+
+    Args:
+        text: an instance file of kind collective, a GraphML file, a table of links, or a section as in instance files:
+            `{preset: dgx-a100, boxes: 2}`, `family: torus, dims: [4, 4]`.
+
+    Raises:
+        InputError: neither, or everything wrong with it.
+    """
+    if ":" in text and not Path(text).exists():
+        return _inline(text)
+    path = Path(text)
+    if path.suffix.lower() in NETWORK_FILES:
+        return within("topology", lambda: network_of(FileNetwork(file=path.name), path.parent))
+    from topoopt.kinds.instance_file import read_instance
+
+    network = getattr(read_instance(path), "network", None)
+    if not isinstance(network, RatedNetwork):
+        raise InputError([Problem("not an instance of kind collective", file=text)])
+    return network
+
+
+def _inline(text: str) -> RatedNetwork:
+    section = text if text.lstrip().startswith("{") else "{" + text + "}"
+    parsed = parse_yaml(f"topology: {section}", 100_000)
+    document = Document("TOPOLOGY", parsed.data, parsed.locate, parsed.faults)
+    findings = Findings()
+    file = findings.shaped(InlineNetwork, document)
+    network = findings.attempt(lambda: within("topology", lambda: network_of(file.topology, Path())), ("topology",))
+    findings.refuse(document)
+    assert network is not None
+    return network
