@@ -11,6 +11,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.collective import CollectiveProblem, Schedule
+from topoopt.core.collective_solution import bytes_per_unit
 from topoopt.simulate.jit import kernel
 
 MOST_PIECES = 4096
@@ -31,6 +32,13 @@ class Timing:
     busy_us: float
 
 
+def us_of_unit(problem: CollectiveProblem, schedule: Schedule) -> Floats:
+    """float64[m], us of one unit of the blocks on each arc."""
+    network = problem.network
+    moved = bytes_per_unit(problem.collective, problem.vector_bytes, network, schedule.blocks.total)
+    return np.asarray(moved / (network.gbytes_per_s * 1e3), dtype=np.float64)
+
+
 def timing(problem: CollectiveProblem, schedule: Schedule) -> Timing:
     """Times of a schedule for this problem."""
     network, sends = problem.network, schedule.sends
@@ -38,7 +46,7 @@ def timing(problem: CollectiveProblem, schedule: Schedule) -> Timing:
     hops = [[number[hop] for hop in itertools.pairwise(route)] for route in schedule.routes]
     start = np.concatenate(([0], np.cumsum([len(own) for own in hops]))).astype(np.int64)
     arcs = np.array([arc for own in hops for arc in own], dtype=np.int64)
-    us_per_unit = problem.vector_bytes / schedule.blocks.total / (network.gbytes_per_s * 1e3)
+    us_per_unit = us_of_unit(problem, schedule)
     slow = np.array([float(network.latency_us[own].sum()) for own in hops]) + problem.message_us
     return Timing(*_times(
         sends.block, sends.tail, sends.head, sends.step, sends.reduce, sends.route,
@@ -51,7 +59,7 @@ def step_loads_us(problem: CollectiveProblem, schedule: Schedule) -> tuple[Float
     network, sends = problem.network, schedule.sends
     number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
     loads, latency = np.zeros((schedule.steps, len(network.arcs))), np.zeros(schedule.steps)
-    us_per_unit = problem.vector_bytes / schedule.blocks.total / (network.gbytes_per_s * 1e3)
+    us_per_unit = us_of_unit(problem, schedule)
     size = schedule.blocks.units[sends.block]
     carried = np.zeros((schedule.steps, len(schedule.routes)))
     np.add.at(carried, (sends.step, sends.route), size)

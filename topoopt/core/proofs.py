@@ -68,6 +68,11 @@ class Argument(StrEnum):
     BANDWIDTH_PRICES = "bandwidth-prices"
     ALL_SPEEDS = "all-speeds"
     SPEED_BRANCHING = "speed-branching"
+    # collective
+    NETWORK_CUT = "network-cut"
+    ALLREDUCE_ROOTS = "allreduce-roots"
+    PAIR_LENGTHS = "pair-lengths"
+    RANK_DISTANCES = "rank-distances"
     # shared-cluster
     ALONE = "alone"
     ALONE_AT_ONCE = "alone-at-once"
@@ -129,6 +134,10 @@ PHRASES: Mapping[Argument, str] = {
     Argument.BANDWIDTH_PRICES: "dual prices, or sums of bytes of a design not opened",
     Argument.ALL_SPEEDS: "all combinations of speeds",
     Argument.SPEED_BRANCHING: "HiGHS branch and bound over the speeds",
+    Argument.NETWORK_CUT: "the cut that limits the network",
+    Argument.ALLREDUCE_ROOTS: "sets of nodes that roots must send out of and reduce into (linear-programming duality)",
+    Argument.PAIR_LENGTHS: "lengths of links and the ways of all pairs (linear-programming duality)",
+    Argument.RANK_DISTANCES: "messages between the ranks that are farthest apart",
     Argument.ALONE: "no job is faster than alone",
     Argument.ALONE_AT_ONCE: "no job is shorter than alone and without waiting",
     Argument.REMAINING_TIME: "shortest remaining time first on one machine of all servers",

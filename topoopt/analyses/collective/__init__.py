@@ -1,1 +1,1 @@
-"""Collectives without an instance: what is best on a network, which networks are best, and what others' schedules do."""
+"""Collectives without an instance: what is best on a network, which networks are best, others' schedules."""

@@ -43,7 +43,9 @@ def read_collective(document: Document) -> CollectiveProblem:
     if size is None:
         findings.add([Fault(("bytes",), "not a size", str(file.bytes), f"1 to {MAX_BYTES} whole bytes")])
     if file.root and file.collective not in ROOTED:
-        findings.add([Fault(("root",), f"plays no part for {file.collective}", str(file.root), "with broadcast, reduce")])
+        findings.add(
+            [Fault(("root",), f"plays no part for {file.collective}", str(file.root), "with broadcast, reduce")]
+        )
     if file.switches.multicast:
         text = "schedules that switches copy for are audited, not made"
         findings.add([Fault(("switches", "multicast"), text, "true", "false")])

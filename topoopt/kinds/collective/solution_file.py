@@ -21,7 +21,9 @@ def _faults(file: CollectiveSolutionFile) -> list[Fault]:
         faults.append(Fault(("network", "switches"), "switches that do not exist, or fewer than two other nodes"))
     ends = [row[:2] for row in network.links]
     if any(max(pair) >= n or pair[0] == pair[1] for pair in ends) or sorted(set(ends)) != ends:
-        faults.append(Fault(("network", "links"), "not distinct links between different nodes, in order", allowed=allowed))
+        faults.append(
+            Fault(("network", "links"), "not distinct links between different nodes, in order", allowed=allowed)
+        )
     if any(max(row[1], row[2]) >= n for row in schedule.blocks):
         faults.append(Fault(("schedule", "blocks"), "no such node", allowed=allowed))
     if sum(row[0] for row in schedule.blocks) > 1 << 60:

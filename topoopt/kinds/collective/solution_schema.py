@@ -100,8 +100,9 @@ class SchedulePart(FilePart):
     def attributes(cls, value: Schedule) -> dict[str, Any]:
         """The ends of a message are those of its route."""
         blocks, sends = value.blocks, value.sends
+        columns = (blocks.units, blocks.owner, blocks.target)
         return {
-            "blocks": list(zip(*(column.tolist() for column in (blocks.units, blocks.owner, blocks.target)), strict=True)),
+            "blocks": list(zip(*(column.tolist() for column in columns), strict=True)),
             "routes": value.routes,
             "sends": np.column_stack((sends.step, sends.block, sends.route, sends.reduce)).astype(np.int64),
         }

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from topoopt.core.collective import Collective, CollectiveObjective, CollectiveProblem
+from topoopt.core.collective import CollectiveObjective, CollectiveProblem
 from topoopt.core.collective_solution import CollectiveSolution
-from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.collective.methods import COLLECTIVE_METHODS, FoundCollective
 from topoopt.kinds.kind import Effort, Solver
 from topoopt.verify.collective.check import proven_bound
-
-ARGUMENTS = {
-    Collective.ALLREDUCE: Argument.ALLREDUCE_ROOTS,
-    Collective.ALL_TO_ALL: Argument.PAIR_LENGTHS,
-}
-"""What bounds the rate, where it is not a cut."""
 
 
 def assemble(problem: CollectiveProblem, found: FoundCollective, effort: Effort) -> CollectiveSolution:
@@ -27,22 +20,19 @@ def assemble(problem: CollectiveProblem, found: FoundCollective, effort: Effort)
         CollectiveObjective.THROUGHPUT: Objective("algbw", problem.vector_bytes / times.busy_us / 1e3, "GB/s"),
         CollectiveObjective.LATENCY: Objective("steps", float(found.schedule.steps), "steps"),
     }[problem.objective]
-    argument = ARGUMENTS.get(problem.collective, Argument.NETWORK_CUT)
-    if problem.objective is CollectiveObjective.LATENCY:
-        argument = Argument.RANK_DISTANCES
-    value, status = settle(
+    verdict = settle(
         objective.value,
-        Bound(proven_bound(problem, found.proof), argument),
+        (proven_bound(problem, found.proof),),
         Tolerance.LONG_SUMS,
         rounding=Tolerance.LONG_SUMS,
         maximise=problem.objective is CollectiveObjective.THROUGHPUT,
     )
     return CollectiveSolution(
         name=problem.name,
-        status=status,
+        status=verdict.status,
         stopped_by=found.stopped_by,
         objective=objective,
-        bound=value,
+        bound=verdict.bound,
         check=UNCHECKED,
         seed=effort.search.seed,
         method=found.method,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -74,7 +75,7 @@ def link_busy(solution: CollectiveSolution) -> Floats:
     np.add.at(carried, schedule.sends.route, schedule.blocks.units[schedule.sends.block])
     load = np.zeros(len(network.arcs))
     for amount, route in zip(carried.tolist(), schedule.routes, strict=True):
-        for hop in zip(route, route[1:], strict=False):
+        for hop in itertools.pairwise(route):
             load[number[hop]] += amount
     unit = bytes_per_unit(solution.collective, solution.vector_bytes, network, schedule.blocks.total)
     return np.asarray(load * unit / (network.gbytes_per_s * 1e3) / solution.time_us, dtype=np.float64)

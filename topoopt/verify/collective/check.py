@@ -8,8 +8,9 @@ import numpy as np
 
 from topoopt.core.collective import Collective, CollectiveObjective, CollectiveProblem
 from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.core.verdict import Status, Tolerance, beats, meets
 from topoopt.verify.collective.bounds import (
     ProofError,
     all_to_all_units,
@@ -20,6 +21,7 @@ from topoopt.verify.collective.bounds import (
 )
 from topoopt.verify.collective.execute import check_blocks, check_routes, check_semantics, step_traffic
 from topoopt.verify.collective.times import busy_us, makespan_us, step_time_us
+from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 
 TURNED = frozenset({Collective.REDUCE_SCATTER, Collective.REDUCE})
@@ -44,9 +46,8 @@ def _check_identity(findings: ViolationLog, problem: CollectiveProblem, solution
         findings, problem, solution, *((name, getattr(solution, name), getattr(problem, name)) for name in names)
     )
     own, given = solution.network, problem.network
-    same = all(
-        np.array_equal(getattr(own, name), getattr(given, name)) for name in ("is_switch", "arcs", "units", "latency_us")
-    )
+    arrays = ("is_switch", "arcs", "units", "latency_us")
+    same = all(np.array_equal(getattr(own, name), getattr(given, name)) for name in arrays)
     if not same or own.unit_gbytes_per_s != given.unit_gbytes_per_s or own.names != given.names:
         findings.add("network", "the solution has another network than the instance")
     if own.origin != given.origin:
@@ -91,25 +92,29 @@ def objective_of(problem: CollectiveProblem, solution: CollectiveSolution) -> tu
 
 
 def _check_bound(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
-    value, stated = solution.objective.value, solution.bound.value
-    maximise = problem.objective is CollectiveObjective.THROUGHPUT
-    try:
-        proven = proven_bound(problem, solution.proof)
-    except ProofError as error:
-        findings.add("bound", f"the proof proves nothing: {error}")
-        return
-    slack = Tolerance.ROUNDING.of(proven, stated)
-    if (stated < proven - slack) if maximise else (stated > proven + slack):
-        findings.add("bound", f"{proven!r} is proven, not {stated!r}")
-    beaten = value > stated + Tolerance.LONG_SUMS.of(value) if maximise else value < stated - Tolerance.LONG_SUMS.of(value)
-    if beaten:
-        findings.add("bound", f"{solution.objective.name} {value!r} is better than its bound {stated!r}")
-    optimal = meets(value, stated, Tolerance.LONG_SUMS, maximise=maximise)
+    value, maximise = solution.objective.value, problem.objective is CollectiveObjective.THROUGHPUT
+    derivations = {argument_of(problem): lambda: proven_bound(problem, solution.proof).value}
+    check_stated(findings, solution.bound, derivations, value, maximise=maximise)
+    check_claim(findings, solution, (), maximise=maximise)
+    if beats(value, solution.bound.value, Tolerance.LONG_SUMS, maximise=maximise):
+        findings.add("bound", f"{solution.objective.name} {value!r} is better than its bound {solution.bound.value!r}")
+    optimal = meets(value, solution.bound.value, Tolerance.LONG_SUMS, maximise=maximise)
     if (solution.status is Status.OPTIMAL) != optimal or solution.status not in (Status.OPTIMAL, Status.FEASIBLE):
-        findings.add("status", f"called {solution.status} with {value!r} and bound {stated!r}")
+        findings.add("status", f"called {solution.status} with {value!r} and bound {solution.bound.value!r}")
 
 
-def proven_bound(problem: CollectiveProblem, proof: CollectiveProof) -> float:
+def argument_of(problem: CollectiveProblem) -> Argument:
+    """What a bound on the objective of a problem rests on."""
+    if problem.objective is CollectiveObjective.LATENCY:
+        return Argument.RANK_DISTANCES
+    others = {
+        Collective.ALLREDUCE: Argument.ALLREDUCE_ROOTS,
+        Collective.ALL_TO_ALL: Argument.PAIR_LENGTHS,
+    }
+    return others.get(problem.collective, Argument.NETWORK_CUT)
+
+
+def proven_bound(problem: CollectiveProblem, proof: CollectiveProof) -> Bound:
     """Bound on the objective of a problem, in its unit.
 
     Raises:
@@ -117,12 +122,12 @@ def proven_bound(problem: CollectiveProblem, proof: CollectiveProof) -> float:
     """
     network = problem.network
     if problem.objective is CollectiveObjective.LATENCY:
-        return float(fewest_steps(network, problem))
+        return Bound(float(fewest_steps(network, problem)), Argument.RANK_DISTANCES)
     bandwidth = float(bandwidth_us(problem, proof))
     if problem.objective is CollectiveObjective.THROUGHPUT:
-        return problem.vector_bytes / bandwidth / 1e3
+        return Bound(problem.vector_bytes / bandwidth / 1e3, argument_of(problem))
     one = problem.message_us + float(network.latency_us.min())
-    return max(bandwidth + one, slowest_message_us(problem))
+    return Bound(max(bandwidth + one, slowest_message_us(problem)), argument_of(problem))
 
 
 def bandwidth_us(problem: CollectiveProblem, proof: CollectiveProof) -> Fraction:

@@ -10,7 +10,7 @@ from topoopt.verify.collective.execute import StepTraffic
 
 
 def us_per_unit(problem: CollectiveProblem, schedule: Schedule) -> Floats:
-    """float64[m], what one unit of the blocks takes on each arc; in an All-to-All every rank has a vector of its own."""
+    """float64[m], us of a unit of the blocks on each arc; in an All-to-All every rank has a vector of its own."""
     vectors = len(problem.network.ranks) if problem.collective is Collective.ALL_TO_ALL else 1
     moved = vectors * problem.vector_bytes / schedule.blocks.total
     return np.asarray(moved / (problem.network.gbytes_per_s * 1e3), dtype=np.float64)
