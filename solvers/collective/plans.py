@@ -30,6 +30,9 @@ from topoopt.core.verdict import StopReason
 MOST_TREES = 32
 """Trees of a root that are packed where no number is asked for; more make files and schedules of no use."""
 
+FEW_PIECES = 16
+"""Most pieces where latencies do not count."""
+
 MOST_SENDS = 400_000
 """Messages of a schedule that a division into pieces may come to."""
 
@@ -164,6 +167,8 @@ def _pieces(problem: CollectiveProblem, whole: Schedule) -> int:
     most = max(min(MOST_PIECES, MOST_SENDS // max(len(whole.sends), 1)), 1)
     if problem.objective is CollectiveObjective.LATENCY:
         return 1
+    if problem.objective is CollectiveObjective.THROUGHPUT:  # the same whatever the pieces
+        most = min(most, FEW_PIECES)
     if problem.steps is not None:
         most = min(most, max(problem.steps - whole.steps + 1, 1))
     loads, latency = step_loads_us(problem, whole)
