@@ -11,14 +11,14 @@ from solvers.collective.breadth_first import StepLoads, in_links
 from solvers.collective.max_flow import FlowNetwork
 from solvers.collective.schedules import Row, of_rows
 from topoopt.core.arrays import Bools, Ints
-from topoopt.core.collective import Schedule
+from topoopt.core.collective import CollectiveSchedule
 from topoopt.core.rated_network import RatedNetwork
 
 MOST_PARTS = 1 << 16
 """Parts of a shard up to which loads are met exactly; above, links take up to a part more."""
 
 
-def breadth_first_schedule(network: RatedNetwork, found: StepLoads) -> Schedule:
+def breadth_first_schedule(network: RatedNetwork, found: StepLoads) -> CollectiveSchedule:
     """An AllGather of `found.steps` steps with these loads.
 
     Shards are cut where some rank takes them in parts, so that every block goes over one link into every rank.

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.collective.schedules import Row, of_rows
 from topoopt.core.arrays import Bools
-from topoopt.core.collective import Path, Schedule
+from topoopt.core.collective import CollectiveSchedule, Path
 from topoopt.core.rated_network import RatedNetwork
 
 
@@ -31,7 +31,7 @@ def switched_paths(network: RatedNetwork, source: int) -> dict[int, Path]:
     return {node: path for node, path in found.items() if node != source and not network.is_switch[node]}
 
 
-def all_at_once(network: RatedNetwork) -> Schedule | None:
+def all_at_once(network: RatedNetwork) -> CollectiveSchedule | None:
     """An AllGather in one step; None where some rank needs a relay."""
     ranks = network.ranks.tolist()
     routes: dict[Path, int] = {}
@@ -44,7 +44,7 @@ def all_at_once(network: RatedNetwork) -> Schedule | None:
     return of_rows([1] * len(ranks), ranks, rows, tuple(routes))
 
 
-def ring_gather(network: RatedNetwork, rings: Sequence[Sequence[int]]) -> Schedule | None:
+def ring_gather(network: RatedNetwork, rings: Sequence[Sequence[int]]) -> CollectiveSchedule | None:
     """An AllGather round several rings at once, each with an equal part; None where a ring uses what is not there.
 
     Args:

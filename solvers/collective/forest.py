@@ -41,7 +41,7 @@ class RoutedTrees:
 
 
 @dataclass(frozen=True)
-class Forest:
+class TreePacking:
     """Trees that reach all ranks.
 
     Attributes:
@@ -101,7 +101,7 @@ def carries(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> 
     return all(flow.value(source, int(rank)) >= int(sent.sum()) for rank in ranks)
 
 
-def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> Forest:
+def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> TreePacking:
     """Pack so many trees from every rank into whole capacities, int64[m].
 
     Raises:
@@ -110,7 +110,7 @@ def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> F
     units = {(tail, head): own for (tail, head), own in zip(network.arcs.tolist(), capacity.tolist(), strict=True)}
     direct = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)
     batches = pack_trees(network.nodes, direct.capacity, trees)
-    return Forest(dict(trees), tuple(routed(direct, batch) for batch in batches))
+    return TreePacking(dict(trees), tuple(routed(direct, batch) for batch in batches))
 
 
 def routed(direct: DirectNetwork, batch: TreeBatch) -> RoutedTrees:

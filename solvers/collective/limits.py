@@ -10,7 +10,7 @@ from solvers.collective.max_flow import FlowNetwork
 from solvers.collective.ratio import ratio_cut
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools
-from topoopt.core.collective import Collective, CollectiveProblem
+from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.collective_solution import CollectiveProof
 from topoopt.core.rated_network import RatedNetwork
 
@@ -22,15 +22,15 @@ def limiting(problem: CollectiveProblem, stop: Stop) -> CollectiveProof:
         LimitError: stopped before anything about an All-to-All was proven.
     """
     network, wanted = problem.network, problem.collective
-    if wanted is Collective.ALL_TO_ALL:
+    if wanted is CollectiveOp.ALL_TO_ALL:
         return CollectiveProof(lengths=all_to_all_rate(network, stop, relaying=problem.relaying).lengths)
-    if wanted in (Collective.BROADCAST, Collective.REDUCE):
-        forward = network if wanted is Collective.BROADCAST else network.transposed()
+    if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
+        forward = network if wanted is CollectiveOp.BROADCAST else network.transposed()
         return CollectiveProof(_nodes(root_cut(forward, int(network.ranks[problem.root]))))
-    if wanted is Collective.REDUCE_SCATTER:
+    if wanted is CollectiveOp.REDUCE_SCATTER:
         return CollectiveProof(_nodes(ratio_cut(network.transposed()).side))
     cut = ratio_cut(network)
-    if wanted is Collective.ALLGATHER:
+    if wanted is CollectiveOp.ALLGATHER:
         return CollectiveProof(_nodes(cut.side))
     return CollectiveProof(_nodes(cut.side), allreduce_rate(network, cut, stop).proof)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from solvers.collective.all_to_all import AllToAllRate
 from topoopt.core.arrays import Floats
-from topoopt.core.collective import Blocks, Path, Schedule, Sends
+from topoopt.core.collective import CollectiveSchedule, Path, Sends, VectorBlocks
 from topoopt.core.rated_network import RatedNetwork
 
 PARTS = 5040
@@ -97,7 +97,7 @@ def whole_shares(amounts: Iterable[float], total: int) -> list[int]:
     return [int(one) for one in whole]
 
 
-def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> Schedule:
+def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> CollectiveSchedule:
     """Blocks for every ordered pair (those of a rank to itself stay), in so many pieces, a step behind each other.
 
     A path is cut at the ranks on it: what passes through switches alone is one message.
@@ -124,9 +124,9 @@ def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> Sch
                     owner.append(source)
                     target.append(other)
     block, tail, head, step, route = np.array(rows, dtype=np.int32).reshape(-1, 5).T
-    blocks = Blocks(np.array(units), np.array(owner, dtype=np.int32), np.array(target, dtype=np.int32))
+    blocks = VectorBlocks(np.array(units), np.array(owner, dtype=np.int32), np.array(target, dtype=np.int32))
     sends = Sends(block, tail, head, step, np.zeros(len(block), dtype=np.bool_), route)
-    return Schedule(blocks, sends.sorted(), tuple(routes))
+    return CollectiveSchedule(blocks, sends.sorted(), tuple(routes))
 
 
 def cut_at_ranks(network: RatedNetwork, path: Path) -> list[Path]:

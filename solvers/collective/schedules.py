@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.collective.forest import Forest, RoutedArc, RoutedTrees
-from topoopt.core.collective import Blocks, Path, Schedule, Sends
+from solvers.collective.forest import RoutedArc, RoutedTrees, TreePacking
+from topoopt.core.collective import CollectiveSchedule, Path, Sends, VectorBlocks
 
 Row = tuple[int, int, int, int, int, bool]
 """Block, tail, head, step, route, whether the head adds it to what it has."""
@@ -17,16 +17,16 @@ Ways = tuple[tuple[Path, int], ...]
 """Paths, and how many trees take each."""
 
 
-def backward(schedule: Schedule) -> Schedule:
+def backward(schedule: CollectiveSchedule) -> CollectiveSchedule:
     """Every copy turned round in time and direction, to a sum: a gather becomes a reduction to the same owners."""
     sends = schedule.sends
     turned = Sends(
         sends.block, sends.head, sends.tail, schedule.steps - 1 - sends.step, np.ones(len(sends), np.bool_), sends.route
     )
-    return Schedule(schedule.blocks, turned.sorted(), tuple(route[::-1] for route in schedule.routes))
+    return CollectiveSchedule(schedule.blocks, turned.sorted(), tuple(route[::-1] for route in schedule.routes))
 
 
-def one_after_other(first: Schedule, second: Schedule) -> Schedule:
+def one_after_other(first: CollectiveSchedule, second: CollectiveSchedule) -> CollectiveSchedule:
     """Two schedules of the same blocks, the second when the first has ended: a reduction and a gather, an AllReduce."""
     routes = {route: place for place, route in enumerate(dict.fromkeys((*first.routes, *second.routes)))}
     parts = []
@@ -34,23 +34,25 @@ def one_after_other(first: Schedule, second: Schedule) -> Schedule:
         number = np.array([routes[route] for route in one.routes], dtype=np.int32)
         parts.append(replace(one.sends, step=one.sends.step + np.int32(later), route=number[one.sends.route]))
     joined = (np.concatenate([getattr(part, name) for part in parts]) for name in Sends.__dataclass_fields__)
-    return Schedule(first.blocks, Sends(*joined).sorted(), tuple(routes))
+    return CollectiveSchedule(first.blocks, Sends(*joined).sorted(), tuple(routes))
 
 
-def of_rows(units: Iterable[int], owner: Iterable[int], rows: list[Row], routes: tuple[Path, ...]) -> Schedule:
+def of_rows(
+    units: Iterable[int], owner: Iterable[int], rows: list[Row], routes: tuple[Path, ...]
+) -> CollectiveSchedule:
     """A schedule of rows."""
     sizes = np.fromiter(units, dtype=np.int64)
     block, tail, head, step, route, adds = np.array(rows, dtype=np.int32).reshape(-1, 6).T
-    blocks = Blocks(sizes, np.fromiter(owner, dtype=np.int32), np.full(len(sizes), -1, dtype=np.int32))
-    return Schedule(blocks, Sends(block, tail, head, step, adds > 0, route).sorted(), routes)
+    blocks = VectorBlocks(sizes, np.fromiter(owner, dtype=np.int32), np.full(len(sizes), -1, dtype=np.int32))
+    return CollectiveSchedule(blocks, Sends(block, tail, head, step, adds > 0, route).sorted(), routes)
 
 
-def of_forest(forest: Forest, pieces: int) -> Schedule:
+def of_forest(forest: TreePacking, pieces: int) -> CollectiveSchedule:
     """Copies along trees: every block in so many pieces, one step behind each other."""
     return of_trees([(tree.root, tree.count, (), tree.arcs) for tree in forest.batches], pieces)
 
 
-def of_two_forests(reductions: Forest, broadcasts: Forest, pieces: int) -> Schedule:
+def of_two_forests(reductions: TreePacking, broadcasts: TreePacking, pieces: int) -> CollectiveSchedule:
     """An AllReduce: every piece goes up a tree of the first, to a root, and down a tree of the second from there.
 
     Args:
@@ -96,7 +98,7 @@ def _without(paths: Ways, skipped: int) -> Ways:
     return tuple(rest)
 
 
-def of_trees(trees: list[TreePair], pieces: int) -> Schedule:
+def of_trees(trees: list[TreePair], pieces: int) -> CollectiveSchedule:
     """Blocks in order of their roots; trees whose arcs part over several routes are divided as they are."""
     routes: dict[Path, int] = {}
     rows: list[Row] = []

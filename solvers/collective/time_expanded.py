@@ -11,7 +11,7 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.collective.schedules import Row, of_rows
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
-from topoopt.core.collective import Path, Schedule
+from topoopt.core.collective import CollectiveSchedule, Path
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.verdict import StopReason
 
@@ -28,7 +28,7 @@ class SteppedSchedule:
         stopped_by: CONVERGED where nothing better exists in so many steps and chunks, by the word of the solver.
     """
 
-    schedule: Schedule | None
+    schedule: CollectiveSchedule | None
     stopped_by: StopReason
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
-from topoopt.core.collective import CollectiveProblem, Schedule
+from topoopt.core.collective import CollectiveProblem, CollectiveSchedule
 from topoopt.core.collective_solution import bytes_per_unit
 from topoopt.simulate.jit import kernel
 
@@ -18,7 +18,7 @@ MOST_PIECES = 4096
 
 
 @dataclass(frozen=True)
-class Timing:
+class ScheduleTimes:
     """Times of a schedule.
 
     Attributes:
@@ -32,14 +32,14 @@ class Timing:
     busy_us: float
 
 
-def us_of_unit(problem: CollectiveProblem, schedule: Schedule) -> Floats:
+def us_of_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floats:
     """float64[m], us of one unit of the blocks on each arc."""
     network = problem.network
     moved = bytes_per_unit(problem.collective, problem.vector_bytes, network, schedule.blocks.total)
     return np.asarray(moved / (network.gbytes_per_s * 1e3), dtype=np.float64)
 
 
-def timing(problem: CollectiveProblem, schedule: Schedule) -> Timing:
+def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> ScheduleTimes:
     """Times of a schedule for this problem."""
     network, sends = problem.network, schedule.sends
     number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
@@ -48,13 +48,13 @@ def timing(problem: CollectiveProblem, schedule: Schedule) -> Timing:
     arcs = np.array([arc for own in hops for arc in own], dtype=np.int64)
     us_per_unit = us_of_unit(problem, schedule)
     slow = np.array([float(network.latency_us[own].sum()) for own in hops]) + problem.message_us
-    return Timing(*_times(
+    return ScheduleTimes(*_times(
         sends.block, sends.tail, sends.head, sends.step, sends.reduce, sends.route,
         schedule.blocks.units, schedule.blocks.owner, start, arcs, us_per_unit, slow, network.nodes,
     ))  # fmt: skip
 
 
-def step_loads_us(problem: CollectiveProblem, schedule: Schedule) -> tuple[Floats, Floats]:
+def step_loads_us(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Floats, Floats]:
     """float64[steps, m], us that the bytes of each step take on each arc; float64[steps], latency of each step."""
     network, sends = problem.network, schedule.sends
     number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from solvers.collective.allreduce import AllReduceRate
-from solvers.collective.forest import Forest, carries, forest
+from solvers.collective.forest import TreePacking, carries, forest
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.rated_network import RatedNetwork
 
@@ -27,8 +27,8 @@ class RootedTrees:
         units: rate of the vector that they reach, in units of the network, where both are in use at once.
     """
 
-    reductions: Forest
-    broadcasts: Forest
+    reductions: TreePacking
+    broadcasts: TreePacking
     units: Fraction
 
 

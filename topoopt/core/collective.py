@@ -15,7 +15,7 @@ from topoopt.core.shown import Displayed, Shown
 Path = tuple[int, ...]
 
 
-class Collective(StrEnum):
+class CollectiveOp(StrEnum):
     """What is done with a vector; its size is that of the whole vector at one rank."""
 
     ALLREDUCE = "allreduce"
@@ -26,7 +26,7 @@ class Collective(StrEnum):
     REDUCE = "reduce"
 
 
-REDUCING = frozenset({Collective.ALLREDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE})
+REDUCING = frozenset({CollectiveOp.ALLREDUCE, CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE})
 """Those that add up what ranks hold."""
 
 
@@ -58,7 +58,7 @@ class CollectiveProblem(Displayed):
 
     name: str
     network: RatedNetwork
-    collective: Collective
+    collective: CollectiveOp
     vector_bytes: int
     root: int = 0
     message_us: float = 0.0
@@ -75,7 +75,7 @@ class CollectiveProblem(Displayed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Blocks(Shown):
+class VectorBlocks(Shown):
     """Contiguous pieces of the vector, which are sent whole; together they are all of it, in order.
 
     Attributes:
@@ -125,7 +125,7 @@ class Sends(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Schedule(Shown):
+class CollectiveSchedule(Shown):
     """Blocks, and the messages that carry them.
 
     Attributes:
@@ -134,7 +134,7 @@ class Schedule(Shown):
         routes: nodes from tail to head, switches between; every one in use.
     """
 
-    blocks: Blocks
+    blocks: VectorBlocks
     sends: Sends
     routes: tuple[Path, ...]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from topoopt.core.allreduce_bound import AllReduceProof
 from topoopt.core.arrays import Ints
-from topoopt.core.collective import Collective, Schedule
+from topoopt.core.collective import CollectiveOp, CollectiveSchedule
 from topoopt.core.columns import Columns
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.shown import Shown
@@ -44,13 +44,13 @@ class CollectiveSolution(SolutionHead):
     """
 
     network: RatedNetwork
-    collective: Collective
+    collective: CollectiveOp
     vector_bytes: int
     root: int
     message_us: float
     multicast: bool
     relaying: bool
-    schedule: Schedule
+    schedule: CollectiveSchedule
     time_us: float
     makespan_us: float
     busy_us: float
@@ -72,9 +72,9 @@ class CollectiveSolution(SolutionHead):
     def busbw_gbytes_per_s(self) -> float:
         """The same times what a rank must send and receive of the vector at least (as benchmarks state it)."""
         n = len(self.network.ranks)
-        if self.collective in (Collective.BROADCAST, Collective.REDUCE):
+        if self.collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
             return self.algbw_gbytes_per_s
-        return self.algbw_gbytes_per_s * (n - 1) / n * (2 if self.collective is Collective.ALLREDUCE else 1)
+        return self.algbw_gbytes_per_s * (n - 1) / n * (2 if self.collective is CollectiveOp.ALLREDUCE else 1)
 
     def columns(self) -> dict[str, Columns]:
         """As of all solutions; `links`, and `sends` with the bytes of each message."""
@@ -98,7 +98,7 @@ class CollectiveSolution(SolutionHead):
         return {**super().columns(), "links": links, "sends": rows}
 
 
-def bytes_per_unit(collective: Collective, vector_bytes: int, network: RatedNetwork, units: int) -> float:
+def bytes_per_unit(collective: CollectiveOp, vector_bytes: int, network: RatedNetwork, units: int) -> float:
     """Bytes of a unit of a schedule's blocks: in an All-to-All every rank has a vector of its own."""
-    vectors = len(network.ranks) if collective is Collective.ALL_TO_ALL else 1
+    vectors = len(network.ranks) if collective is CollectiveOp.ALL_TO_ALL else 1
     return vectors * vector_bytes / units

@@ -10,7 +10,7 @@ Link = tuple[int, int, Fraction]
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineLinks:
     """Nodes and links: names of all nodes, which are switches, and (tail, head, GB/s)."""
 
     name: str
@@ -23,7 +23,7 @@ class Machine:
 class Preset:
     """How a machine of so many boxes is built, and the most boxes."""
 
-    build: Callable[[int], Machine]
+    build: Callable[[int], MachineLinks]
     most_boxes: int
 
 
@@ -55,16 +55,16 @@ def _to_switch(switch: int, members: range, rate: Fraction) -> list[Link]:
     return [link for member in members for link in ((member, switch, rate), (switch, member, rate))]
 
 
-def _network(name: str, ranks: int, switches: int, links: list[Link]) -> Machine:
+def _network(name: str, ranks: int, switches: int, links: list[Link]) -> MachineLinks:
     names = [f"gpu{rank}" for rank in range(ranks)] + [f"switch{place}" for place in range(switches)]
-    return Machine(name, tuple(names), (False,) * ranks + (True,) * switches, tuple(links))
+    return MachineLinks(name, tuple(names), (False,) * ranks + (True,) * switches, tuple(links))
 
 
-def _dgx1(boxes: int) -> Machine:
+def _dgx1(boxes: int) -> MachineLinks:
     return _network("dgx-1", 8, 0, _inside(0, 8, DGX1, NVLINK2))
 
 
-def _ndv2(boxes: int) -> Machine:
+def _ndv2(boxes: int) -> MachineLinks:
     """Boxes like a DGX-1: GPU 0 of each sends to the network at 12.5 GB/s, GPU 1 receives."""
     links = [link for box in range(boxes) for link in _inside(box, 8, DGX1, NVLINK2)]
     if boxes == 1:
@@ -74,7 +74,7 @@ def _ndv2(boxes: int) -> Machine:
     return _network(f"ndv2 x{boxes}", 8 * boxes, 1, links)
 
 
-def _a100(boxes: int) -> Machine:
+def _a100(boxes: int) -> MachineLinks:
     """Eight GPUs at an NVSwitch (300 GB/s each), each with a port of 25 GB/s to the network."""
     links = [
         link for box in range(boxes) for link in _to_switch(8 * boxes + box, range(8 * box, 8 * box + 8), Fraction(300))
@@ -84,7 +84,7 @@ def _a100(boxes: int) -> Machine:
     return _network(f"dgx-a100 x{boxes}", 8 * boxes, boxes + (boxes > 1), links)
 
 
-def _dgx2(boxes: int) -> Machine:
+def _dgx2(boxes: int) -> MachineLinks:
     """Sixteen V100 at an NVSwitch (125 GB/s each); between two boxes eight links of 12.5 GB/s each way, odd to even."""
     links = [
         link
@@ -98,7 +98,7 @@ def _dgx2(boxes: int) -> Machine:
     return _network(f"dgx2 x{boxes}", 16 * boxes, boxes, links)
 
 
-def _mi250(boxes: int) -> Machine:
+def _mi250(boxes: int) -> MachineLinks:
     """Sixteen dies a box, each with 16 GB/s to the network."""
     links = [link for box in range(boxes) for link in _inside(box, 16, MI250, Fraction(50))]
     if boxes > 1:

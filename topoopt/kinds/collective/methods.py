@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from solvers.collective.limits import limiting
-from solvers.collective.plans import Planned, at_once, by_breadth, by_paths, by_program, by_rings, by_trees
-from solvers.collective.timing import Timing, timing
+from solvers.collective.plans import PlannedSchedule, at_once, by_breadth, by_paths, by_program, by_rings, by_trees
+from solvers.collective.timing import ScheduleTimes, timing
 from solvers.stop import Stop
-from topoopt.core.collective import CollectiveObjective, CollectiveProblem, Schedule
+from topoopt.core.collective import CollectiveObjective, CollectiveProblem, CollectiveSchedule
 from topoopt.core.collective_solution import CollectiveProof
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
 
-Family = Callable[[CollectiveProblem, Stop], Planned | None]
+Family = Callable[[CollectiveProblem, Stop], PlannedSchedule | None]
 
 FAMILIES: dict[str, Family] = {
     "bfb": by_breadth,
@@ -34,14 +34,14 @@ QUICK = ("bfb", "direct", "forest", "rings", "all-to-all-paths")
 class FoundCollective:
     """A schedule, its times, and what limits any."""
 
-    schedule: Schedule
-    timing: Timing
+    schedule: CollectiveSchedule
+    timing: ScheduleTimes
     proof: CollectiveProof
     method: str
     stopped_by: StopReason
 
 
-def score(problem: CollectiveProblem, schedule: Schedule, times: Timing) -> tuple[float, float]:
+def score(problem: CollectiveProblem, schedule: CollectiveSchedule, times: ScheduleTimes) -> tuple[float, float]:
     """What is minimised, and what decides where that is equal."""
     if problem.objective is CollectiveObjective.LATENCY:
         return float(schedule.steps), times.step_us
@@ -51,7 +51,7 @@ def score(problem: CollectiveProblem, schedule: Schedule, times: Timing) -> tupl
 
 
 def _run(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> FoundCollective:
-    best: tuple[tuple[float, float], str, Planned, Timing] | None = None
+    best: tuple[tuple[float, float], str, PlannedSchedule, ScheduleTimes] | None = None
     unfit = []
     for name in names:
         if best is not None and effort.stop.reason() is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path as FilePath
 
-from topoopt.core.collective import Collective, CollectiveObjective, CollectiveProblem
+from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
@@ -49,7 +49,7 @@ def read_collective(document: Document) -> CollectiveProblem:
     if file.switches.multicast:
         text = "schedules that switches copy for are audited, not made"
         findings.add([Fault(("switches", "multicast"), text, "true", "false")])
-    if not file.relaying and file.collective != Collective.ALL_TO_ALL.value:
+    if not file.relaying and file.collective != CollectiveOp.ALL_TO_ALL.value:
         findings.add([Fault(("relaying",), f"plays no part for {file.collective}", "false", "with all-to-all")])
     network = findings.attempt(
         lambda: within("topology", lambda: network_of(file.topology, folder, file.latency_us.link)), ("topology",)
@@ -62,7 +62,7 @@ def read_collective(document: Document) -> CollectiveProblem:
     return CollectiveProblem(
         name=file.name,
         network=network,
-        collective=Collective(file.collective),
+        collective=CollectiveOp(file.collective),
         vector_bytes=size,
         root=file.root,
         message_us=file.latency_us.message,

@@ -10,7 +10,7 @@ from pydantic import Field, Strict
 
 from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
 from topoopt.core.arrays import Bools, Int32s, Ints
-from topoopt.core.collective import Blocks, Collective, Schedule, Sends
+from topoopt.core.collective import CollectiveOp, CollectiveSchedule, Sends, VectorBlocks
 from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
 from topoopt.files.fields import MAX_BYTES, LatencyUs
@@ -90,14 +90,14 @@ class NetworkPart(FilePart):
 class SchedulePart(FilePart):
     """Blocks of the vector, and the messages that carry them."""
 
-    core = Schedule
+    core = CollectiveSchedule
 
     blocks: Annotated[Listed[BlockRow], Field(min_length=1, max_length=MAX_BLOCKS)]
     routes: Annotated[Listed[Path], Field(max_length=MAX_SENDS)] = Field(description="nodes of the ways of messages")
     sends: Rows
 
     @classmethod
-    def attributes(cls, value: Schedule) -> dict[str, Any]:
+    def attributes(cls, value: CollectiveSchedule) -> dict[str, Any]:
         """The ends of a message are those of its route."""
         blocks, sends = value.blocks, value.sends
         columns = (blocks.units, blocks.owner, blocks.target)
@@ -114,7 +114,7 @@ class SchedulePart(FilePart):
         ends: Int32s = np.array([(path[0], path[-1]) for path in self.routes], dtype=np.int32).reshape(-1, 2)
         narrow = (block.astype(np.int32), ends[route, 0], ends[route, 1], step.astype(np.int32))
         return {
-            "blocks": Blocks(table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)),
+            "blocks": VectorBlocks(table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)),
             "sends": Sends(*narrow, adds > 0, route.astype(np.int32)),
             "routes": self.routes,
         }
@@ -177,7 +177,7 @@ class CollectiveProofPart(FilePart):
 class AskedCollective(TitleFile):
     """What the instance asks for."""
 
-    collective: Annotated[Collective, NameOf(Collective)]
+    collective: Annotated[CollectiveOp, NameOf(CollectiveOp)]
     vector_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)]
     root: Node
     message_us: LatencyUs

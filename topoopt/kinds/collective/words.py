@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.collective import Collective
+from topoopt.core.collective import CollectiveOp
 from topoopt.core.collective_solution import CollectiveSolution, bytes_per_unit
 from topoopt.core.rated_network import RatedNetwork
 
@@ -59,9 +59,9 @@ def cut_facts(network: RatedNetwork, nodes: Iterable[int]) -> CutFacts:
 def limit_sentence(solution: CollectiveSolution) -> str:
     """What keeps any schedule from more."""
     network, proof = solution.network, solution.proof
-    if solution.collective is Collective.ALL_TO_ALL:
+    if solution.collective is CollectiveOp.ALL_TO_ALL:
         return "the rates of the links are spent on the ways of all pairs: lengths of links in the proof"
-    if solution.collective in (Collective.REDUCE_SCATTER, Collective.REDUCE):
+    if solution.collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE):
         facts = cut_facts(network.transposed(), proof.cut)
         return facts.sentence(network).replace(" enter ", " leave ", 1) if facts.outside else ""
     return cut_facts(network, proof.cut).sentence(network)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from topoopt.core.collective import Collective, CollectiveObjective, CollectiveProblem
+from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
 from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.rated_network import RatedNetwork
@@ -24,7 +24,7 @@ from topoopt.verify.collective.times import busy_us, makespan_us, step_time_us
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 
-TURNED = frozenset({Collective.REDUCE_SCATTER, Collective.REDUCE})
+TURNED = frozenset({CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE})
 """Collectives that are another one on the transposed network, backward."""
 
 
@@ -108,8 +108,8 @@ def argument_of(problem: CollectiveProblem) -> Argument:
     if problem.objective is CollectiveObjective.LATENCY:
         return Argument.RANK_DISTANCES
     others = {
-        Collective.ALLREDUCE: Argument.ALLREDUCE_ROOTS,
-        Collective.ALL_TO_ALL: Argument.PAIR_LENGTHS,
+        CollectiveOp.ALLREDUCE: Argument.ALLREDUCE_ROOTS,
+        CollectiveOp.ALL_TO_ALL: Argument.PAIR_LENGTHS,
     }
     return others.get(problem.collective, Argument.NETWORK_CUT)
 
@@ -139,16 +139,16 @@ def bandwidth_us(problem: CollectiveProblem, proof: CollectiveProof) -> Fraction
     network, wanted = problem.network, problem.collective
     per_unit = Fraction(problem.vector_bytes) / network.unit_gbytes_per_s / 1000
     ranks = len(network.ranks)
-    if wanted is Collective.ALL_TO_ALL:
+    if wanted is CollectiveOp.ALL_TO_ALL:
         if proof.lengths is None:
             raise ProofError("lengths are missing")
         return per_unit / ranks / all_to_all_units(network, proof.lengths.tolist(), relaying=problem.relaying)
-    if wanted is Collective.ALLREDUCE:
+    if wanted is CollectiveOp.ALLREDUCE:
         if proof.allreduce is None:
             raise ProofError("multipliers are missing")
         return per_unit / allreduce_units(network, proof.allreduce)
     forward = network.transposed() if wanted in TURNED else network
-    if wanted in (Collective.ALLGATHER, Collective.REDUCE_SCATTER):
+    if wanted in (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER):
         return per_unit / ranks * allgather_ratio(forward, proof.cut)
     root, inside = int(network.ranks[problem.root]), set(proof.cut)
     if root not in inside or set(network.ranks.tolist()) <= inside or units_out(forward, inside) == 0:
@@ -176,9 +176,9 @@ def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> i
     """Largest of the distances that the collective must cover."""
     network, wanted = problem.network, problem.collective
     root = int(network.ranks[problem.root])
-    relaying = wanted is not Collective.ALL_TO_ALL or problem.relaying
-    sources = [root] if wanted is Collective.BROADCAST else network.ranks.tolist()
+    relaying = wanted is not CollectiveOp.ALL_TO_ALL or problem.relaying
+    sources = [root] if wanted is CollectiveOp.BROADCAST else network.ranks.tolist()
     far = [distances(network, source, lengths, relaying=relaying) for source in sources]
-    if wanted is Collective.REDUCE:
+    if wanted is CollectiveOp.REDUCE:
         return max(own[root] for own in far if root in own)
     return max(max(own.values()) for own in far)

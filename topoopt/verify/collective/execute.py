@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.collective import REDUCING, Collective, CollectiveProblem, Schedule
+from topoopt.core.collective import REDUCING, CollectiveOp, CollectiveProblem, CollectiveSchedule
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.verify.laws.findings import ViolationLog
 
@@ -30,7 +30,7 @@ class StepTraffic:
     latency_us: Floats
 
 
-def check_routes(findings: ViolationLog, problem: CollectiveProblem, schedule: Schedule) -> list[Ints] | None:
+def check_routes(findings: ViolationLog, problem: CollectiveProblem, schedule: CollectiveSchedule) -> list[Ints] | None:
     """Arcs of every route; None where some do not exist, or pass through ranks."""
     network, sends = problem.network, schedule.sends
     number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
@@ -54,7 +54,7 @@ def check_routes(findings: ViolationLog, problem: CollectiveProblem, schedule: S
     return None if other.any() else arcs
 
 
-def check_blocks(findings: ViolationLog, problem: CollectiveProblem, schedule: Schedule) -> bool:
+def check_blocks(findings: ViolationLog, problem: CollectiveProblem, schedule: CollectiveSchedule) -> bool:
     """The blocks are what the collective is about: equal shares of all ranks, or all of the root."""
     blocks, ranks, root = schedule.blocks, problem.network.ranks, int(problem.network.ranks[problem.root])
     if len(blocks.units) == 0 or (blocks.units < 1).any() or not np.isin(blocks.owner, ranks).all():
@@ -64,14 +64,14 @@ def check_blocks(findings: ViolationLog, problem: CollectiveProblem, schedule: S
     by_owner = np.zeros(problem.network.nodes, dtype=np.int64)
     np.add.at(by_owner, blocks.owner, blocks.units)
     sound = True
-    if problem.collective in (Collective.ALLGATHER, Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL):
+    if problem.collective in (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALL_TO_ALL):
         wrong = ranks[by_owner[ranks] * n != total]
         findings.add_each("blocks", wrong, lambda rank: f"rank {rank} has {by_owner[rank]} of {total} units, 1/{n} due")
         sound = len(wrong) == 0
-    elif problem.collective in (Collective.BROADCAST, Collective.REDUCE) and by_owner[root] != total:
+    elif problem.collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE) and by_owner[root] != total:
         findings.add("blocks", f"blocks of others than the root {root}")
         sound = False
-    if problem.collective is Collective.ALL_TO_ALL:
+    if problem.collective is CollectiveOp.ALL_TO_ALL:
         to = np.zeros((problem.network.nodes, problem.network.nodes), dtype=np.int64)
         if not np.isin(blocks.target, ranks).all():
             findings.add("blocks", "a block for no rank")
@@ -86,7 +86,7 @@ def check_blocks(findings: ViolationLog, problem: CollectiveProblem, schedule: S
     return sound
 
 
-def check_sums(findings: ViolationLog, problem: CollectiveProblem, schedule: Schedule) -> Ints | None:
+def check_sums(findings: ViolationLog, problem: CollectiveProblem, schedule: CollectiveSchedule) -> Ints | None:
     """The step after which the owner of each block has its sum, int64[b]; None where some have not."""
     network, blocks, sends = problem.network, schedule.blocks, schedule.sends
     up = np.flatnonzero(sends.reduce)
@@ -119,7 +119,9 @@ def check_sums(findings: ViolationLog, problem: CollectiveProblem, schedule: Sch
     return ready
 
 
-def check_copies(findings: ViolationLog, problem: CollectiveProblem, schedule: Schedule, ready: Ints) -> Bools:
+def check_copies(
+    findings: ViolationLog, problem: CollectiveProblem, schedule: CollectiveSchedule, ready: Ints
+) -> Bools:
     """bool[b, V], who has each block at the end; every copy is sent by a rank that has it.
 
     Args:
@@ -151,7 +153,7 @@ def _groups(sorted_values: Ints) -> list[tuple[int, int]]:
     return list(itertools.pairwise(ends))
 
 
-def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule: Schedule) -> None:
+def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule: CollectiveSchedule) -> None:
     """After the last step every rank has what the collective gives it."""
     network, blocks, sends = problem.network, schedule.blocks, schedule.sends
     ranks = network.ranks
@@ -170,7 +172,7 @@ def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule
         if sums is None:
             return
         ready = sums
-        if problem.collective is not Collective.ALLREDUCE:
+        if problem.collective is not CollectiveOp.ALLREDUCE:
             if not sends.reduce.all():
                 findings.add("sends", "copies in a reduction")
             return
@@ -178,7 +180,7 @@ def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule
         findings.add("sends", "sums where nothing is reduced")
         return
     has = check_copies(findings, problem, schedule, ready)
-    if problem.collective is Collective.ALL_TO_ALL:
+    if problem.collective is CollectiveOp.ALL_TO_ALL:
         missing = np.flatnonzero(~has[np.arange(len(blocks.units)), blocks.target])
         findings.add_each("result", missing, lambda b: f"block {b} does not reach rank {blocks.target[b]}")
         if not problem.relaying:
@@ -191,7 +193,7 @@ def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule
     )
 
 
-def step_traffic(network: RatedNetwork, schedule: Schedule, arcs: list[Ints]) -> StepTraffic:
+def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, arcs: list[Ints]) -> StepTraffic:
     """Loads and latencies of the steps; `arcs` of every route."""
     sends, steps = schedule.sends, schedule.steps
     units = np.zeros((steps, len(network.arcs)), dtype=np.int64)

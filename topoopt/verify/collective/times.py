@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.collective import Collective, CollectiveProblem, Schedule
+from topoopt.core.collective import CollectiveOp, CollectiveProblem, CollectiveSchedule
 from topoopt.verify.collective.execute import StepTraffic
 
 
-def us_per_unit(problem: CollectiveProblem, schedule: Schedule) -> Floats:
+def us_per_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floats:
     """float64[m], us of a unit of the blocks on each arc; in an All-to-All every rank has a vector of its own."""
-    vectors = len(problem.network.ranks) if problem.collective is Collective.ALL_TO_ALL else 1
+    vectors = len(problem.network.ranks) if problem.collective is CollectiveOp.ALL_TO_ALL else 1
     moved = vectors * problem.vector_bytes / schedule.blocks.total
     return np.asarray(moved / (problem.network.gbytes_per_s * 1e3), dtype=np.float64)
 
 
-def step_time_us(problem: CollectiveProblem, schedule: Schedule, traffic: StepTraffic) -> float:
+def step_time_us(problem: CollectiveProblem, schedule: CollectiveSchedule, traffic: StepTraffic) -> float:
     """All steps one after the other: of each the slowest message's latency and the bytes of its fullest link."""
     fullest = (traffic.units * us_per_unit(problem, schedule)).max(axis=1, initial=0.0)
     return float((fullest + traffic.latency_us + problem.message_us).sum())
 
 
-def busy_us(problem: CollectiveProblem, schedule: Schedule, traffic: StepTraffic) -> float:
+def busy_us(problem: CollectiveProblem, schedule: CollectiveSchedule, traffic: StepTraffic) -> float:
     """Bytes of all steps over the rate, of the link where that is most."""
     return float((traffic.units.sum(axis=0) * us_per_unit(problem, schedule)).max(initial=0.0))
 
 
-def makespan_us(problem: CollectiveProblem, schedule: Schedule, arcs: list[Ints]) -> float:
+def makespan_us(problem: CollectiveProblem, schedule: CollectiveSchedule, arcs: list[Ints]) -> float:
     """When the last message arrives without barriers.
 
     Messages take their turn on every link in the order of the schedule. One leaves when its block is there: what an
