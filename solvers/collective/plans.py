@@ -24,6 +24,7 @@ from solvers.collective.timing import MOST_PIECES, best_pieces, pipelined_us, st
 from solvers.collective.unequal_roots import rooted_trees
 from solvers.stop import Stop
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem, CollectiveSchedule
+from topoopt.core.errors import InfeasibleError
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.verdict import StopReason
 
@@ -160,6 +161,8 @@ def by_paths(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
     if problem.collective is not CollectiveOp.ALL_TO_ALL:
         return None
     rate = all_to_all_rate(problem.network, stop, relaying=problem.relaying)
+    if rate.units <= 0:
+        raise InfeasibleError("some ranks reach each other only through others, which do not relay")
     pieces = _pieces(problem, path_schedule(problem.network, rate, 1))
     return PlannedSchedule(path_schedule(problem.network, rate, pieces), rate.stopped_by)
 

@@ -21,6 +21,7 @@ SMALLEST = {
     "allocation": "networks/parking-lot-5.yaml",
     "placement": "placement/branches-3.yaml",
     "shared-cluster": "shared/trace-16.yaml",
+    "collective": "collectives/ring-5.yaml",
     "shared-cluster of jobs at once": None,
 }
 """Files by kind; a kind whose instances differ much has one of each sort."""

@@ -1,0 +1,161 @@
+"""Kind collective: schedules of every family are executed, bounded and corrupted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.cli_cases import run
+from tests.support.corruption import PROVENANCE, Harmless, accepted, accepted_together, case_of
+from tests.support.mutations import scaled
+from tests.support.paths import INSTANCES
+from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.verify.collective.check import check_collective
+
+HARMLESS = (
+    *PROVENANCE,
+    Harmless("proof.cut*", "any other set with the same ratio proves as much; for an AllReduce it is for people"),
+    Harmless("schedule.sends", "messages of a step that do not depend on each other, in another order", "two swapped"),
+)
+
+
+def instance(folder: Path, **changes: Any) -> Path:
+    """A small instance in a file."""
+    document = {
+        "schema_version": 1, "kind": "collective", "name": "x", "collective": "allgather", "bytes": 1_000_000,
+        "topology": {"family": "ring", "servers": 5, "link_gbytes_per_s": 12.5},
+        "latency_us": {"link": 1, "message": 1},
+    }  # fmt: skip
+    path = folder / "x.json"
+    path.write_text(json.dumps({**document, **changes}))
+    return path
+
+
+# Ring of five, 12.5 GB/s both ways, 1 MB, 2 us a message. By hand: a rank must receive 4 parts of 200 kB over two
+# links, so 32 us; two steps of one part over each link take 16 us and 2 us each, so breadth-first ones reach 36 us.
+def test_a_ring_by_hand(tmp_path: Path) -> None:
+    solution = solve(read_instance(instance(tmp_path)))
+    assert solution.time_us == pytest.approx(36.0)
+    assert solution.steps == 2
+    assert solution.bound.value == pytest.approx(34.0)
+    assert solution.algbw_gbytes_per_s == pytest.approx(1e6 / 36.0 / 1e3)
+    assert solution.busbw_gbytes_per_s == pytest.approx(0.8 * 1e6 / 36.0 / 1e3)
+    assert solution.check.ok
+
+
+@pytest.mark.parametrize("method", ["bfb", "forest", "rings", "time-expanded"])
+@pytest.mark.parametrize("collective", ["allgather", "reduce-scatter", "allreduce"])
+def test_families_on_a_ring(method: str, collective: str, tmp_path: Path) -> None:
+    """Without latencies each moves at least what the cut asks for, and the balanced ones no more."""
+    file = instance(tmp_path, collective=collective, objective="throughput", latency_us={})
+    solution = solve(read_instance(file), SolveOptions(method=method, time_limit_s=60.0))
+    assert solution.check.ok, solution.check.violations
+    best = 1e6 / 32.0 / 1e3 / (2 if collective == "allreduce" else 1)
+    assert solution.bound.value == pytest.approx(best)
+    if method != "time-expanded":  # whole chunks: three over one of two links
+        assert solution.objective.value == pytest.approx(best)
+        assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "all-to-all"])
+def test_other_collectives(collective: str, tmp_path: Path) -> None:
+    """Broadcast from one rank over both its links: 40 us; an All-to-All by distances 1, 1, 2, 2 of 200 kB: 48 us."""
+    file = instance(tmp_path, collective=collective, objective="throughput", latency_us={})
+    solution = solve(read_instance(file))
+    assert solution.check.ok, solution.check.violations
+    assert solution.busy_us == pytest.approx(48.0 if collective == "all-to-all" else 40.0, rel=1e-6)
+    assert solution.status == "optimal"
+
+
+def test_without_relays(tmp_path: Path) -> None:
+    """Ranks that do not relay reach each other through a switch: lambda is that of the ports."""
+    links = [[k, 4, 10.0] for k in range(4)]
+    network = {"links": links, "directed": False, "switches": [4]}
+    file = instance(tmp_path, collective="all-to-all", topology=network, relaying=False, objective="throughput")
+    solution = solve(read_instance(file))
+    assert solution.check.ok
+    assert solution.busy_us == pytest.approx(3 * 250_000 / 10e3)  # three parts of a quarter through a port
+    ring = instance(tmp_path, collective="all-to-all", relaying=False)
+    with pytest.raises(InfeasibleError, match="do not relay"):
+        solve(read_instance(ring))
+
+
+def test_any_place_of_a_solution_is_corrupted(tmp_path: Path) -> None:
+    """Alone, or times and rates together."""
+    problem = read_instance(INSTANCES / "collectives/ring-5.yaml")
+    case = case_of(problem, solve(problem), tmp_path)
+    assert accepted(case, HARMLESS) == []
+    times = ("time_us", "makespan_us", "busy_us", "objective.value")
+    together = {
+        "faster": lambda document: scaled(document, 0.9, *times),
+        "faster, bound too": lambda document: scaled(document, 0.9, *times, "bound.value"),
+    }
+    assert accepted_together(case, together) == []
+
+
+def test_schedules_that_do_not_work() -> None:
+    """A copy before its receive, a lost block, a contribution twice, a step too late: each is named."""
+    problem = read_instance(INSTANCES / "collectives/a100-2.yaml")
+    solution = solve(replace(problem, vector_bytes=1 << 20))
+    problem = replace(problem, vector_bytes=1 << 20)
+    assert check_collective(problem, solution).ok
+    schedule = solution.schedule
+    sends = schedule.sends
+    copies = np.flatnonzero(~sends.reduce)
+
+    def codes(**changed: Any) -> set[str]:
+        altered = replace(solution, schedule=replace(schedule, sends=replace(sends, **changed)))
+        return {one.code for one in check_collective(problem, altered).violations}
+
+    early = sends.step.copy()
+    early[copies[-1]] = 0
+    assert codes(step=early) & {"causality", "sum"}
+    lost = sends.block.copy()
+    lost[copies[-1]] = lost[copies[0]]
+    assert "result" in codes(block=lost)
+    twice = sends.reduce.copy()
+    twice[copies[-1]] = True
+    assert "sum" in codes(reduce=twice)
+
+
+def test_refusals(tmp_path: Path) -> None:
+    """All that is wrong is told at once, with its path."""
+    wrong = instance(tmp_path, bytes="1 parsec", root=3, relaying=False, switches={"multicast": True})
+    with pytest.raises(InputError) as caught:
+        read_instance(wrong)
+    assert "bytes" in str(caught.value)
+    wrong = instance(tmp_path, bytes="0.3B", root=3, relaying=False, switches={"multicast": True})
+    with pytest.raises(InputError) as caught:
+        read_instance(wrong)
+    assert {problem.path for problem in caught.value.problems} == {"bytes", "root", "relaying", "switches.multicast"}
+    apart = instance(tmp_path, topology={"links": [[0, 1, 1.0]], "nodes": 2})
+    with pytest.raises(InputError, match="no way from 1 to 0"):
+        read_instance(apart)
+
+
+@pytest.mark.parametrize(("text", "size"), [("1GiB", 1 << 30), ("16 MB", 16_000_000), ("1.5KiB", 1536), (4096, 4096)])
+def test_sizes(text: str | int, size: int, tmp_path: Path) -> None:
+    """Decimal and binary units."""
+    assert read_instance(instance(tmp_path, bytes=text)).vector_bytes == size
+
+
+def test_bound_of_a_network(tmp_path: Path) -> None:
+    """Files and sections; the values of an A100 pair (ForestColl) and of a mesh by its corner."""
+    two = run("collective", "bound", "preset: dgx-a100, boxes: 2", "--json").json
+    assert (two["ratio"], two["allgather_rate"]) == ("3/65", pytest.approx(346.6667, rel=1e-6))
+    table = tmp_path / "n.csv"
+    rows = [(k, (k + 1) % 4) for k in range(4)]
+    table.write_text("tail,head,rate\n" + "".join(f"{a},{b},25\n{b},{a},25\n" for a, b in rows))
+    ring = run("collective", "bound", table, "--method", "bfb", "--json").json
+    assert (ring["ratio"], ring["steps"], ring["bandwidth_factor"]) == ("3/50", 2, "3/4")
+    table.write_text("0,1,fast\n")
+    assert run("collective", "bound", table).code == 2
+    assert run("collective", "bound", "preset: dgx-a101").code == 2
