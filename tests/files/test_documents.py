@@ -242,3 +242,22 @@ def test_paths_are_written_and_read_back(parts: list[str | int]) -> None:
     """`a.b[3]` stands for the keys a and b and the fourth item."""
     path = ("root", *parts)
     assert parse_path(str(path_text(path))) == path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "path"),
+    [
+        ("a.json", '{"a": ["x", "\\ud83d"]}', "a[1]"),
+        ("a.json", '{"a": {"\\uDC00": 1}}', "a"),
+        ("a.yaml", 'a: ["x", "\\ud83d"]', "a[1]"),
+    ],
+)
+def test_half_characters_are_refused(tmp_path: Path, name: str, text: str, path: str) -> None:
+    """A surrogate alone is no text that could be written anywhere; a pair of them is a character."""
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(InputError, match="half a character") as caught:
+        load_document(file)
+    assert [problem.path for problem in caught.value.problems] == [path]
+    (tmp_path / "b.json").write_text('["\\ud83d\\ude80"]')
+    assert load_document(tmp_path / "b.json").data == ["\N{ROCKET}"]

@@ -15,6 +15,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.faults import MAX_LISTED, Fault, Path, path_text
 from topoopt.files.json_document import parse_json
+from topoopt.files.parsed import half_characters
 from topoopt.files.untrusted import parsing, read_text, refusal
 from topoopt.files.yaml_document import parse_yaml
 
@@ -117,7 +118,8 @@ def parse_document(path: str | os.PathLike[str], limits: Limits = Limits()) -> D
         raise refusal("the file is too large", file, allowed=f"at most {limits.yaml_bytes} bytes of YAML")
     with parsing(file, "a JSON file" if json else "a YAML file"):
         parsed = parse_json(text, limits.json_nodes) if json else parse_yaml(text, limits.yaml_nodes)
-    document = Document(file, parsed.data, parsed.locate, parsed.faults)
+    halves = half_characters(parsed.data) if "\\u" in text.lower() else []  # they stand in files as escapes alone
+    document = Document(file, parsed.data, parsed.locate, (*parsed.faults, *halves))
     if parsed.broken:
         document.refuse(())
     return document
