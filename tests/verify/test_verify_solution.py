@@ -435,3 +435,13 @@ def test_a_bound_with_a_certificate_is_held_to_it():
     assert codes(replace(proven, certificate="nonsense")) == {"certificate", "bound-claim"}
     faster = replace(SOLUTION, initial_ms=0.9 * bound.value, certificate=certificate)
     assert "bound" in codes(faster)
+
+
+@pytest.mark.parametrize("argument", Argument)
+def test_a_bound_by_whatever_argument_is_what_that_argument_proves(argument):
+    """Bound = value and status = optimal is rejected for all; only what the formulas of the instance prove passes."""
+    forged = replace(SOLUTION, bound=Bound(SOLUTION.objective.value, argument), status=Status.OPTIMAL)
+    assert codes(forged) == {"bound-claim"}
+    proven = {bound.argument: bound for bound in instance_bounds(INSTANCE.cluster, INSTANCE.workload)}
+    if argument in proven:
+        assert codes(replace(SOLUTION, bound=proven[argument])) == set()

@@ -1,0 +1,130 @@
+"""Arguments behind bounds, kind by kind: what each proves passes; more, or any other in its place, is rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.paths import INSTANCES
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import TopooptError
+from topoopt.core.network import RoutingMode, RoutingProblem, TopologyProblem
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.proofs import CLAIMED, Argument, Bound
+from topoopt.core.verdict import Status
+from topoopt.kinds import kind_of
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.verify.allocation.bounds import allocation_bound
+from topoopt.verify.hierarchy.arguments import of_designs
+from topoopt.verify.laws.findings import BRIEF
+from topoopt.verify.network.arguments import every_formula, of_routing, of_topology
+from topoopt.verify.placement.arguments import of_placement
+
+SKEWED = np.array([[0, 3, 1, 1, 2], [1, 0, 2, 1, 1], [1, 1, 0, 4, 1], [2, 1, 1, 0, 1], [1, 1, 5, 1, 0]], dtype=float)
+UNIFORM = np.ones((4, 4)) - np.eye(4)
+
+Table = Callable[[Any, Any], Mapping[Argument, Callable[[], float]]]
+
+
+def _topology(problem: TopologyProblem, solution: NetworkSolution) -> Mapping[Argument, Callable[[], float]]:
+    return of_topology(problem, solution, every_formula(problem), None)
+
+
+def _allocation(problem: Any, solution: Any) -> Mapping[Argument, Callable[[], float]]:
+    bound = allocation_bound(problem, solution.certificates)
+    return {bound.argument: partial(float, bound.value)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, how it is solved, and the table of what its kind derives again."""
+
+    problem: Callable[[], Any]
+    table: Table
+    options: SolveOptions = field(default_factory=lambda: SolveOptions(seed=1))
+
+
+def shipped(name: str) -> Callable[[], Any]:
+    """An instance of ours."""
+    return partial(read_instance, INSTANCES / f"{name}.yaml")
+
+
+def _common() -> RoutingProblem:
+    given = read_instance(INSTANCES / "networks" / "k4-4.yaml")
+    n = given.topology.servers
+    demands = np.stack([np.roll(np.eye(n), k, axis=1) for k in (1, 2)])
+    return RoutingProblem("common", given.topology, demands, routing=RoutingMode.COMMON)
+
+
+def _skewed(**fields: Any) -> TopologyProblem:
+    return TopologyProblem("skewed", 5, 2, LinkDirection.UNIDIRECTIONAL, SKEWED, **fields)
+
+
+CASES = {
+    "routing": Case(shipped("networks/k4-4"), of_routing),
+    "routing, common": Case(_common, of_routing),
+    "topology": Case(_skewed, _topology, SolveOptions(method="kautz")),
+    "topology, no parallel links": Case(partial(_skewed, parallel_links=False), _topology),
+    "topology, listed": Case(shipped("networks/uniform-8-2"), _topology, SolveOptions(method="enumerate")),
+    "allocation, one route": Case(shipped("networks/parking-lot-5"), _allocation),
+    "allocation, routes": Case(shipped("networks/guarantees-6"), _allocation),
+    "hierarchy": Case(shipped("hierarchical/resnet50-3d"), lambda p, s: of_designs(p, s.proofs, s.objective.value)),
+    "placement, throughput": Case(
+        shipped("placement/branches-3"), lambda p, s: of_placement(p), SolveOptions(method="slices")
+    ),
+}
+
+
+@cache
+def solved(case: str) -> tuple[Any, Any]:
+    """A problem with its solution, which passes."""
+    problem = CASES[case].problem()
+    solution = solve(problem, CASES[case].options)
+    assert solution.check.violations == ()
+    return problem, solution
+
+
+def passes(problem: Any, solution: Any, **fields: Any) -> bool:
+    """Whether the checker accepts the solution with other fields."""
+    return not kind_of(problem).check(problem, replace(solution, **fields), BRIEF).violations
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_an_argument_proves_passes_and_more_does_not(case: str) -> None:
+    """Each argument of the table stands for its own bound; a millionth more than it proves is found out."""
+    problem, solution = solved(case)
+    value, maximise = solution.objective.value, kind_of(problem).maximise(problem)
+    tried = 0
+    for argument, derive in CASES[case].table(problem, solution).items():
+        try:
+            proven = derive()
+        except (TopooptError, ValueError):  # what has no certificate in this file: no value makes it pass
+            assert not passes(problem, solution, bound=Bound(value, argument), status=Status.FEASIBLE)
+            continue
+        stated = max(proven, value) if maximise else min(proven, value)
+        fields = {"status": Status.FEASIBLE, "claimed_bound": None}
+        assert passes(problem, solution, bound=Bound(stated, argument), **fields), argument
+        raised = stated * (1 - 1e-6) if maximise else stated * (1 + 1e-6)
+        assert not passes(problem, solution, bound=Bound(raised, argument), **fields), argument
+        tried += 1
+    assert tried
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_other_argument_proves_nothing(case: str) -> None:
+    """Bound = value, status = optimal: only what really proves that much may say so."""
+    problem, solution = solved(case)
+    value = solution.objective.value
+    table = CASES[case].table(problem, solution)
+    for argument in Argument:
+        if passes(problem, solution, bound=Bound(value, argument), status=Status.OPTIMAL, claimed_bound=None):
+            assert argument in table
+            assert argument not in CLAIMED
+            assert table[argument]() == pytest.approx(value, rel=1e-6)
