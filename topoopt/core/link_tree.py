@@ -16,8 +16,8 @@ LARGEST = 2**40
 MOST_CHOICES = 20_000_000
 """Of the links of a server, times multipliers, summed over servers: numbers that a checker holds at once."""
 
-MOST_WORK = 2_000_000_000
-"""Nodes of the tree times multipliers that a checker looks at: some ten seconds."""
+MOST_WORK = 400_000_000
+"""Nodes of the tree times multipliers that a checker looks at: some five seconds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

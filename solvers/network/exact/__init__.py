@@ -85,7 +85,7 @@ METHODS: Mapping[str, ExactTopologyMethod] = {
         "all regular networks up to renaming; uniform demand, directed links", solve_enumerate
     ),
     "branch-and-bound": ExactTopologyMethod(
-        "all topologies of at most 8 servers, with a proof that the checker evaluates", solve_branching
+        "all topologies of at most 10 servers, with a proof that the checker evaluates", solve_branching
     ),
     "circulant": ExactTopologyMethod("best circulant; exact among circulants only", solve_circulant),
 }

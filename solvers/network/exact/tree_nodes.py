@@ -14,7 +14,7 @@ from solvers.network.exact.space import Space
 from topoopt.core.arrays import Bools, Ints
 from topoopt.core.errors import Problem
 
-MOST_SERVERS = 8
+MOST_SERVERS = 10
 """Beyond, the tree is larger than others could check, but for the plainest problems."""
 
 MOST_ROWS = 50_000

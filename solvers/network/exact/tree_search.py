@@ -16,7 +16,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.network.exact.routed import Counts
+from solvers.network.exact.routed import Counts, route
 from solvers.network.exact.space import Space
 from solvers.network.exact.tree_nodes import LinkChoices, Node
 from solvers.network.exact.tree_pool import MultiplierPool
@@ -75,9 +75,11 @@ def search_tree(space: Space, theta: float, stop: Stop, *, most_programs: int = 
         if complete or pool.aim < inf:
             programs += 1
             found, lengths, prices = relaxation.solve(node)
-            if complete and found < best[0]:
-                best = found, choices.named(node.links)
-                pool.lower(min(pool.aim, found * (1 - AIM)))
+            if complete and found < best[0] * (1 - AIM):
+                routed = route(choices.demand, node.links)  # the program may leave small demands undelivered
+                if routed is not None and routed.theta < best[0]:
+                    best = routed.theta, choices.named(node.links)
+                    pool.lower(min(pool.aim, routed.theta * (1 - AIM)))
             if complete and not _close(pool, node, lengths, prices):
                 return TreeOutcome(best[1], 0.0, None, StopReason.ERROR, programs)
             if complete:

@@ -160,7 +160,7 @@ TOPOLOGY_METHODS = table(
     _exact("exact", "bounds, then the exact method that suits the problem"),
     _exact("milp", "joint topology and routing program by HiGHS, then the same proof"),
     _exact("enumerate", "all regular networks up to renaming; uniform demand, directed links"),
-    _exact("branch-and-bound", "all topologies of at most 8 servers, with a proof that the checker evaluates"),
+    _exact("branch-and-bound", "all topologies of at most 10 servers, with a proof that the checker evaluates"),
     _exact("circulant", "best circulant; exact among circulants only"),
     Method("portfolio", "best of all seeds, then annealing and polish", portfolio),
     Method("robust", "least theta after the worst single link failure", _robust),

@@ -342,7 +342,7 @@ def test_refusals_list_every_problem() -> None:
     with pytest.raises(InputError, match="enumerate"):
         METHODS["enumerate"].run(problem(5, 2, skewed(5, 0), max_hops=3), LIMITS)
     with pytest.raises(InputError, match="branch and bound"):
-        METHODS["branch-and-bound"].run(problem(9, 2), LIMITS)
+        METHODS["branch-and-bound"].run(problem(11, 2), LIMITS)
     with pytest.raises(InputError, match="too many circulants"):
         METHODS["circulant"].run(problem(200, 6), LIMITS)
     with pytest.raises(InputError, match="demand"):
