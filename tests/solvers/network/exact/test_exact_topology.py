@@ -384,3 +384,18 @@ def test_a_network_is_kept_before_the_long_part(method: str) -> None:
     assert kept
     assert all(each.bound.verified and each.bound.value <= result.theta * (1 + 1e-9) for each in kept)
     assert all(each.network.utilisation.max() >= result.theta * (1 - 1e-9) for each in kept)
+
+
+@pytest.mark.parametrize("seed", [3, 6])
+@pytest.mark.parametrize("links", [ONE_WAY, PAIRS])
+def test_demand_over_fourteen_orders_of_magnitude(seed: int, links: LinkDirection) -> None:
+    """Small demands beside large ones, below what solvers call 0: the bound is exact all the same, and is reached."""
+    n = 4 + seed % 2
+    demand = 10.0 ** np.random.default_rng(seed).uniform(-14, 0, (n, n))
+    np.fill_diagonal(demand, 0.0)
+    case = problem(n, 2, demand, links=links)
+    result = METHODS["branch-and-bound"].run(case, LIMITS)
+    counts = check(case, result)
+    assert result.optimal
+    assert result.bound.verified
+    assert plain_theta(demand / demand.sum(), counts) * demand.sum() == pytest.approx(result.theta, rel=1e-6)
