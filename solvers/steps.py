@@ -34,13 +34,14 @@ class _Step(threading.Thread, Generic[Result]):
     def __init__(self, work: Callable[[], Result]) -> None:
         super().__init__(name=STEP, daemon=True)
         self._work, self._context = work, contextvars.copy_context()
-        self.done = threading.Event()
+        self.done, self.left = threading.Event(), threading.Event()
         self.results: list[Result] = []
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            self.results.append(self._context.run(self._work))
+            if not self.left.is_set():
+                self.results.append(self._context.run(self._work))
         except _Left:
             pass
         except BaseException as error:  # raised again by the caller
@@ -49,7 +50,8 @@ class _Step(threading.Thread, Generic[Result]):
             self.done.set()
 
     def leave(self) -> None:
-        """Have it end at its next line of Python."""
+        """Have it end at its next line of Python, or before its first."""
+        self.left.set()
         if self.ident is not None and not self.done.is_set():
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(_Left))
 
@@ -65,8 +67,8 @@ def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:
         LateError: it was left. Anything that the work raises.
     """
     thread = _Step(work)
-    thread.start()
     try:
+        thread.start()
         while not thread.done.wait(LOOK_S):
             if late() and not thread.done.is_set():
                 raise LateError

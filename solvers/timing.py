@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,6 +17,9 @@ Result = TypeVar("Result")
 AFTER_SIGNAL_S = 2.0
 """Time that steps have after the first interrupt to end by themselves."""
 
+
+STARVED = 5
+"""Times the limit that a search without any result may take on a machine that is busy with other things."""
 
 WHY = {
     StopReason.TIME: "time limit",
@@ -41,6 +45,7 @@ class Timing:
     kept: Callable[[], Any] | None = None
     left_out: list[str] = field(default_factory=list)
     _signal_at: float | None = None
+    _cpu_s: float = field(default_factory=time.process_time)
 
     def for_search(self, share: float) -> Stop:
         """Deadline of the search: that part of the time left, the rest is for what comes after it."""
@@ -66,7 +71,7 @@ class Timing:
             return True
         if self.kept is not None and (self._signalled() or self._past(search.deadline, 0.2, 0.01)):
             return True
-        return self._past(self.stop.deadline, 0.8, 0.05)  # nothing is left to be written
+        return self._past(self.stop.deadline, 0.8, 0.05) and not self._starved()  # nothing is left to be written
 
     def check_late(self) -> bool:
         """Whether a check has to be left."""
@@ -105,6 +110,14 @@ class Timing:
         if self._signal_at is None:
             self._signal_at = self.stop.clock.now()
         return self.stop.clock.now() - self._signal_at > AFTER_SIGNAL_S
+
+    def _starved(self) -> bool:
+        """Whether a busy machine gave this process less than the time limit of its processors: what has found nothing
+        then goes on until it had that, but no longer than a few times the limit."""
+        if self.limit_s is None or self.stop.memory.children:
+            return False
+        had = time.process_time() - self._cpu_s
+        return had < self.limit_s + 0.8 and not self._past(self.stop.deadline, STARVED, STARVED)
 
     def _past(self, deadline: float | None, seconds: float, share: float) -> bool:
         if deadline is None or self.limit_s is None:
