@@ -26,8 +26,8 @@ class LateError(Exception):
     """The step had to be left before it had ended."""
 
 
-class _Left(BaseException):
-    """Raised inside a step that was left; no handler of errors may catch it."""
+class _Left(SystemExit):
+    """Raised inside a step that was left; handlers of errors do not catch it, and a thread ends by it in silence."""
 
 
 class _Step(threading.Thread, Generic[Result]):

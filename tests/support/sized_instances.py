@@ -10,11 +10,8 @@ Document = dict[str, Any]
 def job(servers: int, model: str = "dlrm") -> Document:
     """A training job with the sizes of its model as they are."""
     cluster = {"servers": servers, "gpus_per_server": 4, "degree": 4, "link_gbps": 100, "links": "bidirectional"}
-    return {
-        "kind": "co-optimisation",
-        "cluster": cluster,
-        "workload": {"model": model, "operator_times": {"device": "a100"}},
-    }
+    workload = {"model": model, "operator_times": {"device": "a100"}}
+    return {"kind": "co-optimisation", "cluster": cluster, "workload": workload}
 
 
 def topology(servers: int) -> Document:
