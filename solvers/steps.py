@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import contextvars
 import ctypes
+import sys
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
 STEP = "topoopt step"
 """Name of the threads of steps; where one is alive at the end of a process, nobody may wait for it."""
+
+AGAIN_S = 0.5
+"""After this long a step that goes on is told again to end."""
 
 LOOK_S = 0.02
 """How often the clock is looked at."""
@@ -52,8 +56,31 @@ class _Step(threading.Thread, Generic[Result]):
     def leave(self) -> None:
         """Have it end at its next line of Python, or before its first."""
         self.left.set()
-        if self.ident is not None and not self.done.is_set():
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(_Left))
+        if not self.done.is_set():
+            _be_silent()
+            threading.Thread(target=self._insist, name="topoopt leaves a step", daemon=True).start()
+
+    def _insist(self) -> None:
+        """Ask until it has ended: where C calls back, as compilers do, what is raised is lost."""
+        while True:
+            if self.ident is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(_Left))
+            if self.done.wait(AGAIN_S):
+                return
+
+
+def _be_silent() -> None:
+    """Have the interpreter say nothing of what a callback from C made of leaving a step."""
+    others = sys.unraisablehook
+    if getattr(others, "leaves_steps", False):
+        return
+
+    def hook(lost: Any) -> None:
+        if lost.exc_type is not _Left:
+            others(lost)
+
+    hook.leaves_steps = True  # type: ignore[attr-defined]
+    sys.unraisablehook = hook
 
 
 def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:
