@@ -33,7 +33,7 @@ from topoopt.core.placement import (
     StageShape,
     Throughput,
 )
-from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, TensorTransfer
+from topoopt.core.placement_solution import DeviceLoad, LinkShare, PlacementSolution, TensorTransfer
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.topology import Topology
@@ -236,6 +236,5 @@ def placements(draw: st.DrawFn) -> PlacementSolution:
             end_ms=st.none() | arrays(numbers, size, np.float64),
             transfers=tuples(st.builds(TensorTransfer, st.integers(0, 9), device, numbers, numbers)),
             link_shares=tuples(st.builds(LinkShare, server, server, st.just(0), amounts)),
-            compact=st.none() | st.builds(CompactResult, st.integers(0, 9), st.none() | amounts, st.none() | amounts),
         )
     )

@@ -65,21 +65,6 @@ class LinkShare:
     gbps: float
 
 
-@dataclass(frozen=True, repr=False)
-class CompactResult(Shown):
-    """What was found and proven on the compacted graph; it says nothing about the original one.
-
-    Attributes:
-        operators: nodes left.
-        value_ms: objective of the best placement of the compact graph, None if none was found.
-        claimed_bound_ms: of the compact graph, which is in no file, so that nobody derives it again.
-    """
-
-    operators: int
-    value_ms: float | None
-    claimed_bound_ms: float | None
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class PlacementSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `placement`.
@@ -96,7 +81,6 @@ class PlacementSolution(SolutionHead):
         start_ms, end_ms: float64[operators], objective latency; else None.
         transfers: objective latency, ascending by start.
         link_shares: rates of pairs of servers, by physical link; empty where rates are not allocated.
-        compact: of the compacted graph, None if nothing was compacted.
     """
 
     settings: Throughput | Latency
@@ -111,7 +95,6 @@ class PlacementSolution(SolutionHead):
     end_ms: Floats | None = None
     transfers: tuple[TensorTransfer, ...] = ()
     link_shares: tuple[LinkShare, ...] = ()
-    compact: CompactResult | None = None
 
     kind: str = field(default="placement", init=False)
 

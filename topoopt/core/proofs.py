@@ -57,6 +57,9 @@ class Argument(StrEnum):
     GROUP_INGRESS = "group-ingress"
     MEMORY_CUTS = "memory-cuts"
     ALL_ASSIGNMENTS = "all-assignments"
+    ALL_PIPELINES = "all-pipelines"
+    ALL_SCHEDULES = "all-schedules"
+    ASSIGNMENTS_LEFT = "assignments-left"
     STAGE_RELAXATION = "stage-relaxation"
     STAGE_CP_SAT = "stage-cp-sat"
     STAGE_HIGHS = "stage-highs"
@@ -123,7 +126,10 @@ PHRASES: Mapping[Argument, str] = {
     Argument.GROUP_EGRESS: "egress of one group",
     Argument.GROUP_INGRESS: "ingress of one group",
     Argument.MEMORY_CUTS: "chain and cuts forced by memory",
-    Argument.ALL_ASSIGNMENTS: "enumeration of all assignments",
+    Argument.ALL_ASSIGNMENTS: "all assignments, tried again",
+    Argument.ALL_PIPELINES: "all contiguous pipelines, tried again",
+    Argument.ALL_SCHEDULES: "all schedules without contention, tried again",
+    Argument.ASSIGNMENTS_LEFT: "enumeration of assignments",
     Argument.STAGE_RELAXATION: "HiGHS, linear relaxation of the stage-order program",
     Argument.STAGE_CP_SAT: "CP-SAT, stage-order program",
     Argument.STAGE_HIGHS: "HiGHS, stage-order program",
@@ -155,7 +161,7 @@ CLAIMED: frozenset[Argument] = frozenset(
         Argument.TOPOLOGY_BRANCHING,
         Argument.TOPOLOGY_ENUMERATION,
         Argument.RING_BRANCHING,
-        Argument.ALL_ASSIGNMENTS,
+        Argument.ASSIGNMENTS_LEFT,
         Argument.STAGE_RELAXATION,
         Argument.STAGE_CP_SAT,
         Argument.STAGE_HIGHS,

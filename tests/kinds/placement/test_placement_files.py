@@ -198,7 +198,7 @@ def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) 
     from dataclasses import replace
 
     from topoopt.core.placement import Latency, Sharing
-    from topoopt.core.placement_solution import CompactResult, LinkShare, TensorTransfer
+    from topoopt.core.placement_solution import LinkShare, TensorTransfer
 
     n = len(solution.operators)
     full = replace(
@@ -208,14 +208,12 @@ def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) 
         end_ms=np.arange(n) + 0.5,
         transfers=(TensorTransfer(1, 0, 0.25, 0.5),),
         link_shares=(LinkShare(0, 1, 0, 0.5),),
-        compact=CompactResult(3, 1.5, 1.0),
     )
     file = tmp_path / "solution.json"
     SOLUTION_FILE.write(full, file)
     again = SOLUTION_FILE.read(file)
     assert again.transfers == full.transfers
     assert again.link_shares == full.link_shares
-    assert again.compact == full.compact
     assert again.rates_gbps is not None
     assert again.rates_gbps[0, 1] == again.rates_gbps.sum() == 0.5
     assert SOLUTION_FILE.text(again) == file.read_text()

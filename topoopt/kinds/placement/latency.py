@@ -16,7 +16,6 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
-from topoopt.core.placement_solution import CompactResult
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.search_settings import SearchSettings
 from topoopt.kinds.kind import Effort, Method, table
@@ -46,7 +45,8 @@ JOINT_UP_TO, JOINT_AUTO = 400, 160
 JOINT_S = 60.0
 """Seconds for the joint program where no time limit is given; graphs for `auto` took a few."""
 
-Plan = Callable[[LatencySearch, SearchSettings], CompactResult | None]
+Plan = Callable[[LatencySearch, SearchSettings], str | None]
+"""A way to search; what it says is for people."""
 
 
 def _moves(search: LatencySearch, effort: SearchSettings) -> int:
@@ -105,9 +105,7 @@ def windowed(search: LatencySearch, effort: SearchSettings) -> None:
     work.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
 
 
-def compact_first(
-    search: LatencySearch, effort: SearchSettings, rules: tuple[str, ...] = RULES
-) -> CompactResult | None:
+def compact_first(search: LatencySearch, effort: SearchSettings, rules: tuple[str, ...] = RULES) -> str:
     """Fuse operators, place the blocks (by CP-SAT if there are few), expand, polish on the original graph."""
     fused = compacted(search.problem, rules=rules, target=COMPACT_TO)
     began = search.stop.clock.now()
@@ -120,7 +118,7 @@ def compact_first(
         (proven if _small(small) else annealed)(small, part)
     except (InfeasibleError, LimitError):  # fusing can make a tight problem infeasible
         annealed(search, effort)
-        return CompactResult(len(fused.problem.operators), None, None)
+        return f"fused to {len(fused.problem.operators)} operators, which fit nowhere"
     assert small.best is not None
     device = small.best.device[fused.block_of]
     place = device[search.a.group_member[search.a.group_ptr[:-1]]].astype(np.int64)
@@ -131,7 +129,7 @@ def compact_first(
     rest = replace(effort, budget=None if half is None or effort.budget is None else effort.budget - half)
     work.improve(search, [place], _moves(search, rest), _until(search, effort, 0.9))
     work.finish(search, _moves(search, rest) // 10, _until(search, effort, 1.0))
-    return CompactResult(len(fused.problem.operators), small.value, small.bound)
+    return f"fused to {len(fused.problem.operators)} operators, which take {small.value:.6g} ms at first"
 
 
 def jointly(search: LatencySearch, effort: SearchSettings) -> None:
@@ -196,8 +194,8 @@ def _solve(problem: PlacementProblem, effort: Effort, plan: Plan, method: str) -
     search = open_search(exact.problem, latency_floor(problem), effort.search.seed, effort.stop)
     if plan is auto:
         plan, method = chosen(search)
-    compact = plan(search, effort.search)
-    return outcome_of(search, method, compact, exact)
+    noted = plan(search, effort.search)
+    return outcome_of(problem, search, method, noted, exact)
 
 
 def _method(name: str, summary: str, plan: Plan) -> Method:

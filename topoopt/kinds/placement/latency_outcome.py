@@ -12,10 +12,12 @@ from solvers.placement.latency_search import LatencySearch, reason_of
 from solvers.placement.link_shares import pack_links
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
-from topoopt.core.placement_solution import CompactResult, LinkShare
+from topoopt.core.placement import PlacementProblem
+from topoopt.core.placement_solution import LinkShare
 from topoopt.core.units import bytes_per_ms
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.placement.outcome import PlacementOutcome
+from topoopt.kinds.placement.tried_again import tried_again
 from topoopt.simulate.placement.arrays import STATIC
 from topoopt.simulate.placement.schedule import PlacedSchedule, simulated
 
@@ -47,9 +49,15 @@ def sent_rates(search: LatencySearch, best: PlacedSchedule) -> Floats:
 
 
 def outcome_of(
-    search: LatencySearch, method: str, compact: CompactResult | None, exact: Compaction
+    problem: PlacementProblem, search: LatencySearch, method: str, noted: str | None, exact: Compaction
 ) -> PlacementOutcome:
     """The best placement of a search, for the problem before exact reductions; rates as the physical links carry them.
+
+    Args:
+        problem: before the reductions.
+        search, exact: of the reduced problem, and what was reduced.
+        method: that ran.
+        noted: for people.
 
     Raises:
         LimitError: there is none.
@@ -58,14 +66,14 @@ def outcome_of(
     if best is None:
         raise LimitError("no placement was found in time")
     links: list[LinkShare] = []
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = () if noted is None else (noted,)
     if a.sharing == STATIC:
         unit = bytes_per_ms(1.0)
         wanted = sent_rates(search, best) / unit
         rates_gbps, links = pack_links(search.problem.servers, wanted)
         if (rates_gbps * (1 + 1e-12) < wanted).any():
             if (rates_gbps * (1 + 1e-6) < wanted).any():
-                notes = ("the physical links cannot carry the chosen rates; all were scaled down",)
+                notes += ("the physical links cannot carry the chosen rates; all were scaled down",)
             kept = in_given_orders(a, best, rates_gbps * unit)
             best = simulated(a, best.device, rates_gbps * unit, best.start_ms)
             best = kept if kept is not None and kept.makespan_ms < best.makespan_ms else best
@@ -73,13 +81,12 @@ def outcome_of(
     claims = () if search.claim is None else (search.claim,)
     return PlacementOutcome(
         device=best.device.astype(np.int32),
-        bounds=(search.floor, *claims),
+        bounds=(search.floor, *claims, *tried_again(problem, best.makespan_ms, (search.floor, *claims), search.stop)),
         stopped_by=StopReason.CONVERGED if search.closed() else reason_of(search),
         method=method,
         start_ms=best.start_ms,
         end_ms=best.end_ms,
         transfers=best.transfers,
         link_shares=tuple(links),
-        compact=compact,
         notes=notes,
     )

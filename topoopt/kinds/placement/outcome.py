@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoopt.core.arrays import Floats, Int32s
-from topoopt.core.placement_solution import CompactResult, LinkShare, TensorTransfer
+from topoopt.core.placement_solution import LinkShare, TensorTransfer
 from topoopt.core.proofs import Bound
 from topoopt.core.verdict import StopReason
 
@@ -21,7 +21,6 @@ class PlacementOutcome:
         method: name of the method that ran (never `auto`).
         stage: int32[operators], where stages have an order.
         start_ms, end_ms, transfers, link_shares: objective latency; see `PlacementSolution`.
-        compact: of the compacted graph.
         notes: for people.
     """
 
@@ -34,5 +33,4 @@ class PlacementOutcome:
     end_ms: Floats | None = None
     transfers: tuple[TensorTransfer, ...] = ()
     link_shares: tuple[LinkShare, ...] = ()
-    compact: CompactResult | None = None
     notes: tuple[str, ...] = ()

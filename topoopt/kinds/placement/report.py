@@ -100,17 +100,12 @@ def operators_of(solution: PlacementSolution) -> tuple[DeviceOperators, ...]:
 
 def provenance(solution: PlacementSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
-    compact = solution.compact
     rows = [
         *run_rows(solution),
         ("lower bound", f"{solution.bound.value!r}, proved by: {solution.bound.proved_by}"),
         ("check again, without a solver", "topoopt check INSTANCE solution.json"),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     ]
-    if compact is not None:
-        value = "nothing found" if compact.value_ms is None else milliseconds(compact.value_ms)
-        proven = "" if compact.claimed_bound_ms is None else f", claimed bound {milliseconds(compact.claimed_bound_ms)}"
-        rows.insert(-2, ("compacted graph alone", f"{counted(compact.operators, 'node')}: {value}{proven}"))
     return tuple(rows)
 
 

@@ -20,16 +20,8 @@ def figures(problem: PlacementProblem, solution: PlacementSolution) -> dict[str,
     """Keys of this kind in the JSON object of a solve."""
     objective = solution.objective
     names = [device.name for device in solution.devices]
-    compact = solution.compact
     return {
         f"{objective.name}_ms": objective.value,
-        "compact": None
-        if compact is None
-        else {
-            "operators": compact.operators,
-            "value_ms": compact.value_ms,
-            "claimed_bound_ms": compact.claimed_bound_ms,
-        },
         "placement": {
             name: names[device] for name, device in zip(solution.operators, solution.device.tolist(), strict=True)
         },

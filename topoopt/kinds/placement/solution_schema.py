@@ -9,7 +9,7 @@ from pydantic import Field, Strict
 
 from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.placement import Device, Latency, Server, Throughput
-from topoopt.core.placement_solution import CompactResult, DeviceLoad, LinkShare, PlacementSolution, TensorTransfer
+from topoopt.core.placement_solution import DeviceLoad, LinkShare, PlacementSolution, TensorTransfer
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Bytes, FileModel, KindName, Label, Rate
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, RowOf, column
 from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Versions
@@ -69,16 +69,6 @@ def _device_document(device: Device, load: DeviceLoad, classes: tuple[str, ...])
     return fields
 
 
-class CompactResultPart(FilePart):
-    """What was found and proven on the compacted graph alone."""
-
-    core = CompactResult
-
-    operators: int = Field(ge=0, le=MAX_OPERATORS)
-    value_ms: Amount | None
-    claimed_bound_ms: Amount | None
-
-
 class PlacementSolutionFile(SolutionHeadFile):
     """Result of `topoopt solve` on an instance of kind `placement`."""
 
@@ -87,7 +77,6 @@ class PlacementSolutionFile(SolutionHeadFile):
     kind: Literal["placement-solution"]
     throughput: ThroughputFile | None = Field(description="settings, one of throughput and latency")
     latency: LatencyFile | None
-    compact: CompactResultPart | None
     instance_sha256: Sha256
     versions: Versions
     notes: Notes

@@ -47,7 +47,6 @@ def assemble(problem: PlacementProblem, outcome: PlacementOutcome, effort: Effor
         end_ms=outcome.end_ms,
         transfers=outcome.transfers,
         link_shares=outcome.link_shares,
-        compact=outcome.compact,
         instance_sha256=problem.sha256,
         versions=versions(),
         notes=(*problem.notes, *outcome.notes),

@@ -17,6 +17,7 @@ from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
 from topoopt.kinds.placement.outcome import PlacementOutcome
+from topoopt.kinds.placement.tried_again import tried_again
 from topoopt.verify.placement.loads import work_bound
 
 DEFAULT_S = 60.0
@@ -41,7 +42,9 @@ def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
     return search
 
 
-def _outcome(search: Search, claims: tuple[Bound, ...], stopped_by: StopReason, method: str) -> PlacementOutcome:
+def _outcome(
+    search: Search, claims: tuple[Bound, ...], stopped_by: StopReason, method: str, stop: Stop
+) -> PlacementOutcome:
     device = search.placement()
     floor = Bound(work_bound(search.problem, search.settings), Argument.DEVICE_WORK)
     notes: tuple[str, ...] = (
@@ -50,14 +53,15 @@ def _outcome(search: Search, claims: tuple[Bound, ...], stopped_by: StopReason, 
     if not search.graph.costs.uniform:
         notes += ("bounds of programs take each device's transfers at the rate of its fastest link",)
     stage = stage_numbers(search.problem, search.settings, device)
-    return PlacementOutcome(device, (floor, *claims), stopped_by, method, stage, notes=notes)
+    again = tried_again(search.problem, search.value, (floor, *claims), stop)
+    return PlacementOutcome(device, (floor, *claims, *again), stopped_by, method, stage, notes=notes)
 
 
 def slices(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     """Order slicing and local search only."""
     search = _heuristic(problem, effort, effort.stop)
     ran = StopReason.CONVERGED if effort.search.budget is None or search.closed() else StopReason.BUDGET
-    return _outcome(search, (), effort.stop.reason() or ran, "slices")
+    return _outcome(search, (), effort.stop.reason() or ran, "slices", effort.stop)
 
 
 def rounding(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
@@ -65,9 +69,9 @@ def rounding(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
     if search.closed():
-        return _outcome(search, (), StopReason.CONVERGED, "rounding")
+        return _outcome(search, (), StopReason.CONVERGED, "rounding", stop)
     bound, stopped_by = round_stages(search, effort.search.seed, stop)
-    return _outcome(search, (Bound(bound, Argument.STAGE_RELAXATION),), stop.reason() or stopped_by, "rounding")
+    return _outcome(search, (Bound(bound, Argument.STAGE_RELAXATION),), stop.reason() or stopped_by, "rounding", stop)
 
 
 def _ordered_only(problem: PlacementProblem) -> Problem | None:
@@ -81,9 +85,9 @@ def _ordered_only(problem: PlacementProblem) -> Problem | None:
 def _programmed(search: Search, backend: str, seed: int, stop: Stop, known: tuple[Bound, ...]) -> PlacementOutcome:
     """The stage-order program by a backend; `known`: bounds so far."""
     if search.closed():
-        return _outcome(search, known, StopReason.CONVERGED, "slices")
+        return _outcome(search, known, StopReason.CONVERGED, "slices", stop)
     value, stopped_by = prove(search, backend, seed, stop)
-    return _outcome(search, (*known, Bound(value, PROGRAMS[backend])), stopped_by, backend)
+    return _outcome(search, (*known, Bound(value, PROGRAMS[backend])), stopped_by, backend, stop)
 
 
 def exact(problem: PlacementProblem, effort: Effort, backend: str) -> PlacementOutcome:
@@ -102,7 +106,7 @@ def _enumerated(search: Search, stop: Stop) -> tuple[Bound, StopReason]:
     value, stopped_by = enumerate_assignments(search, stop)
     if search.best is None and stopped_by is StopReason.CONVERGED:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
-    return Bound(value if math.isfinite(value) else 0.0, Argument.ALL_ASSIGNMENTS), stopped_by
+    return Bound(value if math.isfinite(value) else 0.0, Argument.ASSIGNMENTS_LEFT), stopped_by
 
 
 def assignments(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
@@ -110,7 +114,7 @@ def assignments(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
     bound, stopped_by = _enumerated(search, stop)
-    return _outcome(search, (bound,), stopped_by, "assignments")
+    return _outcome(search, (bound,), stopped_by, "assignments", stop)
 
 
 def _few_devices(problem: PlacementProblem) -> Problem | None:
@@ -136,7 +140,7 @@ def auto(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
         bound, stopped_by = _enumerated(search, first_part(stop, 0.6, DEFAULT_S))
         known = (bound,)
         if stopped_by is StopReason.CONVERGED:
-            return _outcome(search, known, stopped_by, "assignments")
+            return _outcome(search, known, stopped_by, "assignments", stop)
     return _programmed(search, "cp-sat", effort.search.seed, stop, known)
 
 

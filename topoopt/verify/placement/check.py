@@ -136,5 +136,5 @@ def _check_bound(findings: ViolationLog, problem: PlacementProblem, solution: Pl
         findings.add("bound", f"{value!r} ms is below its bound {bound!r}")
     if solution.status is Status.OPTIMAL and not meets(value, bound, Tolerance.TIMES_ROUNDED_DOWN):
         findings.add("status", f"called optimal with {value!r} ms and bound {bound!r}")
-    check_stated(findings, solution.bound, of_placement(problem), value)
+    check_stated(findings, solution.bound, of_placement(problem, value), value)
     check_claim(findings, solution, claims_of(problem), rounding=Tolerance.TIMES_ROUNDED_DOWN)

@@ -102,7 +102,7 @@ class _Sums:
         inside = self._ends[later] - self._ends[at]
         sent = ((inside > 0) & (inside < self._size)) @ self._case.cost
         held = self._held[later] - self._held[at]
-        table = self._work[later] - self._work[at]
+        table: Floats = self._work[later] - self._work[at]
         for q, (_, room, host) in enumerate(self._case.kinds):
             own = 0.0 if host else sent
             table[:, q] = np.maximum(table[:, q], own) if self._overlapped else table[:, q] + own
