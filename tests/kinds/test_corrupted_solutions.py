@@ -7,7 +7,7 @@ as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,15 @@ from tests.support.corruption import PROVENANCE, Document, Harmless, accepted, a
 from tests.support.mutations import scaled
 from tests.support.network_cases import HOT_EXPERTS
 from tests.support.paths import INSTANCES
+from tests.support.unequal_placements import crossing_problem, unequal_problem
+from topoopt.core.placement import Latency, Sharing, StageShape, Throughput
 from topoopt.files.documents import Document as File
 from topoopt.files.yaml_document import parse_yaml
 from topoopt.kinds.instance_file import build_instance, read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 
+ANNEALED = SolveOptions(method="anneal", budget=500, seed=1)
 LESS = (Harmless("status", "claims less than is proven", "now 'feasible'"),)
 CLAIMS = (Harmless("*claimed_bound*", "nobody vouches for it, and the file says so"),)
 LINKS = (
@@ -66,6 +69,12 @@ SHARED = (
     *CLAIMS,
     Harmless("fabrics.*.1", "what a fabric is, for people"),
     Harmless("plans.*.topology", "how it was made, for people"),
+)
+PLACED = (
+    *PROVENANCE,
+    *LESS,
+    *CLAIMS,
+    Harmless("bound.proved_by", "assignments and pipelines prove the same", "now 'all-*'"),
 )
 TRACED = (*SHARED, Harmless("seed", "of draws; a trace on the lowest servers draws nothing"))
 
@@ -138,6 +147,23 @@ TOGETHER_AT_ONCE = {
     "given times": times(0.9, "classes.*.iteration_ms", "draws", "plans", "statistics", "objective.value"),
     "rates": times(2, "rates_gbps"),
 }
+LOADS = tuple(f"devices.*.{phase}_{what}ms" for phase in ("forward", "backward") for what in ("", "communication_"))
+TOGETHER_PIPELINE = {
+    "all loads": times(0.9, *LOADS, "objective.value"),
+    "all loads and bounds": times(0.9, *LOADS, "objective.value", "bound.value"),
+    "communication": times(0.5, *LOADS[1::2], "objective.value", "bound.value"),
+    "memory": times(2, "devices.*.used_memory_bytes", "devices.*.memory_bytes"),
+    "value and bound": times(1.1, "objective.value", "bound.value"),
+    "a higher bound": times(1.5, "bound.value"),
+}
+SCHEDULE = ("start_ms", "end_ms", "transfers.*.2", "transfers.*.3", "objective.value")
+TOGETHER_SCHEDULE = {
+    "all times": times(0.9, *SCHEDULE),
+    "all times and bounds": times(0.9, *SCHEDULE, "bound.value", *LOADS),
+    "a slower schedule": times(1.1, *SCHEDULE),
+    "rates and times": times(0.5, "link_shares.*.3", "transfers.*.2", "transfers.*.3"),
+    "value and bound": times(1.1, "objective.value", "bound.value"),
+}
 
 SPANS = tuple(f"evaluation.{name}.*.{column}" for name in ("timeline", "critical_path") for column in (3, 4))
 TERMS = tuple(f"evaluation.breakdown.{name}_ms" for name in ("compute", "model_parallel", "allreduce", "idle"))
@@ -206,6 +232,15 @@ ARRIVALS = f"""{HEAD}shared-cluster, {CLUSTER}, optical: {{switch_ports: 8}}, {C
 AT_ONCE = f"""{HEAD}shared-cluster, {CLUSTER}, {TIMED}, {FABRICS},
   jobs: {{at_once: [1, 2], repetitions: 3}}, contention: interleaved}}"""
 
+
+def placed(sharing: Sharing | None = None, stages: StageShape = StageShape.CONTIGUOUS) -> Callable[[], Any]:
+    """Eight operators on three devices that differ, over links that do: objective throughput, or latency."""
+    settings = Throughput(stages=stages, stages_per_device=2 if stages is StageShape.INTERLEAVED else 1)
+    if sharing is None:
+        return lambda: unequal_problem(2, operators=8, memory=True, settings=settings)
+    return lambda: replace(crossing_problem(), objective=Latency(sharing))
+
+
 CASES = {
     "routing": Valid(shipped("networks/k4-4"), GIVEN, TOGETHER_NETWORK),
     "routing, completion time": Valid(partial(written, COMPLETION), GIVEN, TOGETHER_NETWORK),
@@ -231,6 +266,14 @@ CASES = {
         lambda: at_once_cases.read(at_once_cases.instance()), SHARED, TOGETHER_AT_ONCE, most=60
     ),
     "job": Valid(shipped("tiny-4"), JOB, TOGETHER_JOB, SolveOptions(budget=20, seed=1), most=100),
+    "placement, pipeline": Valid(shipped("placement/branches-3"), PLACED, TOGETHER_PIPELINE),
+    "placement, unequal links": Valid(placed(), PLACED, TOGETHER_PIPELINE, most=60),
+    "placement, interleaved": Valid(placed(stages=StageShape.INTERLEAVED), PLACED, TOGETHER_PIPELINE, most=60),
+    "placement, free sets": Valid(placed(stages=StageShape.FREE), PLACED, TOGETHER_PIPELINE, most=60),
+    "placement, step, fair": Valid(placed(Sharing.FAIR), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
+    "placement, step, queues": Valid(placed(Sharing.FIFO), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
+    "placement, step, rates": Valid(placed(Sharing.STATIC), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
+    "placement, step, alone": Valid(placed(Sharing.NONE), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
     "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), HIERARCHY, TOGETHER_HIERARCHY),
     "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), HIERARCHY, TOGETHER_HIERARCHY, most=50),
 }

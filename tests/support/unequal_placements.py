@@ -91,7 +91,7 @@ def unequal_problem(
         settings,
         transfer_latency_ms=latencies[0],
         intra_latency_ms=latencies[1] / 10,
-        sha256=str(seed),
+        sha256=f"{seed:064x}",
     )
 
 
@@ -153,3 +153,29 @@ def least_load(problem: PlacementProblem) -> float | None:
     """Best objective of all assignments, None if there is none: cheapest first, so that few orders are looked at."""
     ranked = sorted((unequal_load(problem, device), device) for device in all_placements(problem))
     return next((value for value, device in ranked if allowed(problem, device)), None)
+
+
+def crossing_problem() -> PlacementProblem:
+    """Branches too large for one server: tensors have to cross, several at a time."""
+    sizes = (400, 400, 300, 500, 200, 600, 300)
+    nodes = tuple(
+        GraphOperator(f"n{i}", (time, time / 2), 4) for i, time in enumerate((1.0, 2.0, 3.0, 2.5, 1.5, 0.0, 2.0))
+    )
+    edges = ((0, (1, 2, 3)), (1, (4,)), (2, (4, 5)), (3, (5,)), (4, (6,)), (5, (6,)))
+    tensors = tuple(Tensor(i, users, size) for (i, users), size in zip(edges, sizes, strict=False))
+    links = ((0.01,), (0.006, 0.004), (0.02,))
+    servers = tuple(
+        Server(f"s{i}", tuple(Link(f"eth{j}", rate) for j, rate in enumerate(own))) for i, own in enumerate(links)
+    )
+    devices = tuple(Device(f"d{i}", i, i % 2, 12) for i in range(3))
+    return PlacementProblem(
+        "crossing",
+        ("c0", "c1"),
+        nodes,
+        tensors,
+        servers,
+        devices,
+        DEFAULT,
+        transfer_latency_ms=0.05,
+        sha256=f"{7:064x}",
+    )

@@ -87,6 +87,6 @@ def outcome_of(
         start_ms=best.start_ms,
         end_ms=best.end_ms,
         transfers=best.transfers,
-        link_shares=tuple(links),
+        link_shares=tuple(sorted(links, key=lambda share: (share.source, share.target, share.link))),
         notes=notes,
     )

@@ -21,7 +21,7 @@ FULL_S = 10.0
 
 
 def tried_again(problem: PlacementProblem, value: float, known: Iterable[Bound], stop: Stop) -> tuple[Bound, ...]:
-    """A verified bound on the objective, if a claim says that nothing is better than the value, or the problem is small.
+    """A verified bound on the objective, if a claim says that nothing is better than the value, or problems are small.
 
     None where a bound that is verified already says so.
 

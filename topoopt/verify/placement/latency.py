@@ -100,6 +100,9 @@ def _check_transfers(
 ) -> dict[tuple[int, int], TensorTransfer]:
     """Each tensor once to each device that needs it, between the end of its producer and the starts of consumers."""
     found: dict[tuple[int, int], TensorTransfer] = {}
+    for before, after in pairwise(transfers):
+        if (before.start_ms, before.tensor, before.target) > (after.start_ms, after.tensor, after.target):
+            findings.add("transfers", f"the transfer of tensor {after.tensor} stands after one that starts later")
     for transfer in transfers:
         key = (int(transfer.tensor), int(transfer.target))
         if key in found:

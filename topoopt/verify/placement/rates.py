@@ -30,13 +30,13 @@ def check_rates(
         return rates
     out: dict[tuple[int, int], float] = defaultdict(float)
     into: dict[tuple[int, int], float] = defaultdict(float)
-    seen = set()
+    last = (-1, -1, -1)
     for share in solution.link_shares:
         key = (share.source, share.target, share.link)
-        if not 0 < share.gbps < float("inf") or key in seen or share.source == share.target:
-            findings.add("links", f"a share of {share.gbps!r} Gbit/s, or one stated twice: {key}")
+        if not 0 < share.gbps < float("inf") or key <= last or share.source == share.target:
+            findings.add("links", f"a share of {share.gbps!r} Gbit/s, or one out of order: {key}")
             return rates
-        seen.add(key)
+        last = key
         if share.link >= len(servers[share.target].links):
             findings.add("links", f"{servers[share.target].name} has no link {share.link} to receive on")
             return rates
