@@ -84,7 +84,7 @@ def existing_file(folder: FilePath, name: str) -> FilePath:
     return file
 
 
-def topology_of(section: TopologySection, folder: FilePath) -> TopologyContent:
+def topology_of(section: TopologySection, folder: FilePath, *, connected: bool = True) -> TopologyContent:
     """Build or read a topology.
 
     Raises:
@@ -98,11 +98,13 @@ def topology_of(section: TopologySection, folder: FilePath) -> TopologyContent:
     if isinstance(section, LinksTopology):
         arcs = np.array(section.links, dtype=np.int64).reshape(-1, 2)
         n = section.servers or max(2, int(arcs.max()) + 1)
-        return TopologyContent(_listed(n, arcs, np.ones(len(arcs), dtype=np.int64), section, section.directed, "links"))
-    return _from_file(section, folder)
+        return TopologyContent(
+            _listed(n, arcs, np.ones(len(arcs), dtype=np.int64), section, section.directed, "links", connected)
+        )
+    return _from_file(section, folder, connected)
 
 
-def _from_file(section: FileTopology, folder: FilePath) -> TopologyContent:
+def _from_file(section: FileTopology, folder: FilePath, connected: bool) -> TopologyContent:
     graph = read_graph(existing_file(folder, section.file))
     if not graph.links:
         raise _refuse("no links in this file", "file", section.file)
@@ -114,7 +116,7 @@ def _from_file(section: FileTopology, folder: FilePath) -> TopologyContent:
         raise _refuse("this many servers", "file", n, f"2 to {MAX_SERVERS} servers")
     said = graph.directed if graph.directed is not None else True
     directed = said if section.directed is None else section.directed
-    topology = _listed(n, rows[:, :2], rows[:, 2], section, directed, "file")
+    topology = _listed(n, rows[:, :2], rows[:, 2], section, directed, "file", connected)
     if not graph.names:
         return TopologyContent(topology)
     shown = ", ".join(f"{number} = {value_text(name)}" for number, name in enumerate(graph.names[:8]))
@@ -123,7 +125,13 @@ def _from_file(section: FileTopology, folder: FilePath) -> TopologyContent:
 
 
 def _listed(
-    n: int, pairs: Arcs, counts: Ints, section: LinksTopology | FileTopology, directed: bool, key: str
+    n: int,
+    pairs: Arcs,
+    counts: Ints,
+    section: LinksTopology | FileTopology,
+    directed: bool,
+    key: str,
+    connected: bool,
 ) -> Topology:
     """Links as listed, with all that may be wrong with them."""
     if int(counts.sum()) * (1 if directed else 2) > MAX_ARCS:
@@ -140,20 +148,21 @@ def _listed(
     arcs = np.repeat(pairs, counts, axis=0)
     if not directed:
         arcs = np.concatenate((arcs, arcs[:, ::-1]))
-    return make_topology(n, arcs, section.degree, "links of the instance" if key == "links" else "file of the instance")
+    origin = "links of the instance" if key == "links" else "file of the instance"
+    return make_topology(n, arcs, section.degree, origin, connected=connected)
 
 
-def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str) -> Topology:
+def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str, *, connected: bool = True) -> Topology:
     """Topology of unit arcs; equal ones become parallel links, `degree` None: the largest in use.
 
     Switches are left dark: a given topology need not be one of optical switches.
 
     Raises:
-        InputError: a server has more links than `degree`; some server cannot reach another.
+        InputError: a server has more links than `degree`; some server cannot reach another, and must (`connected`).
     """
     topology = Topology.of_arcs(n, arcs, degree=degree, origin=origin)
     problems = topology.degree_problems()
-    apart = unreachable_pair(n, topology.arcs.astype(np.int64))
+    apart = unreachable_pair(n, topology.arcs.astype(np.int64)) if connected else None
     if apart is not None:
         problems.append(Problem(f"the topology is not connected: no way from server {apart[0]} to server {apart[1]}"))
     if problems:

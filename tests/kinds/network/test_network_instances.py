@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.network_cases import instance, run
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import RoutingProblem, TopologyProblem
@@ -428,3 +429,23 @@ def test_shipped_instances_load() -> None:
     assert len(files) >= 3
     for file in files:
         assert read_instance(file).name == file.stem
+
+
+def test_pairs_without_demand_need_no_path(tmp_path: Path) -> None:
+    """A server apart from the others that nobody sends to is fine; demand for it is not, and the pair is named."""
+    matrix = [[0, 0, 1, 0], [0.5, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    ring = {"servers": 4, "directed": True, "links": [[0, 1], [1, 2], [2, 0]]}
+    path = instance(tmp_path, kind="routing", demand={"matrix": matrix}, topology=ring)
+    solution = tmp_path / "out" / "solution.json"
+    code, text = run("solve", path, "-o", solution.parent)
+    assert code == 0, text
+    found = json.loads(solution.read_text())
+    assert found["objective"]["value"] == pytest.approx(1.5)  # 1 -> 2 carries 1 and 0.5
+    assert found["status"] == "optimal"
+    for command in (("check", path, solution), ("explain", solution), ("report", solution)):
+        code, text = run(*command)
+        assert code == 0, text
+    matrix[0][3] = 1e-12
+    code, text = run("solve", instance(tmp_path, kind="routing", demand={"matrix": matrix}, topology=ring))
+    assert code == 2
+    assert "no way from server 0 to server 3" in " ".join(text.split())

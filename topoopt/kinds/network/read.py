@@ -21,8 +21,10 @@ from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.findings import Findings, fitting
 from topoopt.files.network_sections import TopologySection
 from topoopt.files.sections import TopologyContent, topology_of, within
+from topoopt.files.topology_builders import unreachable_pair
 from topoopt.kinds.network.read_demands import read_demand_keys
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
+from topoopt.simulate.hops import hop_matrix
 
 _TOPOLOGY: TypeAdapter[Any] = TypeAdapter(TopologySection)
 
@@ -81,8 +83,11 @@ def read_routing(document: Document) -> RoutingProblem:
     section = fitting(_TOPOLOGY, raw.get("topology"))
     content: TopologyContent | None = None
     if section is not None:
-        content = findings.attempt(lambda: within("topology", lambda: topology_of(section, folder)), ("topology",))
+        made = lambda: topology_of(section, folder, connected=False)  # noqa: E731
+        content = findings.attempt(lambda: within("topology", made), ("topology",))
     demand = read_demand_keys(raw, content.topology.servers if content else None, folder, findings)
+    if content is not None:
+        findings.add(_cut_off(content.topology, demand))
     findings.refuse(document)
     if not isinstance(file, RoutingFile) or content is None or demand is None:
         raise AssertionError("an instance file was neither built nor refused")
@@ -100,6 +105,21 @@ def read_routing(document: Document) -> RoutingProblem:
         step_ms=file.step_ms,
     )
     return _fitting(problem, file, findings, document)
+
+
+def _cut_off(topology: Topology, demand: Floats | None) -> list[Fault]:
+    """A pair with demand, or any where the demand is not known, that no path joins; others need none."""
+    if unreachable_pair(topology.servers, topology.arcs.astype(np.int64)) is None:
+        return []
+    lost = hop_matrix(topology) < 0
+    if demand is not None:
+        lost &= (demand > 0) if demand.ndim == 2 else (demand > 0).any(axis=0)
+    pairs = np.argwhere(lost)
+    if not len(pairs):
+        return []
+    tail, head = pairs[0].tolist()
+    text = f"the topology is not connected: no way from server {tail} to server {head}"
+    return [Fault(("topology",), text, None, "a path for all demand")]
 
 
 def _known_servers(raw: object) -> int | None:
