@@ -13,7 +13,7 @@ from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
 from topoopt.core.errors import CheckError
 from topoopt.kinds import kind_of
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
 
 
 def check(
@@ -37,7 +37,7 @@ def check(
         book = given_book(prices, [kind])
         stored = kind.files.solutions.read(solution)
         with solving_bar(output) as tell:
-            findings = kind.check(problem, stored, CheckDepth(0 if quick else None, book, tell))
+            findings = kind.check(problem, stored, CheckDepth(0 if quick else FULL.events, book, tell))
         document = {
             "ok": findings.ok,
             "violations": [{"code": violation.code, "message": violation.message} for violation in findings.violations],

@@ -17,7 +17,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.kind import Effort, Explanation, Kind, Progress, Question, SolveOptions
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
 
 if TYPE_CHECKING:
     from topoopt.core.price_book import PriceBook
@@ -95,7 +95,7 @@ def check(
     Raises:
         InputError: the solution is of another kind.
     """
-    depth = CheckDepth(0 if quick else None, book, progress)
+    depth = CheckDepth(0 if quick else FULL.events, book, progress)
     return _kind_of_both(problem, solution).check(problem, solution, depth)
 
 

@@ -197,3 +197,16 @@ def test_a_quick_check_names_what_it_leaves_out() -> None:
     assert findings.ok
     left_out = {each.figure: each.reason for each in findings.not_recomputed}
     assert "quick" in left_out["evaluation (iteration time, breakdown, timeline, critical path)"]
+
+
+def test_a_plan_that_takes_too_long_to_simulate_is_left_out_and_said_to_be() -> None:
+    """A thousand rings for every group make a thousand times the events: no file keeps the checker busy for hours."""
+    instance, solution = solved()
+    groups = tuple(
+        replace(group, rings=tuple(replace(ring, share=ring.share / 1000) for ring in group.rings for _ in range(1000)))
+        for group in solution.plan.rings
+    )
+    slow = replace(solution, plan=replace(solution.plan, rings=groups))
+    findings = check_job(instance, slow, CheckDepth(events=10_000))
+    reasons = {each.figure: each.reason for each in findings.not_recomputed}
+    assert "events" in reasons["evaluation (iteration time, breakdown, timeline, critical path)"]

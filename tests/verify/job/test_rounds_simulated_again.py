@@ -12,8 +12,9 @@ from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import Split, Workload
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.simulate.time_models.evaluate import evaluate, simulate
 from topoopt.verify.job.plan import inspect_plan
+from topoopt.verify.job.simulation.bars import check_bars, expected_bars
 from topoopt.verify.job.simulation.network import PathOfPair, RingOfGroup, SimulatedNetwork, plan_network
 from topoopt.verify.job.simulation.rounds import flows_of, simulate_rounds
 from topoopt.verify.job.simulation.tasks import ALLREDUCE, FORWARD, TRANSFER, IterationTasks, tasks_of
@@ -124,6 +125,35 @@ def drawn_case(rng):
     second = int(rng.integers(2, n // 2 + 1)) if n > 4 else 2
     plan = make_plan(cluster, placements, [1, second], strided_groups(n))
     return cluster, Workload("drawn", 24 * n, tuple(layers)), plan
+
+
+def simulated_twice(seed):
+    """A drawn plan, its tasks and their times by the checker, and its evaluation by the engine."""
+    cluster, workload, plan = drawn_case(np.random.default_rng(seed))
+    seen = inspect_plan(ViolationLog(), cluster, workload, plan)
+    tasks, over = tasks_of(workload, seen.parts, seen.traffic), plan_network(cluster, plan)
+    own = direct_connect_network(cluster, plan.topology, plan.routes, plan.rings)
+    names = [operator.name for operator in workload.operators]
+    times = simulate_rounds(tasks, flows_of(tasks, over), over)
+    return tasks, times, names, evaluate(build_task_graph(cluster, workload, plan.strategy), own)
+
+
+@pytest.mark.parametrize("most", [20, 60, 8000])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_long_timeline_is_cut_as_the_engine_cuts_it(seed, most, monkeypatch):
+    """Transfers of a server merged, then the shortest bars left out: no other bar, and none of the longer ones less."""
+    monkeypatch.setattr("topoopt.simulate.time_models.evaluate.TIMELINE_SPANS", most)
+    monkeypatch.setattr("topoopt.verify.job.simulation.bars.MOST_BARS", most)
+    tasks, times, names, evaluation = simulated_twice(seed)
+    bars, slack = expected_bars(tasks, times, names), 1e-6 * times.total_ms
+    findings = ViolationLog()
+    check_bars(findings, evaluation.timeline, bars, slack)
+    assert findings.violations() == ()
+    longest = max(evaluation.timeline, key=lambda bar: bar.end_ms - bar.start_ms)
+    short = min((bar for bar in bars if bar not in evaluation.timeline), key=lambda bar: bar.start_ms, default=None)
+    swapped = [bar for bar in evaluation.timeline if bar != longest] + ([short] if short else [])
+    check_bars(findings, sorted(swapped, key=lambda bar: bar.start_ms), bars, slack)
+    assert any("left out" in str(each) for each in findings.violations())
 
 
 @pytest.mark.parametrize("seed", range(25))

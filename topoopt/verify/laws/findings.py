@@ -52,18 +52,18 @@ class CheckDepth:
     """How far a check goes.
 
     Attributes:
-        events: a simulation of more events than this is left out, and said to be; None: none is.
+        events: of all simulations together; one that takes more is left out, and said to be. 0: a quick check.
         book: prices of networks; None: those shipped.
         tell: told (what is being done, steps done, of how many) of a check that takes long; None: nobody listens.
     """
 
-    events: int | None = None
+    events: int = 100_000_000
     book: PriceBook | None = None
     tell: Callable[[str, int, int | None], None] | None = None
 
 
 FULL = CheckDepth()
-"""Everything that can be recomputed is."""
+"""Everything that can be recomputed within minutes is: a hundred times what the largest shipped job takes."""
 
 BRIEF = CheckDepth(events=1_000_000)
 """About two seconds at most: for what is checked on the way to something else."""

@@ -22,6 +22,8 @@ from topoopt.verify.laws.findings import ViolationLog, as_float, differs
 
 TREES = ("fat-tree", "full-fat-tree", "oversubscribed-fat-tree")
 RELATIVE = Tolerance.EVENTS.relative
+HOPS_DRAWN = 8
+"""A path is drawn for every pair, over at most about so many hops, each of which looks at all links of a server."""
 
 
 def check_baselines(
@@ -126,8 +128,7 @@ def _wired(
         findings.add("baseline", f"{baseline.fabric}: {fault}")
     if not check_rings(findings, baseline.fabric, baseline.graph, cluster.servers) or fault:
         return None
-    # A path is drawn for every pair, over a few hops, each of which looks at all links of a server.
-    drawn = cluster.servers**2 * cluster.degree
+    drawn = HOPS_DRAWN * cluster.servers**2 * cluster.degree
     if not budget.takes(findings, f"baseline {baseline.fabric}", drawn):
         return None
     return wired_network(cluster, links, baseline.graph, solution.seed)

@@ -66,8 +66,7 @@ def fat_tree(
         up[asked.layer] = (count, half / (asked.ratio * count))
     (rack_links, rack_part), (core_links, core_part) = up[RACK], up["aggregation"]
     draw = np.random.default_rng(seed)
-    over = draw.integers(rack_links, size=n * (n - 1)).tolist()
-    above = draw.integers(core_links, size=n * (n - 1)).tolist()
+    over, above = (draw.integers(links, size=n * (n - 1)) for links in (rack_links, core_links))
     number: dict[tuple[object, object], int] = {}
     rate: list[float] = []
 
@@ -79,7 +78,7 @@ def fat_tree(
 
     def way(source: int, target: int) -> tuple[int, ...]:
         place = source * (n - 1) + target - (target > source)
-        j, i = over[place], above[place]
+        j, i = int(over[place]), int(above[place])
         racks = [server // half for server in (source, target)]
         pods = [rack // half for rack in racks]
         nodes: list[tuple[object, ...]] = [("server", source), ("rack", racks[0])]

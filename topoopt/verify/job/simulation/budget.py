@@ -9,10 +9,10 @@ from topoopt.verify.laws.findings import CheckDepth, ViolationLog
 
 @dataclass
 class EventBudget:
-    """Events that are left to the simulations of a check; `left` None: as many as there are."""
+    """Events that are left to the simulations of a check."""
 
     depth: CheckDepth
-    left: int | None
+    left: int
 
     @classmethod
     def of(cls, depth: CheckDepth) -> EventBudget:
@@ -21,13 +21,13 @@ class EventBudget:
 
     def takes(self, findings: ViolationLog, figures: str, events: int) -> bool:
         """Whether so many events may be simulated; if not, that these figures are left out is noted."""
-        if self.left is None or events <= self.left:
-            self.left = None if self.left is None else self.left - events
+        if events <= self.left:
+            self.left -= events
             return True
         if self.depth.events == 0:
             findings.leave_out(figures, "not simulated: the check was a quick one")
         else:
-            findings.leave_out(figures, f"not simulated: {events} events, more than a brief check takes")
+            findings.leave_out(figures, f"not simulated: {events} events are more than this check takes")
         return False
 
     def tell(self, what: str, done: int, total: int) -> None:
