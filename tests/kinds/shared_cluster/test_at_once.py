@@ -215,7 +215,7 @@ def test_ctrl_c_while_planning_leaves_nothing() -> None:
 
 def test_no_time_at_all_is_a_limit() -> None:
     """A time limit of 0 ends before the first draw."""
-    with pytest.raises(LimitError, match="before any jobs"):
+    with pytest.raises(LimitError, match="before any"):
         solve(cases.read(cases.instance()), SolveOptions(time_limit_s=0.0))
 
 
