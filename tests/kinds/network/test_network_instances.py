@@ -442,7 +442,7 @@ def test_pairs_without_demand_need_no_path(tmp_path: Path) -> None:
     found = json.loads(solution.read_text())
     assert found["objective"]["value"] == pytest.approx(1.5)  # 1 -> 2 carries 1 and 0.5
     assert found["status"] == "optimal"
-    for command in (("check", path, solution), ("explain", solution), ("report", solution)):
+    for command in (("check", path, solution), ("explain", solution), ("report", solution, "-o", tmp_path / "r.html")):
         code, text = run(*command)
         assert code == 0, text
     matrix[0][3] = 1e-12
