@@ -14,7 +14,7 @@ from solvers.stop import Stop
 from tests.support.placed_graphs import problem, random_place, random_problems
 from tests.support.settled import settled
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.placement import Link, Server, Sharing
+from topoopt.core.placement import Link, RateAllocation, Server, Sharing
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.verdict import StopReason
@@ -34,7 +34,15 @@ def placed(instance, place):
     """The solution of a placement of the groups at uniform rates, as the simulator schedules it."""
     a = placement_arrays(instance)
     best = simulated(a, device_of(a, place), uniform_rates(a))
-    _, shares = pack_links(instance.servers, best.rates / 125_000)
+    rates = best.rates / 125_000
+    if instance.objective.rates is RateAllocation.OPTIMISED:  # only pairs that send something are given a rate
+        server = [device.server for device in instance.devices]
+        sends = np.zeros_like(rates, dtype=bool)
+        for way in best.transfers:
+            tensor = instance.tensors[way.tensor]
+            sends[server[best.device[tensor.producer]], server[way.target]] |= tensor.size_bytes > 0
+        rates = np.where(sends, rates, 0.0)
+    _, shares = pack_links(instance.servers, rates)
     static = instance.objective.sharing is Sharing.STATIC
     outcome = PlacementOutcome(
         best.device.astype(np.int32),
