@@ -26,8 +26,59 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_solution_of_the_instance_passes(solved: Path) -> None:
     """Exit code 0, no violations, as JSON and in words."""
     words = ("check", solved / "case.json", solved / "solution.json")
-    assert run(*words, "--json").json == JOB_CHECKED
+    found = run(*words, "--json").json
+    assert {name: found[name] for name in JOB_CHECKED} == JOB_CHECKED
+    assert found["bound"]["verified"] is True
+    assert found["instance"] == str(solved / "case.json")
     assert run(*words).stdout.endswith("check passed\n")
+
+
+def test_a_solution_alone_is_checked_against_the_instance_it_carries(solved: Path) -> None:
+    """The same verdict, and a sentence on what was shown."""
+    found = run("check", solved / "solution.json", "--json")
+    assert (found.code, found.json["ok"], found.json["instance"]) == (0, True, "in the solution")
+    text = run("check", solved / "solution.json").stdout
+    assert "follows from what is in the file" in text
+    assert "is derived again" in text
+
+
+def test_another_instance_in_a_solution_is_rejected(solved: Path, tmp_path: Path) -> None:
+    """Faster links in the instance that the file carries: alone, and beside the true one."""
+    document = json.loads((solved / "solution.json").read_text())
+    document["instance"]["cluster"]["link_gbps"] *= 2
+    altered = tmp_path / "solution.json"
+    altered.write_text(json.dumps(document))
+    assert run("check", altered).code == 6
+    beside = run("check", solved / "case.json", altered, "--json")
+    assert (beside.code, [each["code"] for each in beside.json["violations"]]) == (6, ["instance"])
+    document["instance"] = {"kind": "co-optimisation"}
+    altered.write_text(json.dumps(document))
+    assert run("check", altered).code == 2
+    assert run("check", solved / "case.json", altered).code == 6
+
+
+def test_instances_with_other_files_or_of_much_data_stay_outside(
+    solved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The solution is checked with its instance, and says why not alone."""
+    (tmp_path / "demand.csv").write_text("0,1,1\n1,0,1\n1,1,0\n")
+    routing = {"schema_version": 1, "kind": "routing", "name": "case", "demand": {"file": "demand.csv"},
+               "topology": {"family": "ring", "servers": 3}}  # fmt: skip
+    for folder, document, most in (("files", routing, 10**6), ("large", job(6, 2, chain(6)), 100)):
+        monkeypatch.setattr("topoopt.kinds.embedded.MOST_BYTES", most)
+        instance = write(tmp_path, document)
+        assert run("solve", instance, "--out", tmp_path / folder).code == 0
+        solution = tmp_path / folder / "solution.json"
+        assert "instance" not in json.loads(solution.read_text())
+        assert run("check", instance, solution).code == 0
+        alone = run("check", solution, "--json")
+        assert alone.code == 2
+        assert "carries no instance" in alone.json["error"]
+
+
+def test_three_files_are_too_many(solved: Path) -> None:
+    """Nothing is checked."""
+    assert run("check", *[solved / "solution.json"] * 3).code == 2
 
 
 def shorten(document: Document) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from tests.support.mutations import Mutation, mutations
 from topoopt.core.errors import InputError
 from topoopt.kinds import kind_of
+from topoopt.kinds.embedded import check_whole
 from topoopt.verify.laws.findings import FULL
 
 Document = dict[str, Any]
@@ -99,7 +100,7 @@ class Case:
             return False
         if kind.files.solutions.document(solution) == self.document:
             return False  # a default written out, an integer as a float: nothing was changed
-        return kind.check(self.problem, solution, FULL).ok
+        return check_whole(self.problem, solution, FULL).ok
 
 
 def case_of(problem: Any, solution: Any, folder: Path) -> Case:

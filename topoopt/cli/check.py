@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,14 +11,21 @@ from rich.console import Console
 from topoopt.analyses.costs.prices import given_book
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
-from topoopt.core.errors import CheckError
+from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.solution import SolutionHead
+from topoopt.files.solution_head import bound_document
 from topoopt.kinds import kind_of
 from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
 
 
 def check(
-    instance: Annotated[Path, typer.Argument(help="Instance file.")],
-    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[INSTANCE] SOLUTION",
+            help="Instance file, and solution.json of `topoopt solve`; a solution that carries its instance alone.",
+        ),
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Leave out simulations, and say so.")] = False,
     prices: Annotated[
         Path | None,
@@ -30,28 +37,63 @@ def check(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.instance_file import read_instance
+        from topoopt.kinds.embedded import check_whole
 
-        problem = read_instance(instance)
-        kind = kind_of(problem)
-        book = given_book(prices, [kind])
-        stored = kind.files.solutions.read(solution)
+        if len(files) > 2:
+            allowed = "an instance and its solution, or a solution that carries its instance"
+            raise InputError([Problem("too many files", value=str(len(files)), allowed=allowed)])
+        problem, stored = _read(*files)
+        book = given_book(prices, [kind_of(problem)])
         with solving_bar(output) as tell:
-            findings = kind.check(problem, stored, CheckDepth(0 if quick else FULL.events, book, tell))
+            findings = check_whole(problem, stored, CheckDepth(0 if quick else FULL.events, book, tell))
+        claimed = stored.claimed_bound
         document = {
             "ok": findings.ok,
             "violations": [{"code": violation.code, "message": violation.message} for violation in findings.violations],
             "not_recomputed": [{"figure": each.figure, "reason": each.reason} for each in findings.not_recomputed],
+            "instance": "in the solution" if len(files) == 1 else str(files[0]),
+            "bound": bound_document(stored.bound),
+            "claimed_bound": None if claimed is None else bound_document(claimed),
         }
-        output.result(document, lambda console: _show(console, findings))
+        output.result(document, lambda console: _show(console, stored, findings))
         return 0 if findings.ok else CheckError.exit_code
 
     output.run(command)
 
 
-def _show(console: Console, findings: CheckFindings) -> None:
+def _read(first: Path, second: Path | None = None) -> tuple[Any, SolutionHead]:
+    """The problem and its solution, of two files or of one.
+
+    Raises:
+        InputError: what is wrong with them; a solution without an instance in it.
+    """
+    from topoopt.kinds.embedded import embedded_problem
+    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.solution_file import read_solution
+
+    if second is None:
+        alone: SolutionHead = read_solution(first)
+        return embedded_problem(alone, first), alone
+    problem = read_instance(first)
+    return problem, kind_of(problem).files.solutions.read(second)
+
+
+def _show(console: Console, solution: SolutionHead, findings: CheckFindings) -> None:
     for violation in findings.violations:
         console.print(f"{violation.code}: {violation.message}", markup=False, soft_wrap=True)
     for each in findings.not_recomputed:
         console.print(f"not recomputed: {each.figure}: {each.reason}", markup=False, soft_wrap=True)
+    if findings.ok:
+        console.print(verified(solution, findings), markup=False, soft_wrap=True)
     console.print("check passed" if findings.ok else f"check FAILED: {len(findings.violations)} violations")
+
+
+def verified(solution: SolutionHead, findings: CheckFindings) -> str:
+    """What a check that found nothing wrong has shown, for somebody who sees the file for the first time."""
+    objective, claimed = solution.objective, solution.claimed_bound
+    but = " but for what is listed as not recomputed" if findings.not_recomputed else ""
+    text = f"{objective.name} {objective.value:.6g} {objective.unit} follows from what is in the file{but}"
+    bound = f"bound {solution.bound.value:.6g} is derived again ({solution.bound.proved_by})"
+    if claimed is not None:
+        bound += f", bound {claimed.value:.6g} is only claimed"
+    return f"{text}; {bound}."

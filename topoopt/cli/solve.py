@@ -68,6 +68,7 @@ def solve(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.kinds.embedded import document_to_embed
         from topoopt.kinds.instance_file import located, read_instance
         from topoopt.kinds.pipeline import search_problems
 
@@ -79,7 +80,7 @@ def solve(
         own = located(search_problems(kind, problem), instance) if method is None else []
         if own:
             raise InputError(own)
-        return _solve(kind, problem, output, out, options, began)
+        return _solve(kind, problem, document_to_embed(instance, problem), output, out, options, began)
 
     output.run(command)
 
@@ -99,7 +100,15 @@ def memory_bytes(text: str | None) -> int | None:
     return size
 
 
-def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOptions, began: float) -> int:
+def _solve(
+    kind: Kind,
+    problem: Any,
+    document: Mapping[str, Any] | None,
+    output: Output,
+    out: Path,
+    options: SolveOptions,
+    began: float,
+) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.console.solution_tables import show_end
     from topoopt.files.atomic import make_directory, write_text_atomically
@@ -111,7 +120,7 @@ def _solve(kind: Kind, problem: Any, output: Output, out: Path, options: SolveOp
         try:
             with solving_bar(output) as progress:
                 told = replace(options, progress=run.telling(progress), stop=run.stop)
-                solution = solved(problem, told)
+                solution = replace(solved(problem, told), instance=document)
         except (InfeasibleError, LimitError) as error:
             return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - began))
         run.doing = "files"  # what was found is written, however late Ctrl-C comes

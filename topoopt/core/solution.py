@@ -5,7 +5,7 @@ Wall-clock times and dates are kept out, so that the same seed gives the same by
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -60,6 +60,7 @@ class SolutionHead(Displayed):
         instance_sha256: of the canonical instance.
         versions: of topoopt, python and the libraries that matter.
         notes: what was assumed, for people.
+        instance: its document, for a check without its file; None where it is large, or refers to other files.
     """
 
     name: str
@@ -75,6 +76,7 @@ class SolutionHead(Displayed):
     versions: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
     claimed_bound: Bound | None = None
+    instance: Mapping[str, Any] | None = None
 
     @property
     def gap(self) -> float:

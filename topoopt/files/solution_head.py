@@ -125,6 +125,9 @@ class SolutionHeadFile(ReachedFile):
     check: CheckFile
     seed: int = Field(ge=0)
     method: Text
+    instance: dict[str, Any] | None = Field(
+        default=None, exclude_if=is_none, description="the document of the instance, where it is small and whole"
+    )
 
 
 def check_document(check: CheckResult) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.kinds import KINDS, kind_named, kind_of
+from topoopt.kinds.embedded import check_whole
 from topoopt.kinds.kind import Effort, Explanation, Kind, Progress, Question, SolveOptions
 from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
 
@@ -96,7 +97,8 @@ def check(
         InputError: the solution is of another kind.
     """
     depth = CheckDepth(0 if quick else FULL.events, book, progress)
-    return _kind_of_both(problem, solution).check(problem, solution, depth)
+    _kind_of_both(problem, solution)
+    return check_whole(problem, solution, depth)
 
 
 def report(solution: SolutionHead) -> str:

@@ -52,7 +52,8 @@ def test_solved_checked_reported(tmp_path: Path, text: str, mode: str) -> None:
     )
     assert document["bound"]["value"] <= document["theta"]
     stored = tmp_path / "out" / "solution.json"
-    assert told("check", path, stored) == (0, {"ok": True, "violations": [], "not_recomputed": []})
+    code, verdict = told("check", path, stored)
+    assert (code, verdict["ok"], verdict["violations"], verdict["not_recomputed"]) == (0, True, [], [])
     SOLUTION_FILE.write(SOLUTION_FILE.read(stored), tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == stored.read_bytes()
     assert told("report", stored, "--out", tmp_path / "again.html")[0] == 0

@@ -1,0 +1,54 @@
+"""The page of the checker names every field of the solution files, so that none is added in silence."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.paths import ROOT
+from topoopt.files.solution_head import SolutionHeadFile
+from topoopt.kinds import kind_named
+
+PAGE = (ROOT / "docs" / "checking.md").read_text()
+
+SECTIONS = {
+    "routing": "routing and topology",
+    "topology": "routing and topology",
+    "allocation": "bandwidth-allocation",
+    "hierarchical-bandwidth": "hierarchical-bandwidth",
+    "shared-cluster": "shared-cluster",
+}
+"""Kinds whose table is written."""
+
+NEXT = re.compile(r"^##", re.MULTILINE)
+
+
+def named(section: str) -> set[str]:
+    """Words in code style in a section of the figures."""
+    figures = PAGE[PAGE.index("## Figures") :]
+    text = figures.split(f"### {section}\n")[1]
+    return set(re.findall(r"`([a-z0-9_]+)`", NEXT.split(text)[0]))
+
+
+def fields(schema: Any) -> set[str]:
+    """Names of all keys of a JSON Schema."""
+    if isinstance(schema, list):
+        return {name for item in schema for name in fields(item)}
+    if not isinstance(schema, dict):
+        return set()
+    own = schema.get("properties")
+    found = set(own) if isinstance(own, dict) else set()
+    return found | {name for item in schema.values() for name in fields(item)}
+
+
+def test_what_all_kinds_have_is_told() -> None:
+    assert fields(SolutionHeadFile.model_json_schema()) <= named("All kinds")
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_every_field_of_a_kind_is_told(kind: str) -> None:
+    """Recomputed, held against the instance, or on the list of free text."""
+    known = named("All kinds") | named(SECTIONS[kind])
+    assert fields(kind_named(kind).files.solutions.model.model_json_schema()) - known == set()
