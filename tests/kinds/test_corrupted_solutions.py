@@ -40,7 +40,6 @@ WITNESSES = (
     Harmless("tree.*", "whatever lengths prove the bound are right"),
     Harmless("*certificate*", "whatever numbers prove what is stated are right"),
     Harmless("layer_prices*", "whatever prices prove the bound are right"),
-    Harmless("tree*", "whatever tree proves the bound is right"),
     Harmless("routing.prices*", "whatever prices prove the bound are right"),
     Harmless("routing.lengths*", "whatever lengths prove the bound are right"),
     Harmless("routing.hop_flows*", "a last hop that nobody uses may be left out", "entry dropped"),
