@@ -158,7 +158,7 @@ def test_every_kind_is_here() -> None:
 
 @pytest.mark.parametrize(("name", "method", "factor"), runs())
 def test_other_units_change_nothing_but_units(name: str, method: str, factor: float) -> None:
-    """Status the same, objective times the factor to rounding (or the gap of the method), the checker accepts."""
+    """Status and verdict the same, objective times the factor to rounding (or the gap of the method)."""
     expected = as_it_is(name, method)
     problem, unit = scaled(cases()[name], factor)
     if expected is None:
@@ -166,9 +166,13 @@ def test_other_units_change_nothing_but_units(name: str, method: str, factor: fl
             solve(problem, options_of(problem, method))
         return
     found = solve(problem, options_of(problem, method))
-    assert found.check.ok, found.check.violations
-    assert found.status is expected.status
+    assert found.check.ok is expected.check.ok  # what is wrong with a plan is for the tests of its kind
     tolerance = ROUGH.get(method, 1e-9)
+    robust = getattr(getattr(expected, "network", None), "robustness", None)
+    if robust is not None:  # of networks whose worst failure is as bad, any may come
+        assert found.network.robustness.worst_theta == pytest.approx(unit * robust.worst_theta, rel=tolerance)
+        return
+    assert found.status is expected.status or method in ROUGH
     assert found.objective.value == pytest.approx(unit * expected.objective.value, rel=tolerance)
     assert (found.bound is None) is (expected.bound is None)
     if expected.bound is not None:
