@@ -27,7 +27,7 @@ from topoopt.core.network import TopologyProblem
 MOST_STRATEGIES = 20_000
 """Of those that cuts around servers do not rule out."""
 
-MOST_NUMBERS = 10_000_000
+MOST_NUMBERS = 5_000_000
 """Strategies at hand times the figures of each, while they are listed: half of what a checker takes."""
 
 MOST_PROGRAMS = 1000

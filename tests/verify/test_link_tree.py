@@ -177,3 +177,16 @@ def test_search_without_a_network_says_so_or_gives_up() -> None:
     assert search_tree(open_space(nobody), np.inf, Stop()).bound == np.inf
     cut_short = search_tree(open_space(random_problem(5, 1, ONE_WAY)), np.inf, Stop(), most_programs=3)
     assert (cut_short.bound, cut_short.proof) == (0.0, None)
+
+
+def test_work_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More choices of links than fit, or more nodes than are looked at: refused, whatever the proof says."""
+    wide = TopologyProblem("wide", 8, 5, ONE_WAY, np.ones((8, 8)) - np.eye(8))
+    with pytest.raises(InputError, match="too many choices"):
+        tree_bound(wide, LinkTree(np.arange(8), np.ones((5000, 8, 8), dtype=np.int64)), 100.0)
+    problem = random_problem(5, 1, ONE_WAY)
+    found = proven(problem)
+    assert found.proof is not None
+    monkeypatch.setattr("topoopt.verify.laws.link_tree.MOST_WORK", 100)
+    with pytest.raises(InputError, match="more nodes"):
+        tree_bound(problem, found.proof, found.bound)

@@ -38,7 +38,7 @@ from topoopt.verify.laws.link_tree import LeafCases, LinkRules, distances, longe
 MOST_SERVERS = 5
 """Rings of more members are too many to be listed."""
 
-MOST_NUMBERS = 20_000_000
+MOST_NUMBERS = 10_000_000
 """Strategies at hand times the figures of each."""
 
 _SAFE = 1 - 1e-12

@@ -126,7 +126,7 @@ def distances(lengths: Ints) -> Ints:
 
 def longest(rules: LinkRules, lengths: Ints, prices: Ints) -> Ints:
     """int64[k]: length of the links of any topology at most."""
-    worth = _worth(rules, lengths, prices, [_choices(rules, server) for server in range(len(rules.allowed))])
+    worth = _worth(rules, lengths, prices, _every_choice(rules, len(lengths)))
     return np.asarray(rules.degree * prices.sum(axis=1) + sum(each.max(axis=0) for each in worth))
 
 
@@ -136,9 +136,7 @@ def proven_by_leaves(rules: LinkRules, lengths: Ints, prices: Ints, cases: LeafC
     Raises:
         InputError: a topology is in no leaf, or there are too many choices or nodes.
     """
-    choices = [_choices(rules, server) for server in range(len(rules.allowed))]
-    if sum(len(each) for each in choices) * len(lengths) > MOST_CHOICES:
-        raise InputError("tree over the links: too many choices of links")
+    choices = _every_choice(rules, len(lengths))
     return _walk(rules, choices, _worth(rules, lengths, prices, choices), rules.degree * prices.sum(axis=1), cases)
 
 
@@ -149,12 +147,17 @@ def _worth(rules: LinkRules, lengths: Ints, prices: Ints, choices: list[Ints]) -
     return [rows @ value[:, server, :].T for server, rows in enumerate(choices)]
 
 
+def _every_choice(rules: LinkRules, multipliers: int) -> list[Ints]:
+    choices = [_choices(rules, server) for server in range(len(rules.allowed))]
+    if sum(len(each) for each in choices) * multipliers > MOST_CHOICES:
+        raise InputError("tree over the links: too many choices of links")
+    return choices
+
+
 def _choices(rules: LinkRules, server: int) -> Ints:
     """int64[o, n]: every choice of the links of a server, given those of the servers before it."""
-    rows = np.zeros((1, len(rules.allowed)), dtype=np.int64)
-    for head in range(server + 1 if rules.both else 0, len(rules.allowed)):
-        if not rules.allowed[server, head]:
-            continue
+    rows, first = np.zeros((1, len(rules.allowed)), dtype=np.int64), server + 1 if rules.both else 0
+    for head in first + np.flatnonzero(rules.allowed[server, first:]):
         longer = [rows]
         for links in range(1, rules.most + 1):
             more = rows[rows.sum(axis=1) + links <= rules.degree].copy()
@@ -169,6 +172,7 @@ def _choices(rules: LinkRules, server: int) -> Ints:
 def _walk(rules: LinkRules, choices: list[Ints], worth: list[Ints], constant: Ints, cases: LeafCases) -> float:
     """The least of all leaves; raises InputError where a topology is in none."""
     n, cells = len(choices), max(cases.limit.size, len(choices))
+    most_at_once = max(1, _CELLS // cells)
     best = np.array([each.max(axis=0) for each in worth])
     first = np.zeros((1, n, n), dtype=np.int64)
     root = _Nodes(first, first[0, :1], first[0, 0, :1], (constant + best.sum(axis=0))[None])
@@ -188,14 +192,14 @@ def _walk(rules: LinkRules, choices: list[Ints], worth: list[Ints], constant: In
             work += len(at) * cases.limit.size
             if work > MOST_WORK:
                 raise InputError("tree over the links: more nodes than can be looked at")
-            most = part.most[at] + gain[row]
-            closed = cases.closed(most)
-            proven = min(proven, cases.proven(most[closed]))
-            inner = ~closed
-            children = _chosen(rules, server, part.part(at[inner]), rows[row[inner]], most[inner])
-            children = children.part(_possible(rules, server + 1, children))
-            if len(children.lost):
-                stack.append((server + 1, children))
+            for some in (slice(first, first + most_at_once) for first in range(0, len(at), most_at_once)):
+                most = part.most[at[some]] + gain[row[some]]
+                closed = cases.closed(most)
+                proven = min(proven, cases.proven(most[closed]))
+                children = _chosen(rules, server, part.part(at[some][~closed]), rows[row[some][~closed]], most[~closed])
+                children = children.part(_possible(rules, server + 1, children))
+                if len(children.lost):
+                    stack.append((server + 1, children))
     return proven
 
 
