@@ -25,6 +25,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import FailureOutcome
+from topoopt.core.job_solution import ConvergencePoint
 from topoopt.core.plan import Plan
 from topoopt.core.search_settings import RobustGoal
 from topoopt.core.taskgraph import TaskGraph
@@ -92,10 +93,13 @@ class RobustDesign:
                 break
         if self.cluster.servers <= EXCHANGE_SERVERS:
             best = self._exchanged(best)
+        points, faster = self.result.convergence, best.nominal_ms < self.result.iteration_time_ms
+        found = ConvergencePoint(self.result.proposals, "robust design", best.nominal_ms)
         return replace(
             self.result,
             plan=Plan(plan.strategy, best.topology, best.plan.routes, best.plan.rings),
             iteration_time_ms=best.nominal_ms,
+            convergence=(*points, found) if faster else points,
             notes=(*self.result.notes, *self._notes(first, best)),
             stopped_by=self.stop.reason() or self.result.stopped_by,
         )
