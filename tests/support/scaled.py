@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
+from topoopt.core.collective import CollectiveProblem
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_workload import HierarchicalWorkload, LayerPhase
 from topoopt.core.job import CoOptimisation
@@ -33,6 +35,8 @@ def scaled(problem: Any, factor: float) -> tuple[Any, float]:
         return _placement(problem, factor), factor
     if isinstance(problem, CoOptimisation):
         return _job(problem, factor), factor
+    if isinstance(problem, CollectiveProblem):
+        return _collective(problem, factor), factor
     assert isinstance(problem, SharedCluster)
     return _shared(problem, factor), factor
 
@@ -52,6 +56,15 @@ def _allocation(problem: AllocationProblem, factor: float) -> tuple[AllocationPr
     }
     made = replace(problem, capacity_gbps=problem.capacity_gbps * factor, transfers=transfers, **ends)
     return made, 1.0 / factor if problem.goal is AllocationGoal.COMPLETION_TIME else factor
+
+
+def _collective(problem: CollectiveProblem, factor: float) -> CollectiveProblem:
+    network = replace(
+        problem.network,
+        unit_gbytes_per_s=problem.network.unit_gbytes_per_s / Fraction(factor),
+        latency_us=problem.network.latency_us * factor,
+    )
+    return replace(problem, network=network, message_us=problem.message_us * factor)
 
 
 def _phase(phase: LayerPhase, factor: float) -> LayerPhase:
