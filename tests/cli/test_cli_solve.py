@@ -13,6 +13,7 @@ import pytest
 from tests.support.cli_cases import (
     JOB_CHECKED,
     SOLVING_KEYS,
+    besides_kernels,
     chain,
     job,
     operator,
@@ -70,7 +71,7 @@ def test_text_goes_to_standard_output(tmp_path: Path) -> None:
     assert result.code == 0
     assert "independent check passed" in result.stdout
     assert f"{tmp_path / name / 'solution.json'}" in result.stdout.replace("\n", "")
-    assert result.stderr == ""
+    assert besides_kernels(result.stderr) == []
 
 
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
         stdout, stderr = child.communicate(timeout=300)
         assert child.returncode == 0
         assert stdout.startswith("{\n")
-        assert stderr == ""
+        assert besides_kernels(stderr) == []
     first, second = ((tmp_path / seed / "solution.json").read_bytes() for seed in ("1", "2"))
     assert first == second
 
@@ -220,7 +221,7 @@ def test_folder_without_permission_is_refused_before_the_search(
 
 
 def test_disk_full_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No space: exit code 2 with the reason, the earlier solution is untouched, no temporary file stays."""
+    """No space: exit code 7 with the reason, the earlier solution is untouched, no temporary file stays."""
     out = tmp_path / "out"
     out.mkdir()
     (out / "solution.json").write_text("earlier")
@@ -230,7 +231,7 @@ def test_disk_full_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(os, "fsync", full)
     result = run("solve", write(tmp_path, SIX), "--out", out, "--json")
-    assert result.code == 2
+    assert result.code == 7
     assert os.strerror(errno.ENOSPC) in result.json["error"]
     assert [path.name for path in out.iterdir()] == ["solution.json"]
     assert (out / "solution.json").read_text() == "earlier"

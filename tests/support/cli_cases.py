@@ -182,3 +182,8 @@ def searching(pid: int) -> bool:
         return False
     caught = next((line.split()[1] for line in text.splitlines() if line.startswith("SigCgt")), "0")
     return bool(int(caught, 16) >> (signal.SIGHUP - 1) & 1)
+
+
+def besides_kernels(stderr: str) -> list[str]:
+    """Lines of standard error that do not tell of kernels, which whoever comes first compiles."""
+    return [line for line in stderr.splitlines() if line and "kernels" not in line]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.allocation_solution import AllocationSolution, DestinationRate, PriceCertificate, TransferRate
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.hierarchy import Block
 from topoopt.core.hierarchy_solution import (
     BandwidthCertificate,
     CollectiveTime,
@@ -159,7 +160,7 @@ def hierarchies(draw: st.DrawFn) -> HierarchicalSolution:
             design_name=texts,
             designs=st.integers(1, 100),
             dimensions=words,
-            blocks=words,
+            blocks=tuples(st.sampled_from(list(Block)), count, count),
             sizes=tuples(st.integers(1, 2**62), count, count),
             bandwidth_gbytes_per_s=rows,
             # kept where their quotients, which the file states too, are in range

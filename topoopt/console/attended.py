@@ -65,6 +65,6 @@ def attended(output: Output, time_limit_s: float | None, began: float) -> Iterat
             stop.deadline = began + time_limit_s
         with heard(compiler_began, lambda: None):
             yield run
-    if stop.clock.halted_s > 0.0:
+    if compiling:
         text = f"kernels compiled in {stop.clock.halted_s:.1f} s, which do not count against the time limit"
         output.errors.print(text, highlight=False)
