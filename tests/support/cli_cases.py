@@ -175,13 +175,13 @@ def refusals(document: Mapping[str, Any]) -> list[tuple[str | None, str | None, 
 
 
 def searching(pid: int) -> bool:
-    """Whether the process looks after SIGHUP, which it does only while it searches (Linux)."""
+    """Whether the process looks after SIGTERM, which it does only while it searches (Linux)."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
     caught = next((line.split()[1] for line in text.splitlines() if line.startswith("SigCgt")), "0")
-    return bool(int(caught, 16) >> (signal.SIGHUP - 1) & 1)
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def besides_kernels(stderr: str) -> list[str]:
