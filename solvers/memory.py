@@ -19,6 +19,9 @@ if sys.platform != "win32":
 SPARE_BYTES = 1 << 30
 """What may be promised beyond the limit: libraries and stacks of threads are given much that they never use."""
 
+LEAST_BYTES = 1 << 28
+"""What may be promised beyond what is, however small the limit: what is held is looked at all the same."""
+
 Pid = int
 
 
@@ -64,7 +67,8 @@ class Memory:
             yield
             return
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        most = self.limit_bytes + SPARE_BYTES
+        # A thread that is refused its first bytes never says that it has started, and would be waited for for ever.
+        most = max(self.limit_bytes + SPARE_BYTES, promised_bytes() + LEAST_BYTES)
         if hard != resource.RLIM_INFINITY:
             most = min(most, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
@@ -72,6 +76,15 @@ class Memory:
             yield
         finally:
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def promised_bytes() -> int:
+    """What this process may write to, held or not, as `RLIMIT_DATA` counts it; 0 where /proc is not to be had."""
+    try:
+        with open("/proc/self/statm", "rb") as stream:
+            return int(stream.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
 
 
 def resident_bytes(pid: Pid) -> int:
