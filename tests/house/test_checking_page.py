@@ -19,8 +19,12 @@ SECTIONS = {
     "allocation": "bandwidth-allocation",
     "hierarchical-bandwidth": "hierarchical-bandwidth",
     "shared-cluster": "shared-cluster",
+    "co-optimisation": "co-optimisation",
+    "placement": "placement",
+    "collective": "collective",
 }
-"""Kinds whose table is written."""
+"""Of every kind its part of the page."""
+
 
 NEXT = re.compile(r"^##", re.MULTILINE)
 
