@@ -27,8 +27,6 @@ def test_signal_in_the_middle_of_the_search(tmp_path: Path, number: signal.Signa
     """An endless search is interrupted: exit code 130, solution and report are there, the checker takes the plan."""
     if not Path("/proc/self/status").exists():
         pytest.skip("needs /proc to see when the search has begun")
-    if signal.getsignal(number) is signal.SIG_IGN:
-        pytest.skip("these tests were told to ignore the signal (nohup)")
     instance = write(tmp_path, INSTANCE)
     with process("solve", instance, "--out", tmp_path / "out", "--json") as child:
         while child.poll() is None and not searching(child.pid):

@@ -112,6 +112,12 @@ CASES = {
         Side("topoopt.kinds.allocation.figures:reached", less),
         Side("topoopt.verify.allocation.check:objective_of", scaled_second),
     ),
+    "collective": Case(
+        "collective",
+        shipped("collectives/ring-5"),
+        Side("topoopt.kinds.collective.methods:timing", scaled_field("step_us")),
+        Side("topoopt.verify.collective.check:step_time_us", scaled),
+    ),
     "hierarchy": Case(
         "hierarchical-bandwidth",
         shipped("hierarchical/gpt3-3d"),

@@ -141,13 +141,20 @@ def run(*words: object) -> Run:
 
 def process(*words: object, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
     """A command in a process of its own, warnings as errors, its output in pipes."""
+    heeding = {"preexec_fn": _heed_hangups} if os.name == "posix" else {}
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "topoopt.cli.main", *map(str, words)],
         cwd=ROOT,
+        **heeding,
         env={**os.environ, **(env or {})},
         text=True,
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )
+
+
+def _heed_hangups() -> None:
+    """These tests may run under `nohup`, which children would inherit."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def run_apart(*words: object, env: Mapping[str, str] | None = None, **options: Any) -> Run:
@@ -175,13 +182,13 @@ def refusals(document: Mapping[str, Any]) -> list[tuple[str | None, str | None, 
 
 
 def searching(pid: int) -> bool:
-    """Whether the process looks after SIGTERM, which it does only while it searches (Linux)."""
+    """Whether the process looks after SIGHUP, which it does only while it searches (Linux)."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
     caught = next((line.split()[1] for line in text.splitlines() if line.startswith("SigCgt")), "0")
-    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+    return bool(int(caught, 16) >> (signal.SIGHUP - 1) & 1)
 
 
 def besides_kernels(stderr: str) -> list[str]:

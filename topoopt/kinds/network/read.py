@@ -24,7 +24,6 @@ from topoopt.files.sections import TopologyContent, topology_of, within
 from topoopt.files.topology_builders import unreachable_pair
 from topoopt.kinds.network.read_demands import read_demand_keys
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
-from topoopt.simulate.hops import hop_matrix
 
 _TOPOLOGY: TypeAdapter[Any] = TypeAdapter(TopologySection)
 
@@ -111,6 +110,8 @@ def _cut_off(topology: Topology, demand: Floats | None) -> list[Fault]:
     """A pair with demand, or any where the demand is not known, that no path joins; others need none."""
     if unreachable_pair(topology.servers, topology.arcs.astype(np.int64)) is None:
         return []
+    from topoopt.simulate.hops import hop_matrix  # compiled, and rarely needed
+
     lost = hop_matrix(topology) < 0
     if demand is not None:
         lost &= (demand > 0) if demand.ndim == 2 else (demand > 0).any(axis=0)
