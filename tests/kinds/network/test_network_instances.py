@@ -446,6 +446,7 @@ def test_pairs_without_demand_need_no_path(tmp_path: Path) -> None:
         code, text = run(*command)
         assert code == 0, text
     matrix[0][3] = 1e-12
-    code, text = run("solve", instance(tmp_path, kind="routing", demand={"matrix": matrix}, topology=ring))
+    again = instance(tmp_path, kind="routing", demand={"matrix": matrix}, topology=ring)
+    code, text = run("solve", again, "-o", tmp_path / "none", "--json")
     assert code == 2
     assert "no way from server 0 to server 3" in " ".join(text.split())
