@@ -99,7 +99,16 @@ def kernel(function: Function) -> Function:
 
     It runs without the lock of the interpreter, so that another thread sees to limits and signals meanwhile.
     """
-    dispatcher = njit(function, error_model="numpy", nogil=True)  # no zero-division checks in hot loops
+    return _kept(function)
+
+
+def summing_kernel(function: Function) -> Function:
+    """The same for sums that may be taken in any order, where the last digits do not count."""
+    return _kept(function, fastmath={"reassoc", "contract", "nsz"})
+
+
+def _kept(function: Function, **options: Any) -> Function:
+    dispatcher = njit(function, error_model="numpy", nogil=True, **options)  # no zero-division checks in hot loops
     with suppress(RuntimeError):  # nowhere to keep it
         dispatcher._cache = _Cache(function)
     compiled: Function = dispatcher

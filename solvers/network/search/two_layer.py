@@ -14,11 +14,11 @@ any values of them prove something by the formula, so nothing here needs to be t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
+from topoopt.simulate.jit import summing_kernel
 
 _PIECE = 1 << 26
 """Entries gone through between two looks at the clock."""
@@ -59,7 +59,7 @@ def two_layer_multipliers(
 
 
 # Sums may be taken in any order: the arrays are a search for multipliers, of which any are valid.
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@summing_kernel
 def _iterate(
     d: int,
     c: NDArray[np.float32],
