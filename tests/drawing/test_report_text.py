@@ -94,7 +94,7 @@ def test_terminal_shows_the_figures(make_solution: Builder) -> None:
         "exposed communication 20.00 ms",
         "75.00 ms; this plan is 1.50× faster than it",
         "40.00 ms, gap 20.0 %",
-        "bytes over d*B",
+        "work and wire bytes",
         "totient paper {1,5}; offsets 1, 5, 11, 15",
         "diameter 4 (bound 8.000), 2.133 hops on average",
         "bandwidth tax 1.11×",
