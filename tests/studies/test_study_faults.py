@@ -111,7 +111,6 @@ ODD: dict[str, Callable[[dict[str, Any]], Any]] = {
     "objective": lambda output: {**output, "objective": [1]},
     "bound": lambda output: {**output, "bound": 3, "check": "ok", "status": {"a": 1}},
     "enormous": lambda output: {**output, "objective": {"value": 10**390}, "figure": [10**390, 1]},
-    "half a character": lambda output: {**output, "method": "\ud800", "\udfff": "\ud800"},
     "deep": lambda output: {**output, "a": {"b": {"c": [1, 2]}}},
 }
 """What makes the output of a run odd, and leaves it a record."""

@@ -109,6 +109,11 @@ def test_one_link_a_server_is_infeasible(tmp_path: Path) -> None:
     path = instance(tmp_path, kind="topology", servers=4, degree=1, links="unidirectional",
                     demand={"family": "uniform"})  # fmt: skip
     code, text = run("solve", path, "--out", tmp_path / "out", "--method", "robust", "--json")
+    assert code == 2  # without a goal, the method does not cover it
+    assert "no path" in json.loads(text)["error"]
+    path = instance(tmp_path, kind="topology", servers=4, degree=1, links="unidirectional",
+                    demand={"family": "uniform"}, search={"robust": {"failures": "single-link"}})  # fmt: skip
+    code, text = run("solve", path, "--out", tmp_path / "out", "--json")
     assert code == 3
     assert "no path" in json.loads(text)["error"]
 
