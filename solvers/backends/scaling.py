@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends.result import LpResult, OnIncumbent
@@ -18,6 +19,12 @@ from topoopt.core.arrays import Floats, Ints
 
 NEAR = 2.0**20
 """Programs whose numbers lie between 1/NEAR and NEAR are solved as they are."""
+
+LARGEST = 500
+"""Power of two by which a row or column is multiplied at most."""
+
+TINY = 2.0**-100
+"""Part of the largest number of its sort up to which another one counts as 0: no sum of doubles would show it."""
 
 SWEEPS = 8
 """Rows and columns in turn; a few suffice."""
@@ -81,28 +88,41 @@ def scaling_of(program: LpArrays) -> Scaling | None:
 
 def _near(values: Floats, *, least: bool = False) -> bool:
     """Whether the largest of the finite numbers that are not 0 (and the least, if asked) is near 1."""
-    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    sizes = _counting(values[np.isfinite(values)])
     if not len(sizes):
         return True
     return bool((sizes.min() if least else sizes.max()) >= 1 / NEAR and sizes.max() <= NEAR)
 
 
+def _counting(values: Floats) -> Floats:
+    """Sizes of the numbers that do not count as 0."""
+    sizes = np.abs(values)
+    return np.asarray(sizes[sizes > TINY * sizes.max(initial=0.0)])
+
+
 def _equilibrated(program: LpArrays) -> Scaling:
-    matrix = program.matrix()
+    matrix = program.matrix().copy()
+    matrix.data[np.abs(matrix.data) <= TINY * np.abs(matrix.data).max(initial=0.0)] = 0.0
     matrix.eliminate_zeros()
     size = np.log2(np.abs(matrix.data))
     rows, columns = matrix.indices, np.repeat(np.arange(program.columns), np.diff(matrix.indptr))
     sides = np.stack((program.row_lower, program.row_upper))
-    known = np.isfinite(sides) & (sides != 0)
+    known = np.isfinite(sides)
+    known &= np.abs(sides) > TINY * np.abs(sides[known]).max(initial=0.0)
     with_sides = np.concatenate((rows, np.nonzero(known)[1]))
     free = ~program.is_integer
     row, column = np.zeros(program.rows), np.zeros(program.columns)
     for _ in range(SWEEPS):
         row = -_middle(np.concatenate((size + column[columns], np.log2(np.abs(sides[known])))), with_sides, len(row))
         column = np.where(free, -_middle(size + row[rows], columns, len(column)), 0.0)
-    row, column = 2.0 ** np.rint(row), 2.0 ** np.rint(column)
+    row, column = 2.0 ** _whole(row), 2.0 ** _whole(column)
     largest = float((np.abs(program.cost) * column).max(initial=0.0))
-    return Scaling(row, column, float(2.0 ** -np.rint(np.log2(largest))) if largest > 0 else 1.0)
+    return Scaling(row, column, float(2.0 ** -_whole(np.log2(largest))) if largest > 0 else 1.0)
+
+
+def _whole(powers: ArrayLike) -> Floats:
+    """Whole powers of two, none so large that a product of two would be infinite."""
+    return np.asarray(np.clip(np.rint(powers), -LARGEST, LARGEST), dtype=np.float64)
 
 
 def _middle(values: Floats, place: Ints, count: int) -> Floats:

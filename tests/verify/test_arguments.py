@@ -77,7 +77,7 @@ CASES = {
     "allocation, routes": Case(shipped("networks/guarantees-6"), _allocation),
     "hierarchy": Case(shipped("hierarchical/resnet50-3d"), lambda p, s: of_designs(p, s.proofs, s.objective.value)),
     "placement, throughput": Case(
-        shipped("placement/branches-3"), lambda p, s: of_placement(p), SolveOptions(method="slices")
+        shipped("placement/branches-3"), lambda p, s: of_placement(p, s.objective.value), SolveOptions(method="slices")
     ),
 }
 

@@ -148,6 +148,8 @@ def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: T
         timing.stop.clock.go_on()
         return method.run(asked, effort)
 
+    if timing.stop.memory.look():
+        raise LimitError(timing.nothing())
     try:
         with timing.stop.memory.refused():
             return step(work, lambda: timing.search_late(effort.stop))

@@ -122,9 +122,7 @@ def test_methods_reach_the_optimum_over_all_paths(case: tuple[Topology, Matrix, 
         assert check_flow(topology, demand, found.flow).ok
         if limit < topology.servers - 1:
             assert check_hops(topology, found.flow, limit) == ()
-        proven = certified_theta_bound(
-            topology, demand, found.certificate.lengths, max_hops=limit, hop_price=hop_price
-        )
+        proven = certified_theta_bound(topology, demand, found.certificate.lengths, max_hops=limit, hop_price=hop_price)
         assert optimum * (1 - 1e-6) <= proven <= optimum * (1 + 1e-9)
 
 
