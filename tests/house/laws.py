@@ -13,7 +13,7 @@ from tests.house.tree import Module, Tree, imports_anywhere, imports_at_load, na
 MOST_LINES_OF_MODULE = 300
 MOST_LINES_OF_FUNCTION = 80
 
-KERNELS = frozenset({"kernel", "piece", "njit"})
+KERNELS = frozenset({"kernel", "summing_kernel", "piece"})
 """Decorators of compiled functions, which may be long."""
 
 ROOTS = ("topoopt", "topoopt.cli.main", "solvers.backends.guard_child")
