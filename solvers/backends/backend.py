@@ -20,7 +20,7 @@ from solvers.backends.result import (
     SolverLimits,
     SolverTask,
 )
-from solvers.backends.scaling import scaling_of
+from solvers.backends.scaling import Scaling, scaling_of
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import Status, StopReason
@@ -75,13 +75,21 @@ class Backend:
         if claim is not None:
             return judged(program, limits, claim, start)
         scaling = scaling_of(program) if self.features.continuous else None
-        if scaling is not None:
-            program = scaling.applied(program)
-            start = None if start is None else scaling.point(start)
-            on_incumbent = None if on_incumbent is None else scaling.telling(on_incumbent)
         task = SolverTask(program, limits, options, start, on_incumbent)
-        result = judged(program, limits, self._ran(task), start)
-        return result if scaling is None else scaling.back(result)
+        result = self._in_units(scaling, task)
+        if scaling is not None and result.x is None and result.stopped_by is StopReason.ERROR:
+            # No units suit numbers that lie too far apart; as they are given they may do.
+            result = self._in_units(None, task)
+        return result
+
+    def _in_units(self, scaling: Scaling | None, task: SolverTask) -> LpResult:
+        """Solve and check a program in the units of a scaling; None: as it is."""
+        if scaling is None:
+            return judged(task.program, task.limits, self._ran(task), task.start)
+        telling = None if task.on_incumbent is None else scaling.telling(task.on_incumbent)
+        start = None if task.start is None else scaling.point(task.start)
+        scaled = replace(task, program=scaling.applied(task.program), start=start, on_incumbent=telling)
+        return scaling.back(self._in_units(None, scaled))
 
     def covers(self, program: LpArrays) -> str | None:
         """None if the features cover the program, else what is missing, in words."""

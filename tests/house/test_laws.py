@@ -82,7 +82,7 @@ def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) ->
     "files",
     [
         {"solvers/search.py": f"@kernel\ndef f():\n{LINES}"},
-        {"solvers/search.py": f"@numba.njit(cache=True)\ndef f():\n{LINES}"},
+        {"solvers/search.py": f"@summing_kernel(signature)\ndef f():\n{LINES}"},
         {"topoopt/table.py": TABLE + "def f():\n    import topoopt.kinds.a\n"},
         {"topoopt/kinds/a.py": GOOD["topoopt/kinds/a.py"] + "if TYPE_CHECKING:\n    import topoopt.table\n"},
         {"solvers/search.py": "x = read_text(name, 5)\ny = torch.load(name)\n"},

@@ -126,6 +126,21 @@ def test_memory_excludes_splits() -> None:
     assert 11.25 <= prove_bound(cluster, heavy)[0].value <= 18.0
 
 
+def test_times_of_nothing_beside_times() -> None:
+    """Times of 1e-16 and 1e-18 ms beside some of 1 ms: the program has an optimum, no case above the best choice."""
+    splits = (Split(1, 1.0, 1.0, 1, 1, 1), Split(1, 1.0693308760719096e-16, 0.0, 1, 1, 2))
+    first = Operator("o0", "dense", 300, 4, (), (), splits, False, False)
+    rest = (Split(1, 1.223864597590309e-18, 0.0, 1, 1, 1), Split(1, 0.0, 0.0, 1, 1, 1))
+    second = Operator("o1", "dense", 1, 4, (), (OperatorInput(0, 1.0),), rest, False, False)
+    cluster = make_cluster(2, 2, link_gbps=8.0, links=LinkDirection.BIDIRECTIONAL)
+    laws = laws_of(cluster, Workload("random", 960, (first, second)))
+    program = program_of(laws)
+    least = min(longest_path(program, splits) for splits in itertools.product(range(2), repeat=2))
+    certificate = prove(program)
+    assert certificate is not None
+    assert evaluate_certificate(laws, certificate) == pytest.approx(least, rel=1e-6)
+
+
 @given(jobs(), st.data())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_any_numbers_prove_no_more_than_the_best_choice(job, data) -> None:
