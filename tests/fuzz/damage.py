@@ -150,12 +150,11 @@ def _other(value: Any, draw: Draw) -> Any:
     choice = draw.random()
     if isinstance(value, bool):
         return not value
+    if isinstance(value, int | float) and choice < 0.25:
+        factor = float(draw.choice([0.5, 2.0, -1.0, 1e-6, 1e6]))
+        return value * factor if abs(value) < 1e300 else -value  # integers of JSON may be larger than any double
     if isinstance(value, int | float) and choice < 0.5:
-        return (
-            value * float(draw.choice([0.5, 2.0, -1.0, 1e-6, 1e6]))
-            if choice < 0.25
-            else value + int(draw.choice([-1, 1]))
-        )
+        return value + int(draw.choice([-1, 1]))
     if isinstance(value, list) and choice < 0.5:
         return value[: len(value) // 2] if choice < 0.25 else value * 3
     if choice < 0.75:

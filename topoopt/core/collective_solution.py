@@ -29,6 +29,21 @@ class CollectiveProof(Shown):
     lengths: Ints | None = None
 
 
+@dataclass(frozen=True, repr=False)
+class CollectiveTimes(Shown):
+    """What a schedule takes, us, beside the objective.
+
+    Attributes:
+        makespan_us: without barriers: every message goes when its block is there and its links are free.
+        step_us: all steps one after the other, a barrier between them; None where that is the objective.
+        busy_us: bytes of the link that carries most, over its rate; None where the objective, algbw, says it.
+    """
+
+    makespan_us: float
+    step_us: float | None = None
+    busy_us: float | None = None
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CollectiveSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `collective`.
@@ -37,9 +52,7 @@ class CollectiveSolution(SolutionHead):
         objective: `time`, us, all steps one after the other; `algbw`, GB/s without latencies (more is better); `steps`.
         network, collective, vector_bytes, root, message_us, multicast, relaying: of the instance.
         schedule: blocks and sends.
-        time_us: all steps one after the other, a barrier between them.
-        makespan_us: without barriers: every message goes when its block is there and its links are free.
-        busy_us: bytes of the link that carries most, over its rate.
+        times: of the schedule, those that the objective does not say.
         proof: what limits any schedule.
     """
 
@@ -51,9 +64,7 @@ class CollectiveSolution(SolutionHead):
     multicast: bool
     relaying: bool
     schedule: CollectiveSchedule
-    time_us: float
-    makespan_us: float
-    busy_us: float
+    times: CollectiveTimes
     proof: CollectiveProof
 
     kind: str = field(default="collective", init=False)
@@ -62,6 +73,23 @@ class CollectiveSolution(SolutionHead):
     def steps(self) -> int:
         """Synchronous rounds."""
         return self.schedule.steps
+
+    @property
+    def time_us(self) -> float:
+        """All steps one after the other, a barrier between them."""
+        return self.objective.value if self.times.step_us is None else self.times.step_us
+
+    @property
+    def makespan_us(self) -> float:
+        """Without barriers: every message goes when its block is there and its links are free."""
+        return self.times.makespan_us
+
+    @property
+    def busy_us(self) -> float:
+        """Bytes of the link that carries most, over its rate."""
+        if self.times.busy_us is None:
+            return self.vector_bytes / self.objective.value / 1e3
+        return self.times.busy_us
 
     @property
     def algbw_gbytes_per_s(self) -> float:

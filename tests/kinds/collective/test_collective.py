@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.kinds.solution_file import read_solution
 from topoopt.verify.collective.check import check_collective
 
 HARMLESS = (
@@ -93,12 +95,31 @@ def test_any_place_of_a_solution_is_corrupted(tmp_path: Path) -> None:
     problem = read_instance(INSTANCES / "collectives/ring-5.yaml")
     case = case_of(problem, solve(problem), tmp_path)
     assert accepted(case, HARMLESS) == []
-    times = ("time_us", "makespan_us", "busy_us", "objective.value")
+    times = ("times.makespan_us", "times.busy_us", "objective.value")
     together = {
         "faster": lambda document: scaled(document, 0.9, *times),
         "faster, bound too": lambda document: scaled(document, 0.9, *times, "bound.value"),
     }
     assert accepted_together(case, together) == []
+
+
+@pytest.mark.parametrize("objective", ["time", "throughput", "latency"])
+def test_no_figure_stands_in_a_file_twice(objective: str, tmp_path: Path) -> None:
+    """The time that the objective says is not among the times, and comes back from it; beside it, it is refused."""
+    solution = solve(read_instance(instance(tmp_path, objective=objective)))
+    said = {"time": "step_us", "throughput": "busy_us", "latency": None}[objective]
+    document = solution.to_dict()
+    assert set(document["times"]) == {"makespan_us", "step_us", "busy_us"} - {said}
+    assert solution.time_us == pytest.approx(36.0)
+    assert solution.busy_us == pytest.approx(32.0)
+    for name in ("step_us", "busy_us"):
+        altered = copy.deepcopy(document)
+        if altered["times"].pop(name, None) is None:
+            altered["times"][name] = 36.0
+        file = tmp_path / "altered.json"
+        file.write_text(json.dumps(altered))
+        with pytest.raises(InputError, match=f"times.{name}"):
+            read_solution(file)
 
 
 def test_schedules_that_do_not_work() -> None:

@@ -40,6 +40,19 @@ def _faults(file: CollectiveSolutionFile) -> list[Fault]:
         faults.append(Fault(("proof", "cut"), "no such node", allowed=allowed))
     if proof.lengths is not None and len(proof.lengths) != len(network.links):
         faults.append(Fault(("proof", "lengths"), "wrong number", str(len(proof.lengths)), f"{len(network.links)}"))
+    return faults + _twice(file)
+
+
+def _twice(file: CollectiveSolutionFile) -> list[Fault]:
+    """A time stands in the file once: among the times, or as the objective."""
+    said = {"time": "step_us", "algbw": "busy_us"}.get(file.objective.name)
+    faults = [
+        Fault(("times", name), "stands in the objective" if name == said else "is missing")
+        for name in ("step_us", "busy_us")
+        if (getattr(file.times, name) is None) != (name == said)
+    ]
+    if said is not None and not file.objective.value > 0:
+        faults.append(Fault(("objective", "value"), "not above 0", str(file.objective.value)))
     return faults
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, Strict
 from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.collective import CollectiveOp, CollectiveSchedule, Sends, VectorBlocks
-from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
+from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution, CollectiveTimes
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
 from topoopt.files.fields import MAX_BYTES, LatencyUs
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf, built, is_none
@@ -162,6 +162,16 @@ class AllReduceProofPart(FilePart):
         return {**stated, **texts}
 
 
+class TimesPart(FilePart):
+    """What the schedule takes, us; what the objective says is left out."""
+
+    core = CollectiveTimes
+
+    makespan_us: Amount
+    step_us: Amount | None = Field(default=None, exclude_if=is_none, description="unless the objective is this time")
+    busy_us: Amount | None = Field(default=None, exclude_if=is_none, description="unless the objective is algbw")
+
+
 class CollectiveProofPart(FilePart):
     """What limits any schedule."""
 
@@ -194,9 +204,7 @@ class CollectiveSolutionFile(SolutionHeadFile, AskedCollective):
     instance_sha256: Sha256
     versions: Versions
     notes: Notes
-    time_us: Amount
-    makespan_us: Amount
-    busy_us: Amount
+    times: TimesPart
     network: NetworkPart
     proof: CollectiveProofPart
     schedule: SchedulePart

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.collective import CollectiveObjective, CollectiveProblem
-from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.core.collective_solution import CollectiveSolution, CollectiveTimes
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
@@ -47,9 +47,11 @@ def assemble(problem: CollectiveProblem, found: FoundCollective, effort: Effort)
         multicast=problem.multicast,
         relaying=problem.relaying,
         schedule=found.schedule,
-        time_us=times.step_us,
-        makespan_us=times.makespan_us,
-        busy_us=times.busy_us,
+        times=CollectiveTimes(
+            times.makespan_us,
+            step_us=None if problem.objective is CollectiveObjective.TIME else times.step_us,
+            busy_us=None if problem.objective is CollectiveObjective.THROUGHPUT else times.busy_us,
+        ),
         proof=found.proof,
     )
 

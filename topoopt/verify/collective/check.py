@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -67,28 +68,41 @@ def _check_schedule(findings: ViolationLog, problem: CollectiveProblem, solution
     if problem.steps is not None and schedule.steps > problem.steps:
         findings.add("steps", f"{schedule.steps} steps, at most {problem.steps}")
     traffic = step_traffic(problem.network, schedule, arcs)
-    for name, stated, due in (
-        ("time_us", solution.time_us, step_time_us(problem, schedule, traffic)),
-        ("makespan_us", solution.makespan_us, makespan_us(problem, schedule, arcs)),
-        ("busy_us", solution.busy_us, busy_us(problem, schedule, traffic)),
-    ):
-        if differs(stated, due, Tolerance.LONG_SUMS.relative):
+    takes = {
+        "makespan_us": makespan_us(problem, schedule, arcs),
+        "step_us": step_time_us(problem, schedule, traffic),
+        "busy_us": busy_us(problem, schedule, traffic),
+    }
+    for name, due in takes.items():
+        stated = getattr(solution.times, name)
+        if stated is not None and differs(stated, due, Tolerance.LONG_SUMS.relative):
             findings.add("time", f"{name} is {stated!r}, the schedule takes {due!r}")
-    name, value, unit = objective_of(problem, solution)
+    _check_objective(findings, problem, solution, takes)
+
+
+def _check_objective(
+    findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution, takes: Mapping[str, float]
+) -> None:
+    name, value, unit, said = objective_of(problem, solution.schedule.steps, takes)
     objective = solution.objective
     if (objective.name, objective.unit) != (name, unit):
         findings.add("objective", f"the objective is {objective.name} in {objective.unit}, {name} in {unit} expected")
-    if differs(objective.value, value):
+    if differs(objective.value, value, Tolerance.LONG_SUMS.relative):
         findings.add("objective", f"{name} is {objective.value!r}, {value!r} expected")
+    for time in ("step_us", "busy_us"):
+        if (getattr(solution.times, time) is None) != (time == said):
+            findings.add("time", f"{time} must stand {'in the objective' if time == said else 'among the times'}, once")
 
 
-def objective_of(problem: CollectiveProblem, solution: CollectiveSolution) -> tuple[str, float, str]:
-    """Name, value and unit that the times of a schedule come to."""
+def objective_of(
+    problem: CollectiveProblem, steps: int, takes: Mapping[str, float]
+) -> tuple[str, float, str, str | None]:
+    """Name, value and unit that the times of a schedule come to; and which of them it says."""
     if problem.objective is CollectiveObjective.LATENCY:
-        return "steps", float(solution.schedule.steps), "steps"
+        return "steps", float(steps), "steps", None
     if problem.objective is CollectiveObjective.THROUGHPUT:
-        return "algbw", problem.vector_bytes / solution.busy_us / 1e3, "GB/s"
-    return "time", solution.time_us, "us"
+        return "algbw", problem.vector_bytes / takes["busy_us"] / 1e3, "GB/s", "busy_us"
+    return "time", takes["step_us"], "us", "step_us"
 
 
 def _check_bound(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
