@@ -1,13 +1,14 @@
-"""Schedules in which ranks need no relays: everything at once through switches, and rings."""
+"""Schedules of whole shards: in the fewest steps, through switches too, and round rings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from solvers.collective.schedules import Row, of_rows
-from topoopt.core.arrays import Bools
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.collective import CollectiveSchedule, Path
 from topoopt.core.rated_network import RatedNetwork
 
@@ -31,17 +32,47 @@ def switched_paths(network: RatedNetwork, source: int) -> dict[int, Path]:
     return {node: path for node, path in found.items() if node != source and not network.is_switch[node]}
 
 
-def all_at_once(network: RatedNetwork) -> CollectiveSchedule | None:
-    """An AllGather in one step; None where some rank needs a relay."""
+def fewest_steps(network: RatedNetwork, root: int | None = None) -> CollectiveSchedule:
+    """An AllGather of whole shards, or a broadcast from a root, in fewest steps; to pass on over switches is one.
+
+    Of the ranks that have a shard a step before, the one whose links have carried least in the step sends it.
+    """
     ranks = network.ranks.tolist()
+    ways = {rank: switched_paths(network, rank) for rank in ranks}
+    feeding = {head: [tail for tail in ranks if head in ways[tail]] for head in ranks}
+    number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
+    arcs = {path: [number[hop] for hop in itertools.pairwise(path)] for own in ways.values() for path in own.values()}
+    distance = {rank: _steps_from(ways, rank) for rank in ranks}
+    sources, place = ranks if root is None else [root], {rank: at for at, rank in enumerate(ranks)}
     routes: dict[Path, int] = {}
     rows: list[Row] = []
-    for block, source in enumerate(ranks):
-        paths = switched_paths(network, source)
-        if len(paths) < len(ranks) - 1:
-            return None
-        rows += [(block, source, head, 0, routes.setdefault(path, len(routes)), False) for head, path in paths.items()]
-    return of_rows([1] * len(ranks), ranks, rows, tuple(routes))
+    load: dict[int, Floats] = {}
+    for turn in range(len(ranks)):  # every rank sends its shard on in turn, so that none is always first
+        for block, source in enumerate(sources):
+            head = ranks[(place[source] + turn) % len(ranks)]
+            far = distance[source][head]
+            if far == 0:
+                continue
+            carried = load.setdefault(far - 1, np.zeros(len(network.arcs)))
+            near = [ways[tail][head] for tail in feeding[head] if distance[source][tail] == far - 1]
+            path = min(near, key=lambda way: float(((carried[arcs[way]] + 1) / network.units[arcs[way]]).max()))
+            carried[arcs[path]] += 1
+            rows.append((block, path[0], head, far - 1, routes.setdefault(path, len(routes)), False))
+    return of_rows([1] * len(sources), sources, rows, tuple(routes))
+
+
+def _steps_from(ways: Mapping[int, Mapping[int, Path]], source: int) -> dict[int, int]:
+    """Messages that something needs one after the other to get to every rank."""
+    found, frontier = {source: 0}, [source]
+    while frontier:
+        following = []
+        for node in frontier:
+            for head in ways[node]:
+                if head not in found:
+                    found[head] = found[node] + 1
+                    following.append(head)
+        frontier = following
+    return found
 
 
 def ring_gather(network: RatedNetwork, rings: Sequence[Sequence[int]]) -> CollectiveSchedule | None:

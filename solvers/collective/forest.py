@@ -64,14 +64,13 @@ def best_scale(network: RatedNetwork, ratio: Fraction) -> tuple[int, Fraction]:
     return ratio.denominator // shared, Fraction(shared, ratio.numerator)
 
 
-def fixed_scale(network: RatedNetwork, trees_per_root: int) -> Fraction:
-    """Most units of the network per tree for which so many trees from every root fit, each link rounded down.
+def fixed_scale(network: RatedNetwork, trees: Mapping[int, int]) -> Fraction:
+    """Least units of the network per tree for which so many trees from every rank fit, each link rounded down.
 
     Candidates are the rates of links over whole numbers of trees; bisection over them, a flow from a super source to
     every rank being the test.
     """
-    units, trees = np.unique(network.units), dict.fromkeys(network.ranks.tolist(), trees_per_root)
-    most = sum(trees.values())
+    units, most = np.unique(network.units), sum(trees.values())
     counts = np.arange(1, most + 1)
     candidates = sorted({Fraction(int(rate), int(count)) for rate in units for count in counts}, reverse=True)
     low, high = 0, len(candidates) - 1
@@ -82,7 +81,7 @@ def fixed_scale(network: RatedNetwork, trees_per_root: int) -> Fraction:
         else:
             low = middle + 1
     if not carries(network, scaled(network, candidates[low]), trees):
-        raise ValueError(f"{trees_per_root} trees from every root do not fit")
+        raise ValueError(f"{most} trees do not fit")
     return candidates[low]
 
 

@@ -4,38 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import gcd
-
-import numpy as np
 
 from solvers.collective.all_to_all import all_to_all_rate
-from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.breadth_first import step_loads
 from solvers.collective.breadth_first_schedule import breadth_first_schedule
-from solvers.collective.direct import all_at_once, natural_rings, ring_gather
-from solvers.collective.forest import TreePacking, best_scale, fixed_scale, forest, scaled
-from solvers.collective.max_flow import FlowNetwork
+from solvers.collective.combined import gathered
+from solvers.collective.direct import fewest_steps, natural_rings, ring_gather
 from solvers.collective.path_flows import path_schedule
-from solvers.collective.ratio import ratio_cut
-from solvers.collective.schedules import backward, of_forest, of_two_forests, one_after_other
 from solvers.collective.time_expanded import MOST_COLUMNS, columns, stepped_schedule
-from solvers.collective.timing import MOST_PIECES, best_pieces, pipelined_us, step_loads_us
-from solvers.collective.unequal_roots import rooted_trees
+from solvers.collective.timing import pipelined_us, step_loads_us
+from solvers.collective.tree_plans import FEWER_TREES, MOST_RANKS_TRIED, divided_best, tree_schedules
 from solvers.stop import Stop
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem, CollectiveSchedule
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.verdict import StopReason
-
-MOST_TREES = 32
-"""Trees of a root that are packed where no number is asked for; more make files and schedules of no use."""
-
-FEW_PIECES = 16
-"""Most pieces where latencies do not count."""
-
-MOST_SENDS = 400_000
-"""Messages of a schedule that a division into pieces may come to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,26 +27,6 @@ class PlannedSchedule:
 
     schedule: CollectiveSchedule
     stopped_by: StopReason = StopReason.CONVERGED
-
-
-def gathered(
-    problem: CollectiveProblem, make: Callable[[RatedNetwork], CollectiveSchedule | None]
-) -> CollectiveSchedule | None:
-    """The collective from a way to make an AllGather: turned round for a reduction, both for an AllReduce."""
-    network, wanted = problem.network, problem.collective
-    if wanted is CollectiveOp.ALLGATHER:
-        return make(network)
-    up = make(network.transposed())
-    if up is None or wanted is CollectiveOp.REDUCE_SCATTER:
-        return None if up is None else backward(up)
-    down = make(network)
-    return None if down is None else joined(backward(up), down)
-
-
-def joined(up: CollectiveSchedule, down: CollectiveSchedule) -> CollectiveSchedule | None:
-    """A reduction and a gather of the same blocks; None where they differ."""
-    same = np.array_equal(up.blocks.units, down.blocks.units) and np.array_equal(up.blocks.owner, down.blocks.owner)
-    return one_after_other(up, down) if same else one_after_other(*refined(up, down))
 
 
 def by_breadth(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
@@ -82,11 +45,13 @@ def by_rings(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
     return None if schedule is None else PlannedSchedule(schedule)
 
 
-def at_once(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
-    """Every rank to every other in one step, where switches join them all."""
-    if problem.collective not in GATHERS:
+def by_shortest(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
+    """Whole shards in as few steps as any schedule needs; in one where switches join all ranks."""
+    if problem.collective is CollectiveOp.ALL_TO_ALL:
         return None
-    schedule = gathered(problem, all_at_once)
+    root = int(problem.network.ranks[problem.root]) if problem.collective in SINGLE_ROOT else None
+    gather = replace(problem, collective=SINGLE_ROOT.get(problem.collective, problem.collective))
+    schedule = gathered(gather, lambda network: fewest_steps(network, root))
     return None if schedule is None else PlannedSchedule(schedule)
 
 
@@ -94,66 +59,21 @@ def by_trees(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
     """Trees that reach the best rate, or as near as the number of trees asked for allows, in pieces."""
     if problem.collective is CollectiveOp.ALL_TO_ALL:
         return None
-    whole = _trees(problem, stop)
-    pieces = _pieces(problem, whole(1))
-    return PlannedSchedule(whole(pieces))
-
-
-def _trees(problem: CollectiveProblem, stop: Stop) -> Callable[[int], CollectiveSchedule]:
-    """What makes the schedule from a number of pieces."""
-    network, wanted = problem.network, problem.collective
-    reverse = network.transposed()
-    if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
-        root = int(network.ranks[problem.root])
-        own = rooted_forest(network if wanted is CollectiveOp.BROADCAST else reverse, root, problem.trees_per_root)
-        return lambda pieces: (
-            of_forest(own, pieces) if wanted is CollectiveOp.BROADCAST else backward(of_forest(own, pieces))
-        )
-    if wanted is CollectiveOp.ALLREDUCE and not network.is_switch.any() and problem.trees_per_root is None:
-        cut = ratio_cut(network)
-        equal = Fraction(len(network.ranks)) / (2 * cut.ratio)
-        rate = allreduce_rate(network, cut, stop)
-        if rate.units > float(equal) * (1 + 1e-9):
-            trees = rooted_trees(network, rate)
-            if trees is not None and trees.units > equal:
-                return lambda pieces: of_two_forests(trees.reductions, trees.broadcasts, pieces)
-    if wanted is CollectiveOp.ALLGATHER:
-        down = gather_forest(network, problem.trees_per_root)
-        return lambda pieces: of_forest(down, pieces)
-    up = gather_forest(reverse, problem.trees_per_root)
-    if wanted is CollectiveOp.REDUCE_SCATTER:
-        return lambda pieces: backward(of_forest(up, pieces))
-    count = next(iter(up.trees.values()))
-    both = gather_forest(network, count)
-    return lambda pieces: of_two_forests(up, both, pieces)
-
-
-def gather_forest(network: RatedNetwork, trees_per_root: int | None) -> TreePacking:
-    """Equally many trees from every rank."""
-    if trees_per_root is None:
-        best, per_tree = best_scale(network, ratio_cut(network).ratio)
-        if best > MOST_TREES:
-            best, per_tree = _best_below(network)
-    else:
-        best, per_tree = trees_per_root, fixed_scale(network, trees_per_root)
-    return forest(network, scaled(network, per_tree), dict.fromkeys(network.ranks.tolist(), best))
-
-
-def _best_below(network: RatedNetwork) -> tuple[int, Fraction]:
-    """The number of trees, few of them, that reaches most."""
-    tried = [(count, fixed_scale(network, count)) for count in (1, 2, 3, 4, 6, 8)]
-    return max(tried, key=lambda one: (one[0] * one[1], -one[0]))
-
-
-def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> TreePacking:
-    """Trees from one root: as many as the least flow from it to another rank, in its largest whole parts."""
-    flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
-    least = min(flow.value(root, rank) for rank in network.ranks.tolist() if rank != root)
-    if least == 0:
-        raise ValueError(f"{network.names[root]} does not reach every rank")
-    per_tree = Fraction(gcd(least, *network.units.tolist())) if trees is None else Fraction(least, trees)
-    count = int(least / per_tree)
-    return forest(network, scaled(network, per_tree), {rank: count * (rank == root) for rank in network.ranks.tolist()})
+    counts = [problem.trees_per_root]
+    if counts == [None] and problem.objective is not CollectiveObjective.THROUGHPUT:
+        counts += FEWER_TREES if len(problem.network.ranks) <= MOST_RANKS_TRIED else ()
+    best: tuple[tuple[bool, float], int, Callable[[int], CollectiveSchedule]] | None = None
+    for count in counts:
+        if best is not None and stop.reason() is not None:
+            break
+        schedule_of = tree_schedules(replace(problem, trees_per_root=count), stop)
+        whole = schedule_of(1)
+        pieces, value = divided_best(problem, whole)
+        own = (problem.steps is not None and whole.steps > problem.steps, value)
+        if best is None or own < best[0]:
+            best = own, pieces, schedule_of
+    assert best is not None
+    return PlannedSchedule(best[2](best[1]))
 
 
 def by_paths(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
@@ -163,21 +83,8 @@ def by_paths(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
     rate = all_to_all_rate(problem.network, stop, relaying=problem.relaying)
     if rate.units <= 0:
         raise InfeasibleError("some ranks reach each other only through others, which do not relay")
-    pieces = _pieces(problem, path_schedule(problem.network, rate, 1))
+    pieces, _ = divided_best(problem, path_schedule(problem.network, rate, 1))
     return PlannedSchedule(path_schedule(problem.network, rate, pieces), rate.stopped_by)
-
-
-def _pieces(problem: CollectiveProblem, whole: CollectiveSchedule) -> int:
-    """Into how many pieces the blocks of a schedule are best divided."""
-    most = max(min(MOST_PIECES, MOST_SENDS // max(len(whole.sends), 1)), 1)
-    if problem.objective is CollectiveObjective.LATENCY:
-        return 1
-    if problem.objective is CollectiveObjective.THROUGHPUT:  # the same whatever the pieces
-        most = min(most, FEW_PIECES)
-    if problem.steps is not None:
-        most = min(most, max(problem.steps - whole.steps + 1, 1))
-    loads, latency = step_loads_us(problem, whole)
-    return best_pieces(lambda pieces: pipelined_us(loads, latency, pieces), most)
 
 
 def by_program(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None:
@@ -214,33 +121,6 @@ def by_program(problem: CollectiveProblem, stop: Stop) -> PlannedSchedule | None
         if problem.objective is CollectiveObjective.LATENCY:
             break
     return None if best is None else best[1]
-
-
-def refined(one: CollectiveSchedule, other: CollectiveSchedule) -> tuple[CollectiveSchedule, CollectiveSchedule]:
-    """Both with the blocks that the ends of either make, where the owners stand in the same order."""
-    scale = np.lcm(one.blocks.total, other.blocks.total)
-    ends = np.union1d(*(np.cumsum(own.blocks.units) * (scale // own.blocks.total) for own in (one, other)))
-    return divided(one, ends), divided(other, ends)
-
-
-def divided(schedule: CollectiveSchedule, ends: np.ndarray) -> CollectiveSchedule:
-    """The same with blocks that end at `ends`, int64, in units of the last of them; blocks must be in vector order."""
-    blocks, sends = schedule.blocks, schedule.sends
-    old = np.cumsum(blocks.units) * (int(ends[-1]) // blocks.total)
-    inside = np.searchsorted(old, ends, side="left")  # the old block of each new one
-    first = np.searchsorted(inside, np.arange(len(old)))
-    count = np.bincount(inside, minlength=len(old))
-    of_send = np.repeat(np.arange(len(sends)), count[sends.block])
-    within = np.arange(len(of_send)) - np.repeat(np.cumsum(count[sends.block]) - count[sends.block], count[sends.block])
-    fields = {name: getattr(sends, name)[of_send] for name in sends.__dataclass_fields__}
-    fields["block"] = (first[sends.block][of_send] + within).astype(np.int32)
-    parts = replace(
-        blocks,
-        units=np.diff(ends, prepend=0),
-        owner=blocks.owner[inside],
-        target=blocks.target[inside],
-    )
-    return CollectiveSchedule(parts, replace(sends, **fields).sorted(), schedule.routes)
 
 
 GATHERS = frozenset({CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALLREDUCE})

@@ -16,6 +16,9 @@ import numpy as np
 from solvers.collective.max_flow import FlowNetwork
 from topoopt.core.arrays import Ints
 
+MOST_TAILS = 16
+"""Tails that a head is joined to in equal parts."""
+
 Arc = tuple[int, int]
 Path = tuple[int, ...]
 
@@ -48,7 +51,9 @@ def without_switches(
         ValueError: not in balance, or roots that the capacities do not carry.
     """
     split = _Splitting(nodes, dict(capacity), dict(roots))
-    for switch in switches.tolist():
+    ranks = set(roots)
+    near = {switch: sum(tail in ranks for tail, head in capacity if head == switch) for switch in switches.tolist()}
+    for switch in sorted(near, key=lambda one: (near[one] > 0, -near[one], one)):
         split.remove(switch)
     left = {arc: units for arc, units in split.capacity.items() if units > 0}
     return DirectNetwork(left, {arc: split.paths[arc] for arc in left})
@@ -60,22 +65,43 @@ class _Splitting:
         self.total = sum(roots.values())
         self.large = self.total + sum(capacity.values()) + 1
         self.paths: dict[Arc, dict[Path, int]] = {arc: {arc: units} for arc, units in capacity.items()}
+        self.place = {arc: place for place, arc in enumerate(capacity)}
+        self.ends = np.array([*capacity, *((nodes, rank) for rank in roots)], dtype=np.int32)
+        self.room = np.array([*capacity.values(), *roots.values()], dtype=np.int64)  # the same as `capacity`, and roots
 
     def remove(self, switch: int) -> None:
-        """Join all links of a switch."""
-        for head in sorted(end for tail, end in self.capacity if tail == switch):
-            while self.capacity.get((switch, head), 0):
+        """Join all links of a switch: first an equal part of each out with many in, then what is left."""
+        into = [tail for tail, end in sorted(self.capacity) if end == switch and self.capacity[tail, end] > 0]
+        out = [end for tail, end in sorted(self.capacity) if tail == switch and self.capacity[tail, end] > 0]
+        for place, head in enumerate(out):
+            spread = [tail for tail in self._order(into, switch, place, head) if tail != head][:MOST_TAILS]
+            part = -(-self.capacity[switch, head] // max(len(spread), 1))
+            for tail in spread:
+                self._join_some(tail, switch, head, part)
+        for place, head in enumerate(out):
+            while self.capacity[switch, head]:
                 before = self.capacity[switch, head]
-                into = [tail for tail, end in self.capacity if end == switch and self.capacity[tail, end] > 0]
-                # A link back to where it came from is lost: last of all.
-                for tail in sorted(into, key=lambda one: (one == head, (one - head) % self.nodes)):
-                    units = self.spare(tail, switch, head)
-                    if units:
-                        self.join(tail, switch, head, units)
-                    if not self.capacity.get((switch, head), 0):
-                        break
-                if self.capacity.get((switch, head), 0) == before:
+                for tail in self._order(into, switch, place, head):
+                    self._join_some(tail, switch, head, before)
+                if self.capacity[switch, head] == before:
                     raise ValueError(f"links of switch {switch} are not in balance, or carry less than the roots need")
+
+    def _order(self, into: list[int], switch: int, place: int, head: int) -> list[int]:
+        """Tails for a head: those without another way to it first, in turns that differ from head to head.
+
+        A link back to where it came from is lost: last of all.
+        """
+        feeding = {tail for (tail, end), units in self.capacity.items() if end == head and units and tail != switch}
+        beyond = feeding - self.roots.keys()
+        feeding |= {tail for (tail, end), units in self.capacity.items() if end in beyond and units}
+        start = (place + 1) % len(into)
+        return sorted([*into[start:], *into[:start]], key=lambda tail: (tail == head, tail in feeding))
+
+    def _join_some(self, tail: int, switch: int, head: int, most: int) -> None:
+        most = min(most, self.capacity.get((tail, switch), 0), self.capacity.get((switch, head), 0))
+        units = min(most, self.spare(tail, switch, head)) if most else 0
+        if units:
+            self.join(tail, switch, head, units)
 
     def spare(self, tail: int, switch: int, head: int) -> int:
         """Units of tail -> switch -> head that may be joined."""
@@ -106,11 +132,11 @@ class _Splitting:
 
     def _flow(self, source: int, sink: int, forced: list[Arc]) -> tuple[int, np.ndarray]:
         """Maximum flow with some arcs without limit, and which nodes are beyond its least cut."""
-        arcs = {arc: units for arc, units in self.capacity.items() if units > 0}
-        arcs |= {(self.nodes, rank): units for rank, units in self.roots.items()}
-        arcs |= dict.fromkeys((arc for arc in forced if arc[0] != arc[1]), self.large)
-        ends = np.array(list(arcs), dtype=np.int32)
-        network = FlowNetwork(self.nodes + 1, ends[:, 0], ends[:, 1], np.array(list(arcs.values()), dtype=np.int64))
+        wide = [arc for arc in forced if arc[0] != arc[1]]
+        used = np.flatnonzero(self.room)
+        ends = np.concatenate((self.ends[used], np.array(wide, dtype=np.int32).reshape(-1, 2)))
+        room = np.concatenate((self.room[used], np.full(len(wide), self.large)))
+        network = FlowNetwork(self.nodes + 1, ends[:, 0], ends[:, 1], room)
         cut = network.cut(source, sink)
         return cut.value, ~cut.side
 
@@ -120,7 +146,7 @@ class _Splitting:
         second = self._taken((switch, head), units)
         if tail == head:
             return
-        self.capacity[tail, head] = self.capacity.get((tail, head), 0) + units
+        self._set((tail, head), self.capacity.get((tail, head), 0) + units)
         own = self.paths.setdefault((tail, head), {})
         while first:
             path, some = first[-1]
@@ -133,9 +159,17 @@ class _Splitting:
                 if count > both:
                     parts.append((kept, count - both))
 
+    def _set(self, arc: Arc, units: int) -> None:
+        self.capacity[arc] = units
+        if arc not in self.place:
+            self.place[arc] = len(self.room)
+            self.ends = np.concatenate((self.ends, np.array([arc], dtype=np.int32)))
+            self.room = np.append(self.room, 0)
+        self.room[self.place[arc]] = units
+
     def _taken(self, arc: Arc, units: int) -> list[tuple[Path, int]]:
         """Paths taken from an arc."""
-        self.capacity[arc] -= units
+        self._set(arc, self.capacity[arc] - units)
         return take(self.paths[arc], units)
 
 

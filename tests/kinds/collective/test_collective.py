@@ -180,3 +180,17 @@ def test_bound_of_a_network(tmp_path: Path) -> None:
     table.write_text("0,1,fast\n")
     assert run("collective", "bound", table).code == 2
     assert run("collective", "bound", "preset: dgx-a101").code == 2
+
+
+@pytest.mark.parametrize("collective", ["allgather", "allreduce", "broadcast", "reduce"])
+@pytest.mark.parametrize("topology", [{"preset": "dgx2", "boxes": 2}, {"family": "ring", "servers": 7}])
+def test_fewest_steps_through_switches(collective: str, topology: dict[str, Any], tmp_path: Path) -> None:
+    """Two DGX-2 need three messages: to an odd GPU of the box, over, on in the other box; a ring of 7 as many.
+
+    What is summed at GPU 0 of a DGX-2 comes over straight to it: two.
+    """
+    file = instance(tmp_path, collective=collective, topology=topology, objective="latency")
+    solution = solve(read_instance(file))
+    assert solution.check.ok, solution.check.violations
+    straight = collective == "reduce" and "preset" in topology
+    assert solution.steps == (2 if straight else 3) * (2 if collective == "allreduce" else 1)

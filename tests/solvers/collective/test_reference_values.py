@@ -12,7 +12,7 @@ import pytest
 from solvers.collective.all_to_all import all_to_all_rate
 from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.forest import best_scale, fixed_scale
+from solvers.collective.forest import best_scale, fixed_scale, forest, scaled
 from solvers.collective.ratio import cut_ratio, ratio_cut
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
@@ -121,7 +121,7 @@ def test_rates_of_few_trees(make: Callable[[], RatedNetwork], gbytes_per_s: tupl
     """With 1 to 4 trees a root the rate does not always grow."""
     network = make()
     for trees, due in enumerate(gbytes_per_s, start=1):
-        per_tree = fixed_scale(network, trees) * network.unit_gbytes_per_s
+        per_tree = fixed_scale(network, dict.fromkeys(network.ranks.tolist(), trees)) * network.unit_gbytes_per_s
         assert float(len(network.ranks) * trees * per_tree) == pytest.approx(due, rel=1e-6)
 
 
@@ -194,3 +194,22 @@ def test_invariances() -> None:
         assert wider[0] <= scaled[0]
         assert wider[1] >= scaled[1]
         assert float(wider[2]) >= float(scaled[2]) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "trees", "most"),
+    [
+        # One hop through NVSwitch; into the other box and on in it; two steps is the diameter of L(K5).
+        (lambda: nets.machine("dgx-a100"), 1, 1),
+        (lambda: nets.machine("dgx-a100", 2), 1, 2),
+        (lambda: nets.kautz(4, 20), 4, 3),
+        (lambda: nets.torus(3, 3, 3), 3, 4),
+    ],
+)
+def test_trees_are_flat(make: Callable[[], RatedNetwork], trees: int, most: int) -> None:
+    """Trees of the best rate of so many per root are about as high as the network is wide, no chains of all ranks."""
+    network = make()
+    per_tree = fixed_scale(network, dict.fromkeys(network.ranks.tolist(), trees))
+    packed = forest(network, scaled(network, per_tree), dict.fromkeys(network.ranks.tolist(), trees))
+    assert packed.height <= most
+    assert sum(batch.count for batch in packed.batches) == trees * len(network.ranks)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from solvers.collective.limits import limiting
-from solvers.collective.plans import PlannedSchedule, at_once, by_breadth, by_paths, by_program, by_rings, by_trees
+from solvers.collective.plans import PlannedSchedule, by_breadth, by_paths, by_program, by_rings, by_shortest, by_trees
 from solvers.collective.timing import ScheduleTimes, timing
 from solvers.stop import Stop
 from topoopt.core.collective import CollectiveObjective, CollectiveProblem, CollectiveSchedule
@@ -20,13 +20,13 @@ Family = Callable[[CollectiveProblem, Stop], PlannedSchedule | None]
 
 FAMILIES: dict[str, Family] = {
     "bfb": by_breadth,
-    "direct": at_once,
+    "shortest": by_shortest,
     "forest": by_trees,
     "rings": by_rings,
     "all-to-all-paths": by_paths,
     "time-expanded": by_program,
 }
-QUICK = ("bfb", "direct", "forest", "rings", "all-to-all-paths")
+QUICK = ("bfb", "shortest", "forest", "rings", "all-to-all-paths")
 """Families that `auto` tries, all of them."""
 
 
@@ -94,7 +94,7 @@ COLLECTIVE_METHODS = table(
     _method("auto", "the best of all families but time-expanded", QUICK),
     _method("bfb", "balanced breadth-first broadcasts: fewest steps (no switches)", ("bfb",)),
     _method("forest", "spanning trees of the best rate, through switches, in pieces", ("forest",)),
-    _method("direct", "every rank to every other at once, where switches join them", ("direct",)),
+    _method("shortest", "whole shards in the fewest steps, through switches too", ("shortest",)),
     _method("rings", "rings of all ranks, each with an equal part", ("rings",)),
     _method("all-to-all-paths", "paths of the best rate of an all-to-all, in pieces", ("all-to-all-paths",)),
     _method("time-expanded", "whole chunks step by step, mixed-integer programs (small networks)", ("time-expanded",)),

@@ -1,0 +1,106 @@
+"""Which trees a collective takes: how many of a root, and into how many pieces their blocks are divided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import gcd
+
+from solvers.collective.allreduce import allreduce_rate
+from solvers.collective.forest import TreePacking, best_scale, fixed_scale, forest, scaled
+from solvers.collective.max_flow import FlowNetwork
+from solvers.collective.ratio import ratio_cut
+from solvers.collective.schedules import backward, of_forest, of_two_forests
+from solvers.collective.timing import MOST_PIECES, best_pieces, pipelined_us, step_loads_us
+from solvers.collective.unequal_roots import rooted_trees
+from solvers.stop import Stop
+from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem, CollectiveSchedule
+from topoopt.core.rated_network import RatedNetwork
+
+MOST_TREES = 32
+"""Trees of a root that are packed where no number is asked for; more make files and schedules of no use."""
+
+FEWER_TREES = (1, 2)
+"""Trees of a root that are tried besides: they lose some rate, and are flatter."""
+
+MOST_RANKS_TRIED = 128
+"""Ranks up to which several numbers of trees are tried."""
+
+FEW_PIECES = 16
+"""Most pieces where latencies do not count."""
+
+MOST_SENDS = 400_000
+"""Messages of a schedule that a division into pieces may come to."""
+
+
+def tree_schedules(problem: CollectiveProblem, stop: Stop) -> Callable[[int], CollectiveSchedule]:
+    """What makes the schedule from a number of pieces."""
+    network, wanted = problem.network, problem.collective
+    reverse = network.transposed()
+    if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
+        root = int(network.ranks[problem.root])
+        own = rooted_forest(network if wanted is CollectiveOp.BROADCAST else reverse, root, problem.trees_per_root)
+        return lambda pieces: (
+            of_forest(own, pieces) if wanted is CollectiveOp.BROADCAST else backward(of_forest(own, pieces))
+        )
+    if wanted is CollectiveOp.ALLREDUCE and not network.is_switch.any() and problem.trees_per_root is None:
+        cut = ratio_cut(network)
+        equal = Fraction(len(network.ranks)) / (2 * cut.ratio)
+        rate = allreduce_rate(network, cut, stop)
+        if rate.units > float(equal) * (1 + 1e-9):
+            trees = rooted_trees(network, rate)
+            if trees is not None and trees.units > equal:
+                return lambda pieces: of_two_forests(trees.reductions, trees.broadcasts, pieces)
+    if wanted is CollectiveOp.ALLGATHER:
+        down = gather_forest(network, problem.trees_per_root)
+        return lambda pieces: of_forest(down, pieces)
+    up = gather_forest(reverse, problem.trees_per_root)
+    if wanted is CollectiveOp.REDUCE_SCATTER:
+        return lambda pieces: backward(of_forest(up, pieces))
+    count = next(iter(up.trees.values()))
+    both = gather_forest(network, count)
+    return lambda pieces: of_two_forests(up, both, pieces)
+
+
+def gather_forest(network: RatedNetwork, trees_per_root: int | None) -> TreePacking:
+    """Equally many trees from every rank."""
+    if trees_per_root is None:
+        best, per_tree = best_scale(network, ratio_cut(network).ratio)
+        if best > MOST_TREES:
+            best, per_tree = _best_below(network)
+    else:
+        best, per_tree = trees_per_root, fixed_scale(network, dict.fromkeys(network.ranks.tolist(), trees_per_root))
+    return forest(network, scaled(network, per_tree), dict.fromkeys(network.ranks.tolist(), best))
+
+
+def _best_below(network: RatedNetwork) -> tuple[int, Fraction]:
+    """The number of trees, few of them, that reaches most."""
+    ranks = network.ranks.tolist()
+    tried = [(count, fixed_scale(network, dict.fromkeys(ranks, count))) for count in (1, 2, 3, 4, 6, 8)]
+    return max(tried, key=lambda one: (one[0] * one[1], -one[0]))
+
+
+def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> TreePacking:
+    """Trees from one root: as many as the least flow from it to another rank, in its largest whole parts."""
+    flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
+    least = min(flow.value(root, rank) for rank in network.ranks.tolist() if rank != root)
+    if least == 0:
+        raise ValueError(f"{network.names[root]} does not reach every rank")
+    shared = gcd(least, *network.units.tolist())
+    roots = {rank: (trees or least // shared) * (rank == root) for rank in network.ranks.tolist()}
+    per_tree = Fraction(shared) if trees is None else fixed_scale(network, roots)
+    return forest(network, scaled(network, per_tree), roots)
+
+
+def divided_best(problem: CollectiveProblem, whole: CollectiveSchedule) -> tuple[int, float]:
+    """Into how many pieces the blocks of a schedule are best divided; what is minimised: its time, us, or its steps."""
+    most = max(min(MOST_PIECES, MOST_SENDS // max(len(whole.sends), 1)), 1)
+    if problem.objective is CollectiveObjective.LATENCY:
+        return 1, float(whole.steps)
+    if problem.objective is CollectiveObjective.THROUGHPUT:  # the same whatever the pieces
+        most = min(most, FEW_PIECES)
+    if problem.steps is not None:
+        most = min(most, max(problem.steps - whole.steps + 1, 1))
+    loads, latency = step_loads_us(problem, whole)
+    pieces = best_pieces(lambda count: pipelined_us(loads, latency, count), most)
+    return pieces, pipelined_us(loads, latency, pieces)
