@@ -1,26 +1,22 @@
 """Steps of a run that can be left behind: each works in a thread of its own while the caller looks at the clock.
 
 Searches look at their `Stop` themselves. What they cannot leave, because it is one call of a solver, of a compiled
-kernel or of a checker, is left here: the caller goes on with what there is, and the step ends at its next line of
-Python. Kernels release the interpreter, so that the caller is never kept waiting by one.
+kernel or of a checker, is left here: the caller goes on with what there is, and the step ends when it next looks at a
+`Stop` or reports progress. Nothing is raised into it from outside: an error in the middle of a library that calls back
+from C, or loads a kernel, would bring down the process. Kernels release the interpreter, so that the caller is never
+kept waiting by one.
+
+A process that ends by itself waits for the steps it left behind; the command line does not (`left_behind`).
 """
 
 from __future__ import annotations
 
 import contextvars
-import ctypes
-import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
-
-STEP = "topoopt step"
-"""Name of the threads of steps; where one is alive at the end of a process, nobody may wait for it."""
-
-AGAIN_S = 0.5
-"""After this long a step that goes on is told again to end."""
 
 LOOK_S = 0.02
 """How often the clock is looked at."""
@@ -36,7 +32,7 @@ class _Left(SystemExit):
 
 class _Step(threading.Thread, Generic[Result]):
     def __init__(self, work: Callable[[], Result]) -> None:
-        super().__init__(name=STEP, daemon=True)
+        super().__init__(name="topoopt step", daemon=False)
         self._work, self._context = work, contextvars.copy_context()
         self.done, self.left = threading.Event(), threading.Event()
         self.results: list[Result] = []
@@ -44,8 +40,8 @@ class _Step(threading.Thread, Generic[Result]):
 
     def run(self) -> None:
         try:
-            if not self.left.is_set():
-                self.results.append(self._context.run(self._work))
+            end_if_left()
+            self.results.append(self._context.run(self._work))
         except _Left:
             pass
         except BaseException as error:  # raised again by the caller
@@ -53,34 +49,17 @@ class _Step(threading.Thread, Generic[Result]):
         finally:
             self.done.set()
 
-    def leave(self) -> None:
-        """Have it end at its next line of Python, or before its first."""
-        self.left.set()
-        if not self.done.is_set():
-            _be_silent()
-            threading.Thread(target=self._insist, name="topoopt leaves a step", daemon=True).start()
 
-    def _insist(self) -> None:
-        """Ask until it has ended: where C calls back, as compilers do, what is raised is lost."""
-        while True:
-            if self.ident is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(_Left))
-            if self.done.wait(AGAIN_S):
-                return
+def end_if_left() -> None:
+    """To be called where a step may end: it does if nobody waits for it any more."""
+    thread = threading.current_thread()
+    if isinstance(thread, _Step) and thread.left.is_set():
+        raise _Left
 
 
-def _be_silent() -> None:
-    """Have the interpreter say nothing of what a callback from C made of leaving a step."""
-    others = sys.unraisablehook
-    if getattr(others, "leaves_steps", False):
-        return
-
-    def hook(lost: Any) -> None:
-        if lost.exc_type is not _Left:
-            others(lost)
-
-    hook.leaves_steps = True  # type: ignore[attr-defined]
-    sys.unraisablehook = hook
+def left_behind() -> bool:
+    """Whether some step was left and still works: what it does must not delay the end of the process."""
+    return any(isinstance(thread, _Step) and thread.left.is_set() for thread in threading.enumerate())
 
 
 def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:
@@ -97,10 +76,11 @@ def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:
     try:
         thread.start()
         while not thread.done.wait(LOOK_S):
+            end_if_left()  # a step inside a step ends with it
             if late() and not thread.done.is_set():
                 raise LateError
     except BaseException:
-        thread.leave()
+        thread.left.set()
         raise
     if thread.error is not None:
         raise thread.error

@@ -9,36 +9,41 @@ import time
 import pytest
 
 from solvers.memory import Memory, resident_bytes
-from solvers.steps import STEP, LateError, step
+from solvers.steps import LateError, left_behind, step
 from solvers.stop import Clock, Stop, first_part
 from solvers.timing import Timing
 from topoopt.core.units import bytes_of
 from topoopt.core.verdict import StopReason
 
 
-def endless() -> None:
-    """Looks at no clock, and takes any error for a reason to go on."""
-    while True:
-        try:
-            while True:
-                pass
-        except Exception:
-            continue
-
-
 def test_a_step_that_never_ends_is_left() -> None:
-    """The caller goes on, and the step ends soon after, whatever errors it catches."""
-    begun = threading.Event()
+    """The caller goes on; nothing is raised into the step, whose libraries could not bear it, until it looks itself."""
+    begun, free, past, ended = (threading.Event() for _ in range(4))
 
     def work() -> None:
-        begun.set()
-        endless()
+        try:
+            begun.set()
+            free.wait()
+            for _ in range(1000):  # a place for an error from outside
+                past.is_set()
+            past.set()
+            Stop().reason()
+            raise AssertionError("goes on")
+        except Exception:
+            return
+        finally:
+            ended.set()
 
     with pytest.raises(LateError):
         step(work, begun.is_set)
-    for thread in [each for each in threading.enumerate() if each.name == STEP]:
-        thread.join(60.0)
-        assert not thread.is_alive()
+    assert left_behind()
+    free.set()
+    assert ended.wait(60.0)
+    assert past.is_set()
+    for thread in threading.enumerate():
+        if thread.name == "topoopt step":
+            thread.join(60.0)
+    assert not left_behind()
 
 
 def test_a_step_gives_its_result_or_its_error() -> None:
@@ -49,18 +54,32 @@ def test_a_step_gives_its_result_or_its_error() -> None:
 
 
 def test_a_step_inside_a_step_is_left_with_it() -> None:
-    """Leaving the outer one ends both."""
-    begun = threading.Event()
+    """Leaving the outer one ends both, at the next look of each."""
+    begun, free = threading.Event(), threading.Event()
+    stops: list[str] = []
 
     def inner() -> None:
         begun.set()
-        endless()
+        free.wait()
+        try:
+            Stop().reason()
+        finally:
+            stops.append("inner")
+
+    def outer() -> None:
+        try:
+            step(inner, lambda: False)
+        finally:
+            stops.append("outer")
 
     with pytest.raises(LateError):
-        step(lambda: step(inner, lambda: False), begun.is_set)
-    for thread in [each for each in threading.enumerate() if each.name == STEP]:
-        thread.join(60.0)
-        assert not thread.is_alive()
+        step(outer, begun.is_set)
+    free.set()
+    for thread in threading.enumerate():
+        if thread.name == "topoopt step":
+            thread.join(60.0)
+            assert not thread.is_alive()
+    assert sorted(stops) == ["inner", "outer"]
 
 
 def test_a_halted_clock_moves_no_deadline_nearer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
-import threading
 
 from topoopt.console.interrupt import INTERRUPTED, leave_on_interrupt
 
@@ -21,16 +21,24 @@ def main() -> None:
     try:
         app()
     except SystemExit as left:
-        from solvers.steps import STEP
-
-        behind = [thread for thread in threading.enumerate() if thread.name == STEP]
-        if left.code == INTERRUPTED or behind:
-            # Python would end by a signal instead if the interrupt had passed through any `exec`, and would wait for
-            # what a step that was left is still computing.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(left.code if isinstance(left.code, int) else 1)
+        _end(left.code if isinstance(left.code, int) else 1)
         raise
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        _end(1)
+        sys.exit(1)
+
+
+def _end(code: int) -> None:
+    """End at once where Python would not: it would wait for what a step that was left still computes, and end by a
+    signal if an interrupt had passed through any `exec`."""
+    from solvers.steps import left_behind
+
+    if code == INTERRUPTED or left_behind():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":

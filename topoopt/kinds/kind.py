@@ -96,11 +96,13 @@ class Effort:
 
     def tell(self, what: str, done: int = 0, total: int | None = None) -> None:
         """Report progress, if anybody listens."""
+        self.stop.end_if_left()
         if self.options.progress is not None:
             self.options.progress(what, done, total)
 
     def keep(self, found: Callable[[], Any]) -> None:
         """Offer the best so far: called for what a method would return now, should the method have to be left."""
+        self.stop.end_if_left()
         if self.timing is not None:
             self.timing.kept = found
 
