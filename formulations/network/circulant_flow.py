@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from formulations.parts.arrays import LpArrays, with_names
 from formulations.parts.rows import Families
@@ -98,6 +97,8 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 def _load(weight: Floats, offsets: Ints, lengths: Floats) -> Floats:
     """float64[classes]: weighted arcs of each class that shortest paths for these lengths use."""
+    from scipy.sparse.csgraph import dijkstra
+
     n = len(weight)
     tail = np.repeat(np.arange(n), len(offsets))
     head = (tail + np.tile(offsets, n)) % n

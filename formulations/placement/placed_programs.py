@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 
 from formulations.parts.arrays import LpArrays
@@ -20,6 +20,9 @@ from formulations.placement.placement_rates import RateProblem
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
 from topoopt.core.units import bytes_per_ms
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 FACTORS = (0.5, 1.0, 2.0)
 """Tangents lie at these multiples of an equal split."""
@@ -172,6 +175,8 @@ def sliced(problem: PlacementProblem) -> tuple[list[int], list[int]]:
     Raises:
         InputError: operators that together run nowhere.
     """
+    import networkx as nx
+
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(len(problem.operators)))
     graph.add_edges_from((tensor.producer, user) for tensor in problem.tensors for user in tensor.consumers)

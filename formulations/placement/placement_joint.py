@@ -45,11 +45,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 
 from topoopt.core.arrays import Floats
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Pair = tuple[int, int]
 Way = tuple[int, int]
@@ -161,6 +164,8 @@ class JointPlacement:
 
     def graph(self) -> nx.DiGraph[int]:
         """Operators and who waits for whom."""
+        import networkx as nx
+
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(len(self.group)))
         graph.add_edges_from((tensor.producer, user) for tensor in self.tensors for user in tensor.consumers)
@@ -168,12 +173,16 @@ class JointPlacement:
 
     def unordered(self) -> list[tuple[int, int]]:
         """Pairs of operators that take time and that no path orders."""
+        import networkx as nx
+
         closure = nx.transitive_closure_dag(self.graph())
         busy = [i for i in range(len(self.group)) if max(self.duration(i, d) for d in self.devices) > 0]
         return [(i, j) for i, j in combinations(busy, 2) if not closure.has_edge(i, j) and not closure.has_edge(j, i)]
 
     def window(self, i: int) -> tuple[float, float]:
         """head[i] and upper - tail[i]."""
+        import networkx as nx
+
         graph, fast = self.graph(), self.time.min(axis=1)
         head, tail = np.zeros(len(fast)), np.zeros(len(fast))
         order = list(nx.topological_sort(graph))

@@ -24,13 +24,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows
 from topoopt.core.placement import PlacementProblem
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def build_arrays(problem: PlacementProblem, upper_ms: float, send_ms: Callable[[int, int, int], float]) -> LpArrays:
@@ -101,6 +104,8 @@ def build_arrays(problem: PlacementProblem, upper_ms: float, send_ms: Callable[[
 
 def unordered(problem: PlacementProblem) -> list[tuple[int, int]]:
     """Pairs of operators that take time and that no path orders."""
+    import networkx as nx
+
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(len(problem.operators)))
     graph.add_edges_from((tensor.producer, user) for tensor in problem.tensors for user in tensor.consumers)

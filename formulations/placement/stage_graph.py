@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 
 from formulations.placement.transfer_costs import DeviceGroup, Net, TransferCosts, grouped_devices, merged_nets
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,8 @@ def _numbering(groups: Iterable[tuple[int, ...]], n: int) -> Ints:
 
 def stage_graph(problem: PlacementProblem) -> StageGraph:
     """Blocks of a problem: co-location classes (B2), and strongly connected sets of their order (B3)."""
+    import networkx as nx
+
     settings = problem.objective
     assert isinstance(settings, Throughput)
     groups = problem.colocated()
@@ -129,6 +134,8 @@ REDUCED_UP_TO = 2000
 
 def reduced_order(edges: set[tuple[int, int]], n: int) -> Ints:
     """Transitive reduction of an acyclic relation, sorted; the relation itself if it is large."""
+    import networkx as nx
+
     if n <= REDUCED_UP_TO:
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(n))

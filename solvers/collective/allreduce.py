@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import highspy
 import numpy as np
 
 from formulations.collective.allreduce_roots import build_arrays, set_row
@@ -17,6 +17,9 @@ from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.verdict import StopReason
+
+if TYPE_CHECKING:
+    import highspy
 
 FINE = 1 << 30
 """Units of a flow that stand for the largest capacity."""
@@ -58,6 +61,8 @@ def allreduce_rate(network: RatedNetwork, cut: RatioCut, stop: Stop) -> AllReduc
         cut: the one that limits AllGather, a first row.
         stop: asked between rounds.
     """
+    import highspy
+
     unit = float(network.units.max())
     solver = highspy.Highs()
     for name, value in (("output_flag", False), ("threads", 1), ("presolve", "off"),

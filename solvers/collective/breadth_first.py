@@ -13,7 +13,6 @@ from fractions import Fraction
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
 from solvers.collective.max_flow import FlowNetwork
 from topoopt.core.arrays import Int32s, Ints
@@ -53,6 +52,8 @@ def step_loads(network: RatedNetwork, *, alike: bool = False) -> StepLoads:
     Raises:
         ValueError: switches, or ranks that cannot reach each other.
     """
+    from scipy.sparse.csgraph import shortest_path
+
     if network.is_switch.any():
         raise ValueError("breadth-first broadcast needs a network without switches")
     n = network.nodes

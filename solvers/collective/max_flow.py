@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.graph.python import max_flow
 
 from topoopt.core.arrays import Bools, Int32s, Ints
 
@@ -28,6 +27,8 @@ class FlowNetwork:
     """
 
     def __init__(self, nodes: int, tails: Int32s, heads: Int32s, capacities: Ints) -> None:
+        from ortools.graph.python import max_flow
+
         self.nodes = nodes
         self.solver = max_flow.SimpleMaxFlow()
         self.arcs = self.solver.add_arcs_with_capacity(tails, heads, capacities)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from topoopt.core.arrays import Bools
 from topoopt.core.cluster import LinkDirection
@@ -14,6 +13,8 @@ from topoopt.core.topology import Topology
 
 def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
     """A least set of links, parallel ones repeated, without which the topology is not (strongly) connected."""
+    from scipy.sparse.csgraph import maximum_flow
+
     n, arcs = topology.servers, topology.arcs
     capacity = csr_matrix((topology.multiplicity.astype(np.int32), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
     best: tuple[int, Bools] | None = None
@@ -38,6 +39,8 @@ def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
 
 def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> Bools:
     """bool[n]: the side of the source in the cut of a maximum flow."""
+    from scipy.sparse.csgraph import breadth_first_order
+
     room = csr_array(capacity - flow)
     room.data = np.where(room.data > 0, room.data, 0)
     room.eliminate_zeros()

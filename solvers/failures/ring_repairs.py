@@ -19,7 +19,6 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
@@ -76,6 +75,8 @@ def detour(damage: Damage) -> Repaired | None:
 
 def lend(damage: Damage) -> Repaired | None:
     """Broken steps over links without AllReduce, lent to the ring; None where no such link helps."""
+    from scipy.sparse.csgraph import dijkstra
+
     traffic, surviving = damage.traffic, damage.surviving
     n = traffic.topology.servers
     arcs = traffic.topology.arcs

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import stats
 
 from solvers.failures.evaluator import Evaluator, badness
 from solvers.failures.listing import check_count, drawn
@@ -60,6 +59,8 @@ def sample_failures(
 
 def _share_interval(hits: int, total: int) -> tuple[float, float]:
     """Clopper and Pearson, 1934."""
+    from scipy import stats
+
     tail = (1 - CONFIDENCE) / 2
     low = 0.0 if hits == 0 else float(stats.beta.ppf(tail, hits, total - hits + 1))
     high = 1.0 if hits == total else float(stats.beta.ppf(1 - tail, hits + 1, total - hits))
@@ -68,6 +69,8 @@ def _share_interval(hits: int, total: int) -> tuple[float, float]:
 
 def _mean_interval(values: np.ndarray) -> tuple[float | None, float | None]:
     """Student's t."""
+    from scipy import stats
+
     if len(values) < 2:
         return None, None
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * float(values.std(ddof=1)) / len(values) ** 0.5

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from formulations.job.allreduce_mix import (
     AllReduceMix,
@@ -216,6 +215,8 @@ class _Mix:
 
 def _assignment(distance: Floats) -> float:
     """Lower bound on a ring: every member has one successor, not itself."""
+    from scipy.optimize import linear_sum_assignment
+
     cost = distance.copy()
     np.fill_diagonal(cost, distance.sum() + 1.0)
     rows, columns = linear_sum_assignment(cost)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 
 from solvers.job.alternate import Alternation
@@ -114,6 +113,8 @@ def _realisations(
     cluster: Cluster, topology: Topology, groups: list[tuple[int, ...]], optimum: JointOptimum
 ) -> Iterator[Realisation]:
     """With the rings of the loop, and with those of the program, every hop over a shortest path."""
+    import networkx as nx
+
     base = realise(cluster, topology, groups)
     yield base
     paths = dict(nx.all_pairs_shortest_path(nx.DiGraph([tuple(arc) for arc in topology.arcs.tolist()])))

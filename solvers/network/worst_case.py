@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from solvers.network.routing import RoutingResult, route
 from solvers.network.routing.common import route_in_common
@@ -85,6 +84,8 @@ def _proven(topology: Topology, routing: CommonRouting, demands: Floats) -> Rout
 
 def price_bound(topology: Topology, routing: CommonRouting) -> float:
     """What the prices of a common routing prove, less a margin for rounding; 0 where they are all 0."""
+    from scipy.sparse.csgraph import dijkstra
+
     prices, n = routing.prices, topology.servers
     price = float((prices @ topology.multiplicity).sum())
     if price <= 0:

@@ -12,7 +12,8 @@ The most promising are followed first. What is left when time is over bounds the
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from solvers.placement.partial_assignments import AssignmentTree, Partial
@@ -20,6 +21,9 @@ from solvers.placement.throughput import Positions, Search
 from solvers.stop import Stop
 from topoopt.core.placement import StageShape
 from topoopt.core.verdict import StopReason
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_DEVICES = 8
 """Costs of a net are tabulated for all sets of devices."""
@@ -36,6 +40,8 @@ ROUNDING = 1e-12
 
 def _positions(tree: AssignmentTree, leaves: Partial, row: int) -> Positions:
     """A complete assignment as stages (slots of free sets) and groups of slots."""
+    import networkx as nx
+
     device, stage = np.empty(tree.graph.size, dtype=np.int64), np.empty(tree.graph.size, dtype=np.int64)
     device[tree.order] = leaves.device[row]
     if tree.settings.stages is StageShape.INTERLEAVED:

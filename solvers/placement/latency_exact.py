@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from solvers.placement.latency_model import LatencyModel, build_latency_model, devices_alike, relabelled
 from solvers.placement.search.groups import GroupGraph
@@ -14,6 +14,9 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.placement.arrays import PlacementArrays
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
 
 POLL_S = 0.02
 
@@ -72,6 +75,8 @@ def solve_exact(
         queues, rates, fixed: see `build_latency_model`.
         first_only: end with the first placement found.
     """
+    from ortools.sat.python import cp_model
+
     if place is not None and devices_alike(a) and not fixed:
         place = relabelled(a, g, place)
     built = build_latency_model(a, g, upper_ms, queues=queues, rates=rates, fixed=fixed)

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from solvers.placement.search.groups import GroupGraph
 from topoopt.core.arrays import Floats, Ints
@@ -96,6 +95,8 @@ class _LatencyBuilder:
     """Holds what the parts of the model share."""
 
     def __init__(self, a: PlacementArrays, g: GroupGraph, upper_ms: float, rates: Floats | None) -> None:
+        from ortools.sat.python import cp_model
+
         self.a, self.g, self.rates = a, g, rates
         self.unit = upper_ms / UNITS
         self.horizon = UNITS
@@ -110,6 +111,8 @@ class _LatencyBuilder:
         return math.floor(time_ms / self.unit)
 
     def place(self, fixed: dict[int, int]) -> None:
+        from ortools.sat.python import cp_model
+
         a, g, model = self.a, self.g, self.model
         self.fixed = fixed
         for group in range(len(g.memory)):
@@ -147,6 +150,8 @@ class _LatencyBuilder:
             model.add_no_overlap(intervals)
 
     def duration(self, i: int) -> Any:
+        from ortools.sat.python import cp_model
+
         sizes = self.size[i]
         if (sizes == sizes[0]).all() and np.isfinite(self.a.time[i]).all():
             return int(sizes[0])
@@ -244,6 +249,8 @@ class _LatencyBuilder:
                 queues.setdefault(("in", t), []).append(interval)
 
     def finish(self) -> Any:
+        from ortools.sat.python import cp_model
+
         a, model = self.a, self.model
         span = model.new_int_var(0, self.horizon, "span")
         for i in range(len(self.start)):

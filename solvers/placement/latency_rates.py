@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-import highspy
 import numpy as np
 
 from formulations.placement.placement_rates import Pair, RateProblem, build_arrays, tangent
@@ -137,6 +136,8 @@ def optimal_rates(problem: RateProblem, begin: dict[Pair, float], stop: Stop) ->
     Args:
         begin: rates at which the first tangents lie.
     """
+    import highspy
+
     pairs, ports = problem.pairs, problem.ports()
     program = build_arrays(problem, [{pair: factor / begin[pair] for pair in pairs} for factor in (0.5, 1.0, 2.0)])
     first = len(problem.fixed_ms)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 
 from formulations.placement.stage_graph import StageGraph, device_slots
 from formulations.placement.transfer_costs import Net
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,8 @@ def _payments(graph: StageGraph, net: Net, group: list[int]) -> Floats:
 
 def _sequence(graph: StageGraph) -> list[int]:
     """Blocks in a topological order; of those that may come next, the one with most work and traffic."""
+    import networkx as nx
+
     weight = np.where(np.isfinite(graph.time_ms), graph.time_ms, 0.0).sum(axis=0).mean(axis=1)
     for net, cost in zip(graph.nets, graph.costs.mean(graph.nets).mean(axis=1).tolist(), strict=True):
         weight[[net.source, *net.targets]] += cost

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from formulations.placement.stage_graph import order_pairs
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def _blocks(problem: PlacementProblem) -> tuple[Ints, set[tuple[int, int]]]:
@@ -24,6 +28,8 @@ def stage_numbers(problem: PlacementProblem, settings: Throughput, device: Int32
     Contiguous: places of the devices in use, always the first in file order that waits for no other. Interleaved: the
     earliest stages.
     """
+    import networkx as nx
+
     if settings.stages is StageShape.FREE:
         return None
     block_of, pairs = _blocks(problem)
@@ -44,6 +50,8 @@ def stage_numbers(problem: PlacementProblem, settings: Throughput, device: Int32
 
 def _interleaved(home: Ints, pairs: set[tuple[int, int]], k: int, rounds: int) -> Ints | None:
     """int64[blocks]: groups that need each other share a stage; the others come as early as their device allows."""
+    import networkx as nx
+
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(len(home)))
     graph.add_edges_from(sorted(pairs))

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from formulations.shards.shard_classes import LayerClasses, ShapeParts
 from solvers.shards.backtrack_kernels import EXHAUSTED, FOUND, seat
@@ -101,6 +100,8 @@ def _lines(parts: ShapeParts) -> _Lines:
 
 def _order(parts: ShapeParts) -> Ints:
     """int64[Q]: atoms in an order in which those that share components stand near each other."""
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
     atoms, begin = len(parts.atoms), len(parts.atoms)
     tail, head = [], []
     for group in parts.groups:

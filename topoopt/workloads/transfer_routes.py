@@ -6,10 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from topoopt.core.allocation import Route
 from topoopt.core.arrays import Floats, Ints
@@ -90,6 +88,8 @@ class ShortestRoutes:
 
     def _to(self, destination: int, sources: Ints) -> list[Route]:
         """The routes of several sources to one destination: all go down the distances together."""
+        from scipy.sparse.csgraph import dijkstra
+
         hops = dijkstra(self._backwards, indices=destination, unweighted=True)
         if np.isinf(hops[sources]).any():
             source = int(sources[np.isinf(hops[sources])][0])
@@ -122,6 +122,8 @@ def routes_of_flow(topology: Topology, source: int, flow: Floats) -> dict[int, t
         Amount and route of every destination at which more than dust stays. Traffic that meets at a server is mixed
         evenly: of all that leaves it, every destination has the parts of the arcs that what came in had.
     """
+    import networkx as nx
+
     arcs = topology.arcs.astype(np.int64)
     n = topology.servers
     flow = _without_circles(arcs, flow)
@@ -151,6 +153,8 @@ def routes_of_flow(topology: Topology, source: int, flow: Floats) -> dict[int, t
 
 
 def _without_circles(arcs: Ints, flow: Floats) -> Floats:
+    import networkx as nx
+
     flow = np.where(flow > DUST * flow.max(initial=0.0), flow, 0.0)
     used = np.flatnonzero(flow)
     graph: Any = nx.DiGraph()

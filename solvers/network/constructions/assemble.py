@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from solvers.network.constructions.switches import assign_switches
 from topoopt.core.arrays import Int32s, Ints
@@ -60,6 +59,8 @@ def switched(topology: Topology) -> Topology:
 
 def strongly_connected(n: int, arcs: Int32s) -> bool:
     """Whether a directed path leads from every server to every other."""
+    from scipy.sparse.csgraph import connected_components
+
     graph = csr_array((np.ones(len(arcs), dtype=np.int8), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
     return bool(connected_components(graph, connection="strong", return_labels=False) == 1)
 

@@ -7,12 +7,15 @@ Unidirectional links: a permutation without fixed points, the assignment problem
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.simulate.jit import kernel
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 EXACT_SERVERS = 64
 
@@ -29,6 +32,8 @@ def best_matching(weights: Floats, allowed: Bools) -> list[tuple[int, int]]:
         weights: float64[n, n], symmetric, non-negative: worth of a link between two servers.
         allowed: bool[n], servers with a free interface.
     """
+    import networkx as nx
+
     servers = np.flatnonzero(allowed)
     inner = np.ascontiguousarray(weights[np.ix_(servers, servers)])
     np.fill_diagonal(inner, 0.0)
@@ -51,6 +56,8 @@ def best_matching(weights: Floats, allowed: Bools) -> list[tuple[int, int]]:
 
 def best_permutation(weights: Floats) -> Ints:
     """int64[n]: head of each server's arc, a permutation without fixed points of greatest total weight (n >= 2)."""
+    from scipy.optimize import linear_sum_assignment
+
     n = len(weights)
     cost = -weights.copy()
     np.fill_diagonal(cost, float(np.abs(weights).sum()) + n)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from topoopt.core.arrays import Bools, Floats
@@ -65,6 +64,8 @@ def most_within(demand: Floats, reach: int) -> tuple[float, Floats]:
     Whatever alpha, beta >= 0 are: reach * sum(alpha + beta) + sum (D - alpha - beta)^+ is one; the solver only
     suggests them.
     """
+    from scipy.optimize import linprog
+
     n = len(demand)
     rows, columns = np.nonzero(demand > 0)
     if not len(rows) or reach >= n - 1:

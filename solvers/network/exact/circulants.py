@@ -18,7 +18,6 @@ from itertools import combinations
 from math import comb, gcd
 
 import numpy as np
-from scipy.optimize import linprog
 
 from solvers.network.constructions.circulant_kernels import score_sets_kernel
 from solvers.network.exact.circulant_kernels import shortest_loads, tree_flow
@@ -177,6 +176,8 @@ def route_invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float)
 
 
 def _invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float) -> Routed | None:
+    from scipy.optimize import linprog
+
     n, classes = len(demand), len(coins)
     lengths = np.full(classes, 1.0 / classes)
     rows: list[Floats] = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
 from formulations.parts.rows import Families
@@ -80,6 +79,8 @@ def relaxed_theta(demand: Floats, counts: Counts) -> tuple[float, Floats, Floats
 
     The program is in units of the demand, as the tolerances of the solver are absolute.
     """
+    import highspy
+
     unit = unit_of(demand)
     demand = demand / unit
     n = len(demand)

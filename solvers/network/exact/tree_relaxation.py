@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-import highspy
 import numpy as np
 
 from formulations.job.allreduce_mix import RingGroup
@@ -27,6 +26,8 @@ class LinkRelaxation:
     """
 
     def __init__(self, choices: LinkChoices, groups: tuple[RingGroup, ...] = ()) -> None:
+        import highspy
+
         self._choices = choices
         self._scale = float(choices.demand.sum()) / choices.n
         data = JointTopology(
@@ -62,6 +63,8 @@ class LinkRelaxation:
 
     def solve(self, node: Node) -> tuple[float, Floats, Floats]:
         """Least theta at a node (0 if the solver fails), with lengths float64[n, n] and prices float64[n]."""
+        import highspy
+
         n, (tails, heads) = self._choices.n, self._arcs.T
         open_arcs = self._choices.undecided(node.chosen)[tails, heads]
         links = node.links[tails, heads].astype(np.float64)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
 from formulations.network.circulant_flow import build_arrays
@@ -149,6 +148,8 @@ def shift_invariant(demand: Floats) -> bool:
 
 def _mixture(load: Floats, width: Floats) -> tuple[Floats, Floats]:
     """Best shares of the routings known, and the lengths (duals) that say which to look for next."""
+    import highspy
+
     unit = float(load.max())
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import highspy
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -14,6 +14,9 @@ from solvers.network.routing.hop_limits import WAIT, limited_tree
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.shortest import shortest_parents, tree_flows
 from topoopt.core.arrays import Floats, Ints
+
+if TYPE_CHECKING:
+    import highspy
 
 _ROUNDS = 2000
 _TRUST = 0.6  # how much of the best lengths is mixed into the next ones (Wentges smoothing)
@@ -154,6 +157,8 @@ def _generate(proof: RoutingProof, oracle: _Trees | _Paths) -> int:
 
 
 def _master(columns: _Columns, capacity: Floats, per_hop: float) -> highspy.Highs:
+    import highspy
+
     flow = columns.flow.tocoo()
     data = PathSplit(
         demand=columns.demand,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from ortools.pdlp import solve_log_pb2, solvers_pb2
-from ortools.pdlp.python import pdlp
 
 from formulations.network import concurrent_flow, concurrent_flow_hops
 from formulations.network.concurrent_flow import ConcurrentFlow
@@ -18,6 +17,9 @@ from solvers.backends.table import solver_named
 from solvers.network.routing.frank_wolfe import Potential
 from solvers.network.routing.proof import RoutingProof
 from topoopt.core.arrays import Floats
+
+if TYPE_CHECKING:
+    from ortools.pdlp.python import pdlp
 
 _PDLP_ACCURACY = (1e-3, 1e-4, 1e-5, 1e-6)
 _TIGHT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "ipm_optimality_tolerance": 1e-9}
@@ -80,6 +82,9 @@ def first_order(proof: RoutingProof) -> int:
 
     Returns the iterations of PDLP.
     """
+    from ortools.pdlp import solve_log_pb2
+    from ortools.pdlp.python import pdlp
+
     if proof.late:
         proof.offer_shortest()
         return 0
@@ -118,6 +123,9 @@ def _slice(
     time_s: float | None,
     start: pdlp.PrimalAndDualSolution | None,
 ) -> pdlp.SolverResult:
+    from ortools.pdlp import solvers_pb2
+    from ortools.pdlp.python import pdlp
+
     parameters = solvers_pb2.PrimalDualHybridGradientParams()
     criteria = parameters.termination_criteria
     criteria.simple_optimality_criteria.eps_optimal_absolute = tolerance

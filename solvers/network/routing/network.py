@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
@@ -101,6 +100,8 @@ def _demand_problems(n: int, demand: Floats) -> list[Problem]:
 
 
 def _refuse_unreachable(network: RoutingNetwork) -> None:
+    from scipy.sparse.csgraph import connected_components
+
     n = network.servers
     graph = csr_array((np.ones(len(network.head)), network.head, network.first), shape=(n, n))
     if connected_components(graph, directed=True, connection="strong")[0] == 1:

@@ -8,7 +8,6 @@ own direct link (L = D) this is the optimum over all one-hop networks.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from solvers.network.constructions.assemble import ArcList, assemble
 from solvers.network.routing import route
@@ -56,6 +55,8 @@ def best_link_counts(loads: Floats, degree: int, links: LinkDirection) -> tuple[
 
 def filled(counts: Ints, loads: Floats, degree: int, links: LinkDirection) -> ArcList:
     """Unit arcs of the counts, and of as many more links as the free ports allow, the most loaded pairs first."""
+    from scipy.optimize import linear_sum_assignment
+
     n = len(counts)
     counts = counts.copy()
     worth = loads / max(float(loads.max()), 1e-300)

@@ -6,8 +6,6 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Protocol
 
-import networkx as nx
-
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostRates, HostSetting, LinkRate
@@ -108,6 +106,8 @@ def _cables(topology: Topology, capacity_gbps: Floats) -> tuple[tuple[tuple[str,
 
 
 def _circle(destination: int, hops: dict[int, list[tuple[int, float]]]) -> list[Problem]:
+    import networkx as nx
+
     graph = nx.DiGraph([(server, neighbour) for server, ways in hops.items() for neighbour, _ in ways])
     lost = sorted(neighbour for _, neighbour in graph.edges if neighbour != destination and neighbour not in hops)
     if lost:

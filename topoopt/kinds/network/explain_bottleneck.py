@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from solvers.network.exact.routed import distances
 from topoopt.core.arrays import Bools, Floats, Ints
@@ -133,6 +132,8 @@ def _cut_of(topology: Topology, demand: Floats, senders: Bools) -> ServerCut | N
 
 def _likely_sets(topology: Topology, arcs: Ints) -> list[Bools]:
     """bool[n] sets: what the tails of the priced arcs reach over free ones, what free links join, single servers."""
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
     n = topology.servers
     free = np.ones(len(topology.arcs), dtype=np.bool_)
     free[arcs] = False

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
@@ -74,6 +73,8 @@ class NetworkFigures:
     @cached_property
     def hops(self) -> Ints:
         """int64[n, n]: fewest hops, -1 where there is no path."""
+        from scipy.sparse.csgraph import shortest_path
+
         topology = self.solution.topology
         links = csr_array(
             (np.ones(len(topology.arcs)), (topology.arcs[:, 0], topology.arcs[:, 1])),
