@@ -24,7 +24,6 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from formulations.parts.arrays import LpArrays, with_names
 from formulations.parts.rows import Families
@@ -97,6 +96,7 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 def _load(weight: Floats, offsets: Ints, lengths: Floats) -> Floats:
     """float64[classes]: weighted arcs of each class that shortest paths for these lengths use."""
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
     n = len(weight)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from topoopt.core.arrays import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,8 @@ class LpArrays:
 
     def matrix(self) -> csc_array:
         """A as a sparse array of shape (rows, columns)."""
+        from scipy.sparse import csc_array
+
         return csc_array((self.value, self.index, self.start), shape=(self.rows, self.columns))
 
     def column_name(self, column: int) -> str:

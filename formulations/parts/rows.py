@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays
 from topoopt.core.arrays import Floats, Ints
@@ -78,6 +77,8 @@ class Families:
             as_given: coefficients of a column stay in the order of their families, which decides what a solver does in
                 a tie; no place may have two then. Else they go by row.
         """
+        from scipy.sparse import csc_array
+
         row, column, value = (np.concatenate(part) for part in zip(*self._terms, strict=True))
         matrix = csc_array((value.astype(np.float64), (row, column)), shape=(self.row_count, self.column_count))
         if as_given:

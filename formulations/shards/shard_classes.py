@@ -13,7 +13,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
 
 from topoopt.core.arrays import Bools, Ints
 from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
@@ -125,6 +124,7 @@ def classes_of(layer: OpticalLayer) -> LayerClasses:
 @lru_cache(maxsize=1024)
 def parts_of(shape: ShardShape) -> ShapeParts:
     """Ranks and interfaces of a shape, sorted; kept for shapes seen lately (by object: they never change)."""
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     k = shape.servers

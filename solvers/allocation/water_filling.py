@@ -7,8 +7,9 @@ may be split in given parts. At most R + T levels of O(R + T) each, and O(uses) 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy.sparse import csr_array
 
 from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted
 from solvers.allocation.result import AllocationResult
@@ -16,6 +17,9 @@ from topoopt.core.allocation_solution import PriceCertificate
 from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.verdict import StopReason
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 TIE = 1e-12
 """Relative difference of levels that counts as none."""
@@ -34,6 +38,8 @@ def water_fill(network: SharedCapacities, shares: Shares, stop: StopReason | Non
     Raises:
         InputError: a transfer with several routes. LimitError: `stop` is given.
     """
+    from scipy.sparse import csr_array
+
     if stop is not None:
         raise LimitError(f"stopped by {stop} before any rates were found")
     if not network.single_route:

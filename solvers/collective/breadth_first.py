@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from solvers.collective.max_flow import FlowNetwork
 from topoopt.core.arrays import Int32s, Ints
@@ -52,6 +51,7 @@ def step_loads(network: RatedNetwork, *, alike: bool = False) -> StepLoads:
     Raises:
         ValueError: switches, or ranks that cannot reach each other.
     """
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import shortest_path
 
     if network.is_switch.any():

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy.sparse import csr_array, csr_matrix
 
 from topoopt.core.arrays import Bools
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.failures import LinkEnds
 from topoopt.core.topology import Topology
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 
 def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
     """A least set of links, parallel ones repeated, without which the topology is not (strongly) connected."""
+    from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_flow
 
     n, arcs = topology.servers, topology.arcs
@@ -39,6 +44,7 @@ def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
 
 def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> Bools:
     """bool[n]: the side of the source in the cut of a maximum flow."""
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
     room = csr_array(capacity - flow)

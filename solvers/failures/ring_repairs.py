@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
@@ -75,6 +74,7 @@ def detour(damage: Damage) -> Repaired | None:
 
 def lend(damage: Damage) -> Repaired | None:
     """Broken steps over links without AllReduce, lent to the ring; None where no such link helps."""
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
     traffic, surviving = damage.traffic, damage.surviving

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from solvers.network.routing import RoutingResult, route
 from solvers.network.routing.common import route_in_common
@@ -84,6 +83,7 @@ def _proven(topology: Topology, routing: CommonRouting, demands: Floats) -> Rout
 
 def price_bound(topology: Topology, routing: CommonRouting) -> float:
     """What the prices of a common routing prove, less a margin for rounding; 0 where they are all 0."""
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
     prices, n = routing.prices, topology.servers

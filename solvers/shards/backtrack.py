@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from formulations.shards.shard_classes import LayerClasses, ShapeParts
 from solvers.shards.backtrack_kernels import EXHAUSTED, FOUND, seat
@@ -100,6 +99,7 @@ def _lines(parts: ShapeParts) -> _Lines:
 
 def _order(parts: ShapeParts) -> Ints:
     """int64[Q]: atoms in an order in which those that share components stand near each other."""
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     atoms, begin = len(parts.atoms), len(parts.atoms)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from topoopt.core.allocation import Route
 from topoopt.core.arrays import Floats, Ints
@@ -59,6 +58,8 @@ class ShortestRoutes:
     """Hop-shortest routes: every server splits evenly among its links that lead on towards the destination (ECMP)."""
 
     def __init__(self, topology: Topology) -> None:
+        from scipy.sparse import csr_array
+
         self._servers = topology.servers
         self._tail, self._head = topology.arcs[:, 0].astype(np.int64), topology.arcs[:, 1].astype(np.int64)
         self._links = topology.multiplicity.astype(np.float64)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from solvers.network.constructions.switches import assign_switches
 from topoopt.core.arrays import Int32s, Ints
@@ -59,6 +58,7 @@ def switched(topology: Topology) -> Topology:
 
 def strongly_connected(n: int, arcs: Int32s) -> bool:
     """Whether a directed path leads from every server to every other."""
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
     graph = csr_array((np.ones(len(arcs), dtype=np.int8), (arcs[:, 0], arcs[:, 1])), shape=(n, n))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
@@ -65,6 +64,7 @@ def most_within(demand: Floats, reach: int) -> tuple[float, Floats]:
     suggests them.
     """
     from scipy.optimize import linprog
+    from scipy.sparse import csr_array
 
     n = len(demand)
     rows, columns = np.nonzero(demand > 0)

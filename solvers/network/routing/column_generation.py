@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from formulations.job.path_split import PathSplit, build_arrays
 from solvers.backends.highs import highs_model
@@ -14,6 +13,9 @@ from solvers.network.routing.hop_limits import WAIT, limited_tree
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.shortest import shortest_parents, tree_flows
 from topoopt.core.arrays import Floats, Ints
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 if TYPE_CHECKING:
     import highspy
@@ -43,6 +45,8 @@ class _Trees:
         self.source = np.flatnonzero(proof.network.demand.any(axis=1))
 
     def price(self, lengths: Floats) -> _Columns:
+        from scipy.sparse import csr_array
+
         net = self.proof.network
         flow = tree_flows(net.first, net.tail, net.head, lengths, net.demand, self.proof.orders)
         return _Columns(np.arange(len(self.source)), csr_array(flow[self.source]))
@@ -56,6 +60,8 @@ class _Paths:
         self.source, self.target = np.nonzero(proof.network.demand)
 
     def price(self, lengths: Floats) -> _Columns:
+        from scipy.sparse import csr_array
+
         net = self.proof.network
         parent = shortest_parents(net.first, net.head, lengths, self.proof.orders)
         row, arc = [], []
@@ -77,6 +83,8 @@ class _LimitedPaths(_Paths):
     """The same for paths of at most h hops."""
 
     def price(self, lengths: Floats) -> _Columns:
+        from scipy.sparse import csr_array
+
         net, hops = self.proof.network, self.proof.max_hops
         assert hops is not None
         distance = np.empty((hops + 1, net.servers))
@@ -178,6 +186,8 @@ def _master(columns: _Columns, capacity: Floats, per_hop: float) -> highspy.High
 
 
 def _add(solver: highspy.Highs, columns: _Columns, capacity: Floats, demands: int, per_hop: float) -> None:
+    from scipy.sparse import csr_array
+
     flow = columns.flow
     count = len(columns.demand)
     use = csr_array((flow.data / capacity[flow.indices], flow.indices, flow.indptr), shape=flow.shape)

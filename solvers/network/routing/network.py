@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
@@ -100,6 +99,7 @@ def _demand_problems(n: int, demand: Floats) -> list[Problem]:
 
 
 def _refuse_unreachable(network: RoutingNetwork) -> None:
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
     n = network.servers

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from solvers.network.exact.routed import distances
 from topoopt.core.arrays import Bools, Floats, Ints
@@ -132,6 +131,7 @@ def _cut_of(topology: Topology, demand: Floats, senders: Bools) -> ServerCut | N
 
 def _likely_sets(topology: Topology, arcs: Ints) -> list[Bools]:
     """bool[n] sets: what the tails of the priced arcs reach over free ones, what free links join, single servers."""
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
     n = topology.servers

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
@@ -73,6 +72,7 @@ class NetworkFigures:
     @cached_property
     def hops(self) -> Ints:
         """int64[n, n]: fewest hops, -1 where there is no path."""
+        from scipy.sparse import csr_array
         from scipy.sparse.csgraph import shortest_path
 
         topology = self.solution.topology
