@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -17,6 +16,21 @@ from topoopt.files.numpy_files import START_BYTES, array_header, array_of
 from topoopt.files.untrusted import opened, parsing, read_bytes, read_text, refusal
 
 MAX_TEXT = 256 * MIB
+
+DUCKDB_LIMITS: Mapping[str, str | int | bool] = {
+    "threads": 1,
+    "memory_limit": "512MiB",
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+}
+"""Of the reader of Parquet files."""
+
+NUMBERS = {
+    "FLOAT",
+    "DOUBLE",
+    *(sign + size for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")),
+}
+"""Types of columns as DuckDB names them."""
 
 
 def _fit_size(rows: int, columns: int, file: str) -> None:
@@ -74,43 +88,37 @@ def read_npy_matrix(path: str | os.PathLike[str]) -> Floats:
 
 
 def read_parquet_matrix(path: str | os.PathLike[str]) -> Floats:
-    """A Parquet table of n rows and n columns of numbers; needs pyarrow.
+    """A Parquet table of n rows and n columns of numbers; a missing cell is NaN.
+
+    DuckDB reads it: whatever a page of the file claims to unpack to, it takes no more memory than it is given.
 
     Raises:
-        InputError: pyarrow is not installed, not a Parquet file, not square, a cell missing or not a number.
+        InputError: not a Parquet file, not square, a column that is not of numbers, too much once it is unpacked.
     """
+    import duckdb
+
     file = os.fspath(path)
-    try:
-        pyarrow: Any = import_module("pyarrow")  # an extra, without types
-        parquet: Any = import_module("pyarrow.parquet")
-    except ImportError:
-        allowed = "pip install pyarrow, or a .csv file"
-        raise refusal("Parquet files need pyarrow", file, allowed=allowed) from None
-    bounds = {"thrift_string_size_limit": 4 * MIB, "thrift_container_size_limit": 100 * MAX_SERVERS}
     with (
         opened(file, MAX_TEXT, "a Parquet file") as stream,
         parsing(file, "a Parquet file"),
-        parquet.ParquetFile(stream, **bounds) as source,
+        duckdb.connect(":memory:", config=DUCKDB_LIMITS) as connection,
     ):
-        _fit_parquet(source.metadata, file)
-        kinds = source.schema_arrow.types
-        if not all(pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) for kind in kinds):
+        # The open file by its number: its name could be a pattern, or an address, to DuckDB.
+        table = "read_parquet(?, hive_partitioning = false)"
+        source = [f"/dev/fd/{stream.fileno()}"]
+        kinds = [row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}", source).fetchall()]
+        claimed = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata(?)", source).fetchall()
+        _fit_size(int(claimed[0][0] or 0), len(kinds), file)
+        if not set(kinds) <= NUMBERS:
             raise refusal("a column that is not of numbers", file)
-        columns = source.read(use_threads=False).columns
-        return np.column_stack([column.to_numpy().astype(np.float64) for column in columns])
-
-
-def _fit_parquet(held: Any, file: str) -> None:
-    """Refuse a table of another size, or that says it unpacks to too much.
-
-    Raises:
-        InputError: it is.
-    """
-    _fit_size(held.num_rows, held.num_columns, file)
-    groups = [held.row_group(k) for k in range(held.num_row_groups)]
-    claimed = sum(group.column(j).total_uncompressed_size for group in groups for j in range(held.num_columns))
-    if claimed > MAX_TEXT:
-        raise refusal("too much once it is unpacked", file, value=claimed, allowed=f"at most {MAX_TEXT} bytes")
+        try:
+            columns = connection.execute(f"SELECT * FROM {table}", source).fetchnumpy()
+        except duckdb.OutOfMemoryException:
+            allowed = f"at most {DUCKDB_LIMITS['memory_limit']}"
+            raise refusal("too much once it is unpacked", file, allowed=allowed) from None
+        cells = [np.ma.filled(column.astype(np.float64), np.nan) for column in columns.values()]
+        _fit_size(len(cells[0]), len(cells), file)
+        return np.column_stack(cells)
 
 
 DEMAND_READERS: Mapping[str, Callable[[Any], Floats]] = {

@@ -171,3 +171,31 @@ def test_certificates_of_water_filling_cover_all() -> None:
     findings = ViolationLog()
     check_certificates(findings, SINGLE, solution)
     assert findings.clean
+
+
+def circulant_traffic(servers: int) -> AllocationProblem:
+    """Weighted transfers between drawn servers of a circulant, each split at every server among all shortest paths.
+
+    Far away no more than 1e-8 of a transfer crosses some of its links.
+    """
+    pairs = [(i, (i + step) % servers) for i in range(servers) for step in (1, 2, -1, -2)]
+    net, draw = network(servers, pairs), np.random.default_rng(1)
+    transfers = [
+        shortest(net, f"t{k}", *draw.choice(servers, 2, replace=False).tolist(), weight=10 ** draw.uniform(-2, 2))
+        for k in range(servers)
+    ]
+    return problem(net, transfers, goal=AllocationGoal.WEIGHTED)
+
+
+def test_tiny_parts_on_full_links() -> None:
+    """The rounding of a full link, over a part of 1e-8, is no rate that a transfer could have more; a lower rate is."""
+    case = circulant_traffic(128)
+    assert min(transfer.routes[0].fraction.min() for transfer in case.transfers) < 1e-8
+    solution = solve(case)
+    assert solution.status is Status.OPTIMAL
+    assert codes(case, solution) == set()
+    rates = solution.rates_gbps
+    for place in (int(rates.argmin()), int(rates.argmax())):
+        lower = rates.copy()
+        lower[place] *= 1 - 1e-4
+        assert "max-min" in codes(case, rated(solution, *lower.tolist()))

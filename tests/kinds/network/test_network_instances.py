@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -179,21 +178,13 @@ def test_demand_files(tmp_path: Path) -> None:
 
 
 def test_parquet_demand(tmp_path: Path) -> None:
-    """A Parquet table is read where pyarrow is there."""
-    pytest.importorskip("pyarrow", reason="pyarrow is an extra")
+    """A Parquet table is read."""
     import pyarrow
     from pyarrow import parquet
 
     parquet.write_table(pyarrow.table({"a": [0.0, 2.0], "b": [1.0, 0.0]}), tmp_path / "d.parquet")
     problem = load(tmp_path, with_(ROUTING, topology={"family": "ring", "servers": 2}, demand={"file": "d.parquet"}))
     assert problem.demand.tolist() == [[0, 1], [2, 0]]
-
-
-def test_parquet_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pyarrow the message names the extra."""
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (tmp_path / "d.parquet").write_bytes(b"PAR1")
-    assert "pip install pyarrow" in refused(tmp_path, with_(ROUTING, demand={"file": "d.parquet"}))
 
 
 def test_units(tmp_path: Path) -> None:

@@ -1,4 +1,9 @@
-"""Whether rates are max-min fair: no transfer can have more but at the cost of one that has no more than it."""
+"""Whether rates are max-min fair: no transfer can have more but at the cost of one that has no more than it.
+
+Rates are known to a part of `ROUNDED`, and so is what fills a link: what is judged is whether they are fair for
+capacities that are smaller by that part. It matters where a transfer sends a tiny part of its traffic over a full link,
+as with routes split at every server: the rounding of the load of the link, over that part, may be any rate.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,9 @@ from topoopt.verify.laws.findings import ViolationLog
 
 RELATIVE = Tolerance.LINEAR_PROGRAM.relative
 """What a transfer may still gain, as a part of its rate; also the difference of levels that counts as none."""
+
+ROUNDED = Tolerance.ROUNDING.relative
+"""The part of a load that rounding may leave free; `check_allocation` forgives as much on the other side."""
 
 ABSOLUTE = Tolerance.ROUNDING.relative
 """The same as a part of the largest capacity."""
@@ -44,7 +52,7 @@ def check_bottlenecks(findings: ViolationLog, problem: AllocationProblem, soluti
         slack = _slack(problem, float(rates[t]))
         if transfer.max_gbps - rates[t] <= slack:
             continue
-        full = room[numbers] / parts <= slack
+        full = room[numbers] <= np.maximum(slack * parts, ROUNDED * load[numbers])
         first = (highest[numbers] - level[t]) * gain[t] <= slack
         if not (full & first).any():
             findings.add("max-min", f"{transfer.name} has {rates[t]:.9g} Gbit/s and could have more: no bottleneck")
@@ -84,7 +92,7 @@ def _apply(
     who = np.array(sorted(found.value), dtype=np.int64)
     worth = np.array([float(found.value[int(t)]) for t in who])
     have = worth * rates[who]
-    gap = max(0.0, float(found.most) - float(have.sum()))
+    gap = max(0.0, float(found.most) * (1 - ROUNDED) - float(have.sum()))
     for t in certificate.transfers.tolist():
         if t not in found.value:
             continue
