@@ -17,7 +17,7 @@ from topoopt.files.untrusted import opened, parsing, read_bytes, read_text, refu
 
 MAX_TEXT = 256 * MIB
 
-DUCKDB_LIMITS: Mapping[str, str | int | bool] = {
+DUCKDB_LIMITS: Mapping[str, str | bool | int | float | list[str]] = {
     "threads": 1,
     "memory_limit": "512MiB",
     "autoload_known_extensions": False,
@@ -101,7 +101,7 @@ def read_parquet_matrix(path: str | os.PathLike[str]) -> Floats:
     with (
         opened(file, MAX_TEXT, "a Parquet file") as stream,
         parsing(file, "a Parquet file"),
-        duckdb.connect(":memory:", config=DUCKDB_LIMITS) as connection,
+        duckdb.connect(":memory:", config=dict(DUCKDB_LIMITS)) as connection,
     ):
         # The open file by its number: its name could be a pattern, or an address, to DuckDB.
         table = "read_parquet(?, hive_partitioning = false)"
