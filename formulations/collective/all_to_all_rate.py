@@ -6,7 +6,8 @@ r"""The best rate of All-to-All: every rank sends the same to every other, split
               sum_s f_s,e <= c_e                          every link e
               f >= 0
 
-f_s is what rank s sends, aggregated over destinations. Where ranks do not relay, f_s leaves no rank but s.
+f_s is what rank s sends, aggregated over destinations. Where ranks do not relay, f_s leaves no rank but s. With one
+source alone the same is the best rate of a broadcast to ranks that each get a message of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class AllToAllProgram:
 
     Attributes:
         arrays: of the program.
-        flow: int64[N, m], column of what each rank (row) sends over each arc; -1 where it may not.
+        flow: int64[sources, m], column of what each source (row) sends over each arc; -1 where it may not.
     """
 
     arrays: LpArrays
@@ -43,30 +44,60 @@ def allowed_arcs(network: RatedNetwork, rank: int, *, relaying: bool) -> Ints:
     return np.flatnonzero(usable)
 
 
-def build(network: RatedNetwork, capacity: Floats, *, relaying: bool = True) -> AllToAllProgram:
+def build(
+    network: RatedNetwork, capacity: Floats, *, relaying: bool = True, source: int | None = None
+) -> AllToAllProgram:
     """Build the program.
 
     Args:
         network: whose arcs and switches count.
         capacity: float64[m], in any unit.
         relaying: whether ranks pass on what others send.
+        source: the only rank that sends; None: all do.
     """
-    m, ranks = len(network.arcs), network.ranks
     program = Families()
-    links = program.rows(m, -np.inf, capacity)
-    flow = np.full((len(ranks), m), -1, dtype=np.int64)
-    arrivals = []
-    for place, rank in enumerate(ranks.tolist()):
-        usable = allowed_arcs(network, rank, relaying=relaying)
-        columns = program.columns(len(usable))
-        flow[place, usable] = columns
-        program.terms(links[usable], columns, 1.0)
-        balance = program.rows(network.nodes - 1, 0.0, 0.0)
-        row = np.insert(balance, rank, -1)
-        program.terms(row[network.arcs[usable, 1]], columns, 1.0)
-        leaving = network.arcs[usable, 0] != rank
-        program.terms(row[network.arcs[usable[leaving], 0]], columns[leaving], -1.0)
-        arrivals.append(row[np.setdiff1d(ranks, [rank])])
+    links = program.rows(len(network.arcs), -np.inf, capacity)
+    sources = network.ranks.tolist() if source is None else [source]
+    sent = [_source_flow(program, links, network, rank, relaying=relaying) for rank in sources]
     rate = program.columns(1, cost=-1.0)
-    program.terms(np.concatenate(arrivals), rate[0], -1.0)
-    return AllToAllProgram(program.arrays(), flow)
+    for rank, (_, balance) in zip(sources, sent, strict=True):
+        program.terms(balance[np.setdiff1d(network.ranks, [rank])], rate[0], -1.0)
+    return AllToAllProgram(program.arrays(), np.array([columns for columns, _ in sent]))
+
+
+def build_straight_allreduce(network: RatedNetwork, capacity: Floats) -> LpArrays:
+    """The best rate of AllReduce where ranks do not relay: what is rooted at a rank comes straight to it and goes back.
+
+        maximise  sum_v x_v
+        s.t.      inflow - outflow of f_s at v = x_v     what s sends to be summed at v
+                  inflow - outflow of g_s at v = x_s     what s has summed
+                  both 0 at switches,  sum_s (f_s,e + g_s,e) <= c_e
+
+    The first rows are the links; arguments as of `build`.
+    """
+    program = Families()
+    links = program.rows(len(network.arcs), -np.inf, capacity)
+    rooted = np.full(network.nodes, -1)
+    rooted[network.ranks] = program.columns(len(network.ranks), cost=-1.0)
+    for rank in network.ranks.tolist():
+        others = np.setdiff1d(network.ranks, [rank])
+        for at in (rooted[others], rooted[[rank]]):
+            _, balance = _source_flow(program, links, network, rank, relaying=False)
+            program.terms(balance[others], at, -1.0)
+    return program.arrays()
+
+
+def _source_flow(
+    program: Families, links: Ints, network: RatedNetwork, rank: int, *, relaying: bool
+) -> tuple[Ints, Ints]:
+    """What a rank sends: its columns, int64[m], -1 where it may not; its rows of balance, int64[V], -1 at the rank."""
+    usable = allowed_arcs(network, rank, relaying=relaying)
+    columns = program.columns(len(usable))
+    program.terms(links[usable], columns, 1.0)
+    row = np.insert(program.rows(network.nodes - 1, 0.0, 0.0), rank, -1)
+    program.terms(row[network.arcs[usable, 1]], columns, 1.0)
+    leaving = network.arcs[usable, 0] != rank
+    program.terms(row[network.arcs[usable[leaving], 0]], columns[leaving], -1.0)
+    flow = np.full(len(network.arcs), -1, dtype=np.int64)
+    flow[usable] = columns
+    return flow, row

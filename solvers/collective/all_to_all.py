@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.collective.all_to_all_rate import build
+from formulations.collective.all_to_all_rate import build, build_straight_allreduce
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
@@ -24,7 +24,7 @@ class AllToAllRate:
 
     Attributes:
         units: lambda, rate of every ordered pair, in units of the network.
-        flow: float64[N, m], units that each rank (row) has on each arc.
+        flow: float64[sources, m], units that each source (row) has on each arc.
         lengths: int64[m], of links: lambda <= sum of units times lengths / sum of distances over ordered pairs.
         stopped_by: CONVERGED where the program was solved.
     """
@@ -35,21 +35,46 @@ class AllToAllRate:
     stopped_by: StopReason
 
 
-def all_to_all_rate(network: RatedNetwork, stop: Stop, *, relaying: bool = True) -> AllToAllRate:
+def all_to_all_rate(
+    network: RatedNetwork, stop: Stop, *, relaying: bool = True, source: int | None = None
+) -> AllToAllRate:
     """Solve the program.
+
+    Args:
+        relaying: whether ranks pass on what is not for them.
+        source: the only rank that sends; None: all do.
 
     Raises:
         LimitError: stopped before a rate was found.
     """
     unit = float(network.units.max())
-    program = build(network, network.units / unit, relaying=relaying)
+    program = build(network, network.units / unit, relaying=relaying, source=source)
     result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
     if result.raw_x is None or result.row_dual is None:
         raise LimitError("no rate of All-to-All was found in time")
-    m = len(network.arcs)
     used = program.flow >= 0
     flow = np.where(used, result.raw_x[np.where(used, program.flow, 0)], 0.0).clip(min=0.0)
-    lengths = np.maximum(-result.row_dual[:m], 0.0)
+    lengths = whole_lengths(result.row_dual[: len(network.arcs)])
+    return AllToAllRate(float(result.raw_x[-1]) * unit, flow * unit, lengths, result.stopped_by)
+
+
+def straight_allreduce_lengths(network: RatedNetwork, stop: Stop) -> Ints:
+    """int64[m], lengths of links that bound an AllReduce in which ranks do not relay.
+
+    Raises:
+        LimitError: stopped before they were found.
+    """
+    program = build_straight_allreduce(network, network.units / float(network.units.max()))
+    result = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
+    if result.row_dual is None:
+        raise LimitError("no bound of an AllReduce without relays was found in time")
+    return whole_lengths(result.row_dual[: len(network.arcs)])
+
+
+def whole_lengths(dual: Floats) -> Ints:
+    """Lengths in whole numbers from the multipliers of the links."""
+    lengths = np.maximum(-dual, 0.0)
     longest = float(lengths.max())
-    whole = np.round(lengths / longest * LONGEST).astype(np.int64) if longest > 0 else np.ones(m, dtype=np.int64)
-    return AllToAllRate(float(result.raw_x[-1]) * unit, flow * unit, whole, result.stopped_by)
+    if longest <= 0:
+        return np.ones(len(dual), dtype=np.int64)
+    return np.asarray(np.round(lengths / longest * LONGEST), dtype=np.int64)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.collective.all_to_all import all_to_all_rate
+from solvers.collective.all_to_all import all_to_all_rate, straight_allreduce_lengths
 from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.max_flow import FlowNetwork
 from solvers.collective.ratio import ratio_cut
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools
+from topoopt.core.arrays import Bools, Ints
 from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.collective_solution import CollectiveProof
 from topoopt.core.rated_network import RatedNetwork
@@ -22,8 +22,8 @@ def limiting(problem: CollectiveProblem, stop: Stop) -> CollectiveProof:
         LimitError: stopped before anything about an All-to-All was proven.
     """
     network, wanted = problem.network, problem.collective
-    if wanted is CollectiveOp.ALL_TO_ALL:
-        return CollectiveProof(lengths=all_to_all_rate(network, stop, relaying=problem.relaying).lengths)
+    if wanted is CollectiveOp.ALL_TO_ALL or not problem.relaying:
+        return CollectiveProof(lengths=pair_lengths(problem, stop))
     if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
         forward = network if wanted is CollectiveOp.BROADCAST else network.transposed()
         return CollectiveProof(_nodes(root_cut(forward, int(network.ranks[problem.root]))))
@@ -33,6 +33,21 @@ def limiting(problem: CollectiveProblem, stop: Stop) -> CollectiveProof:
     if wanted is CollectiveOp.ALLGATHER:
         return CollectiveProof(_nodes(cut.side))
     return CollectiveProof(_nodes(cut.side), allreduce_rate(network, cut, stop).proof)
+
+
+def pair_lengths(problem: CollectiveProblem, stop: Stop) -> Ints:
+    """int64[m], lengths of links for what ranks send each other, or one of them all."""
+    network, wanted = problem.network, problem.collective
+    single = wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE)
+    root = int(network.ranks[problem.root]) if single else None
+    if wanted is CollectiveOp.ALLREDUCE:
+        return straight_allreduce_lengths(network, stop)
+    if wanted is not CollectiveOp.REDUCE:
+        return all_to_all_rate(network, stop, relaying=problem.relaying, source=root).lengths
+    turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
+    lengths = np.empty(len(turned), dtype=np.int64)
+    lengths[turned] = all_to_all_rate(network.transposed(), stop, relaying=problem.relaying, source=root).lengths
+    return lengths
 
 
 def root_cut(network: RatedNetwork, root: int) -> Bools:

@@ -1,4 +1,4 @@
-"""All-to-All over paths: the flow of every rank taken apart, in whole parts, and sent step by step."""
+"""Messages of ranks to ranks over paths: the flow of every rank taken apart, in whole parts, and sent step by step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from solvers.collective.all_to_all import AllToAllRate
+from solvers.collective.schedules import Row, of_rows
 from topoopt.core.arrays import Floats
 from topoopt.core.collective import CollectiveSchedule, Path, Sends, VectorBlocks
 from topoopt.core.rated_network import RatedNetwork
@@ -127,6 +128,35 @@ def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> Col
     blocks = VectorBlocks(np.array(units), np.array(owner, dtype=np.int32), np.array(target, dtype=np.int32))
     sends = Sends(block, tail, head, step, np.zeros(len(block), dtype=np.bool_), route)
     return CollectiveSchedule(blocks, sends.sorted(), tuple(routes))
+
+
+def straight_gather(network: RatedNetwork, rate: AllToAllRate, root: int | None = None) -> CollectiveSchedule:
+    """An AllGather in one step in which every rank sends its shard straight to every other; from a root, a broadcast.
+
+    Shards are cut where the paths to some rank share them, so that every block goes one way to each.
+
+    Args:
+        rate: of an All-to-All in which ranks do not relay, of the root alone if there is one.
+    """
+    sources = network.ranks.tolist() if root is None else [root]
+    units: list[int] = []
+    owner: list[int] = []
+    rows: list[Row] = []
+    routes: dict[Path, int] = {}
+    for place, source in enumerate(sources):
+        ways = paths_of(network, source, rate.flow[place].copy(), rate.units)
+        ends: dict[int, list[tuple[int, Path]]] = {}
+        for target, found in ways.items():
+            shares = np.cumsum(whole_shares((amount for _, amount in found), PARTS)).tolist()
+            ends[target] = list(zip(shares, (path for path, _ in found), strict=True))
+        cuts = sorted({end for own in ends.values() for end, _ in own} - {0})
+        for low, high in zip([0, *cuts[:-1]], cuts, strict=True):
+            for target, own in ends.items():
+                path = next(path for end, path in own if low < end)
+                rows.append((len(units), source, target, 0, routes.setdefault(path, len(routes)), False))
+            units.append(high - low)
+            owner.append(source)
+    return of_rows(units, owner, rows, tuple(routes))
 
 
 def cut_at_ranks(network: RatedNetwork, path: Path) -> list[Path]:

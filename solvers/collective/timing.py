@@ -78,6 +78,11 @@ def pipelined_us(loads: Floats, latency: Floats, pieces: int) -> float:
     Args:
         loads, latency: of the steps of the whole blocks (`step_loads_us`).
     """
+    return sum(pipelined_parts(loads, latency, pieces))
+
+
+def pipelined_parts(loads: Floats, latency: Floats, pieces: int) -> tuple[float, float]:
+    """What bytes take of that time, and what messages take besides, us."""
     steps = len(loads)
     before = np.concatenate((np.zeros((1, loads.shape[1])), np.cumsum(loads, axis=0)))
     first = np.arange(steps + pieces - 1)
@@ -86,8 +91,9 @@ def pipelined_us(loads: Floats, latency: Floats, pieces: int) -> float:
     begin, end = np.clip(first - pieces + 1, 0, steps), np.clip(first + 1, 0, steps)
     fullest = (before[end] - before[begin]).max(axis=1, initial=0.0) / pieces
     slowest = np.array([latency[low:high].max(initial=0.0) for low, high in zip(begin, end, strict=True)])
-    alike = max(pieces - steps, 0) * (before[-1].max(initial=0.0) / pieces + latency.max(initial=0.0))
-    return float((fullest + slowest).sum() + alike)
+    alike = max(pieces - steps, 0)
+    bytes_us = fullest.sum() + alike * before[-1].max(initial=0.0) / pieces
+    return float(bytes_us), float(slowest.sum() + alike * latency.max(initial=0.0))
 
 
 @kernel

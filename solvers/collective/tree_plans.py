@@ -1,4 +1,4 @@
-"""Which trees a collective takes: how many of a root, and into how many pieces their blocks are divided."""
+"""Which trees a collective takes: how many of a root, up and down."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from solvers.collective.forest import TreePacking, best_scale, fixed_scale, fore
 from solvers.collective.max_flow import FlowNetwork
 from solvers.collective.ratio import ratio_cut
 from solvers.collective.schedules import backward, of_forest, of_two_forests
-from solvers.collective.timing import MOST_PIECES, best_pieces, pipelined_us, step_loads_us
 from solvers.collective.unequal_roots import rooted_trees
 from solvers.stop import Stop
-from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem, CollectiveSchedule
+from topoopt.core.collective import CollectiveOp, CollectiveProblem, CollectiveSchedule
 from topoopt.core.rated_network import RatedNetwork
 
 MOST_TREES = 32
@@ -25,12 +24,6 @@ FEWER_TREES = (1, 2)
 
 MOST_RANKS_TRIED = 128
 """Ranks up to which several numbers of trees are tried."""
-
-FEW_PIECES = 16
-"""Most pieces where latencies do not count."""
-
-MOST_SENDS = 400_000
-"""Messages of a schedule that a division into pieces may come to."""
 
 
 def tree_schedules(problem: CollectiveProblem, stop: Stop) -> Callable[[int], CollectiveSchedule]:
@@ -90,17 +83,3 @@ def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> TreePa
     roots = {rank: (trees or least // shared) * (rank == root) for rank in network.ranks.tolist()}
     per_tree = Fraction(shared) if trees is None else fixed_scale(network, roots)
     return forest(network, scaled(network, per_tree), roots)
-
-
-def divided_best(problem: CollectiveProblem, whole: CollectiveSchedule) -> tuple[int, float]:
-    """Into how many pieces the blocks of a schedule are best divided; what is minimised: its time, us, or its steps."""
-    most = max(min(MOST_PIECES, MOST_SENDS // max(len(whole.sends), 1)), 1)
-    if problem.objective is CollectiveObjective.LATENCY:
-        return 1, float(whole.steps)
-    if problem.objective is CollectiveObjective.THROUGHPUT:  # the same whatever the pieces
-        most = min(most, FEW_PIECES)
-    if problem.steps is not None:
-        most = min(most, max(problem.steps - whole.steps + 1, 1))
-    loads, latency = step_loads_us(problem, whole)
-    pieces = best_pieces(lambda count: pipelined_us(loads, latency, count), most)
-    return pieces, pipelined_us(loads, latency, pieces)

@@ -31,11 +31,12 @@ REDUCING = frozenset({CollectiveOp.ALLREDUCE, CollectiveOp.REDUCE_SCATTER, Colle
 
 
 class CollectiveObjective(StrEnum):
-    """What is sought: least time of a given size, most bytes a second, or fewest steps."""
+    """What is sought: least time of a given size, most bytes a second, fewest steps, or the best for every size."""
 
     TIME = "time"
     THROUGHPUT = "throughput"
     LATENCY = "latency"
+    PARETO = "pareto"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -44,6 +44,36 @@ class CollectiveTimes(Shown):
     busy_us: float | None = None
 
 
+@dataclass(frozen=True)
+class FrontPoint:
+    """A schedule that is best for vectors of some sizes: time = latency_us + us_per_mbyte bytes / 1e6.
+
+    Attributes:
+        from_bytes: least vector for which it is; up to the next point.
+        method: that makes it.
+        pieces: of each block.
+        steps: synchronous rounds.
+        latency_us: of all steps, besides bytes.
+        us_per_mbyte: us of 1e6 bytes of the vector.
+    """
+
+    from_bytes: int
+    method: str
+    pieces: int
+    steps: int
+    latency_us: float
+    us_per_mbyte: float
+
+    @property
+    def figures(self) -> tuple[str, int, int, float, float]:
+        """All but the size."""
+        return self.method, self.pieces, self.steps, self.latency_us, self.us_per_mbyte
+
+    def time_us(self, vector_bytes: float) -> float:
+        """All steps, one after the other."""
+        return self.latency_us + self.us_per_mbyte * vector_bytes / 1e6
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CollectiveSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `collective`.
@@ -54,6 +84,7 @@ class CollectiveSolution(SolutionHead):
         schedule: blocks and sends.
         times: of the schedule, those that the objective does not say.
         proof: what limits any schedule.
+        front: with objective `pareto`, what is best for which size of the vector, in ascending order; else empty.
     """
 
     network: RatedNetwork
@@ -66,6 +97,7 @@ class CollectiveSolution(SolutionHead):
     schedule: CollectiveSchedule
     times: CollectiveTimes
     proof: CollectiveProof
+    front: tuple[FrontPoint, ...] = ()
 
     kind: str = field(default="collective", init=False)
 

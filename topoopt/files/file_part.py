@@ -61,6 +61,11 @@ def is_none(value: object) -> bool:
     return value is None
 
 
+def is_empty(value: object) -> bool:
+    """The same for lists."""
+    return not value
+
+
 def built(value: Any) -> Any:
     """The value of core that a field of a part stands for."""
     if isinstance(value, FilePart):

@@ -15,6 +15,7 @@ from tests.support.cli_cases import run
 from tests.support.corruption import PROVENANCE, Harmless, accepted, accepted_together, case_of
 from tests.support.mutations import scaled
 from tests.support.paths import INSTANCES
+from topoopt.core.collective import CollectiveObjective
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
@@ -156,7 +157,7 @@ def test_refusals(tmp_path: Path) -> None:
     wrong = instance(tmp_path, bytes="0.3B", root=3, relaying=False, switches={"multicast": True})
     with pytest.raises(InputError) as caught:
         read_instance(wrong)
-    assert {problem.path for problem in caught.value.problems} == {"bytes", "root", "relaying", "switches.multicast"}
+    assert {problem.path for problem in caught.value.problems} == {"bytes", "root", "switches.multicast"}
     apart = instance(tmp_path, topology={"links": [[0, 1, 1.0]], "nodes": 2})
     with pytest.raises(InputError, match="no way from 1 to 0"):
         read_instance(apart)
@@ -194,3 +195,61 @@ def test_fewest_steps_through_switches(collective: str, topology: dict[str, Any]
     assert solution.check.ok, solution.check.violations
     straight = collective == "reduce" and "preset" in topology
     assert solution.steps == (2 if straight else 3) * (2 if collective == "allreduce" else 1)
+
+
+# AllReduce over 8 ranks of 100 GB/s at one switch, by hand: straight, each link carries 7 shards out and 7 in, so
+# 2 (2 us + 7/8 M / 100 GB/s); a ring takes 14 steps of M/8 over each link: the same bytes, 28 us.
+def test_best_schedules_by_size(tmp_path: Path) -> None:
+    """The least time of every size, in rising order; the checker holds each point against the bounds."""
+    box = {"links": [[k, 8, 100.0] for k in range(8)], "directed": False, "switches": [8]}
+    problem = read_instance(
+        instance(tmp_path, collective="allreduce", topology=box, objective="pareto", latency_us={"message": 2})
+    )
+    solution = solve(problem)
+    assert solution.check.ok, solution.check.violations
+    first = solution.front[0]
+    assert (first.from_bytes, first.steps) == (1, 2)
+    assert first.latency_us == pytest.approx(4.0)
+    assert first.us_per_mbyte == pytest.approx(2 * 7 / 8 * 10)
+    assert len(solution.front) == 1  # nothing moves fewer bytes
+    wrong = replace(solution, front=(replace(first, us_per_mbyte=17.0),))
+    assert "front" in {one.code for one in check_collective(problem, wrong).violations}
+
+
+def test_best_schedules_by_size_differ(tmp_path: Path) -> None:
+    """On two A100 boxes whole shards are best for small vectors and trees in pieces for large ones."""
+    machine = {"preset": "dgx-a100", "boxes": 2}
+    wide = instance(tmp_path, topology=machine, objective="pareto", latency_us={"link": 0.7, "message": 2})
+    problem = read_instance(wide)
+    solution = solve(problem)
+    assert solution.check.ok, solution.check.violations
+    sizes = [point.from_bytes for point in solution.front]
+    assert len(sizes) > 2
+    assert sizes == sorted(set(sizes))
+    assert solution.front[0].steps == 1
+    assert solution.front[-1].us_per_mbyte >= 3 / 65 / 16 * 1e3 * (1 - 1e-9)  # the ratio of ForestColl
+    for size in (10**3, 10**6, 10**9):
+        alone = solve(replace(problem, vector_bytes=size, objective=CollectiveObjective.TIME))
+        best = min(point.time_us(size) for point in solution.front)
+        assert best == pytest.approx(alone.time_us, rel=0.1)
+    late = replace(solution.front[1], from_bytes=solution.front[1].from_bytes * 2)
+    wrong = replace(solution, front=(solution.front[0], late, *solution.front[2:]))
+    assert "front" in {one.code for one in check_collective(problem, wrong).violations}
+
+
+@pytest.mark.parametrize("collective", ["allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"])
+def test_collectives_without_relays(collective: str, tmp_path: Path) -> None:
+    """At a switch every rank gets 3 shards straight, or the root sends 3 vectors: times by hand, and proven."""
+    box = {"links": [[k, 4, 10.0] for k in range(4)], "directed": False, "switches": [4]}
+    problem = read_instance(
+        instance(tmp_path, collective=collective, topology=box, relaying=False, objective="throughput", latency_us={})
+    )
+    solution = solve(problem)
+    assert solution.check.ok, solution.check.violations
+    due = {"broadcast": 300.0, "reduce": 300.0, "allreduce": 150.0}.get(collective, 75.0)
+    assert solution.busy_us == pytest.approx(due)
+    assert solution.status == "optimal"
+    single = collective in ("allgather", "reduce-scatter", "allreduce")
+    relayed = solve(replace(problem, relaying=True), SolveOptions(method="rings" if single else "forest"))
+    passed = replace(relayed, relaying=False, proof=solution.proof)
+    assert "relaying" in {one.code for one in check_collective(problem, passed).violations}

@@ -7,16 +7,26 @@ from dataclasses import dataclass
 from functools import partial
 
 from solvers.collective.limits import limiting
-from solvers.collective.plans import PlannedSchedule, by_breadth, by_paths, by_program, by_rings, by_shortest, by_trees
+from solvers.collective.pieces import best_division, front, lines
+from solvers.collective.plans import (
+    PlannedSchedule,
+    Plans,
+    by_breadth,
+    by_paths,
+    by_program,
+    by_rings,
+    by_shortest,
+    by_trees,
+)
 from solvers.collective.timing import ScheduleTimes, timing
 from solvers.stop import Stop
 from topoopt.core.collective import CollectiveObjective, CollectiveProblem, CollectiveSchedule
-from topoopt.core.collective_solution import CollectiveProof
+from topoopt.core.collective_solution import CollectiveProof, FrontPoint
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
 
-Family = Callable[[CollectiveProblem, Stop], PlannedSchedule | None]
+Family = Callable[[CollectiveProblem, Stop], Plans]
 
 FAMILIES: dict[str, Family] = {
     "bfb": by_breadth,
@@ -32,13 +42,14 @@ QUICK = ("bfb", "shortest", "forest", "rings", "all-to-all-paths")
 
 @dataclass(frozen=True, eq=False)
 class FoundCollective:
-    """A schedule, its times, and what limits any."""
+    """A schedule, its times, what limits any, and the best ones by size."""
 
     schedule: CollectiveSchedule
     timing: ScheduleTimes
     proof: CollectiveProof
     method: str
     stopped_by: StopReason
+    front: tuple[FrontPoint, ...]
 
 
 def score(problem: CollectiveProblem, schedule: CollectiveSchedule, times: ScheduleTimes) -> tuple[float, float]:
@@ -50,30 +61,54 @@ def score(problem: CollectiveProblem, schedule: CollectiveSchedule, times: Sched
     return times.step_us, float(len(schedule.sends))
 
 
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """The best schedule of a family."""
+
+    score: tuple[float, float]
+    name: str
+    schedule: CollectiveSchedule
+    timing: ScheduleTimes
+    stopped_by: StopReason
+
+
 def _run(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> FoundCollective:
-    best: tuple[tuple[float, float], str, PlannedSchedule, ScheduleTimes] | None = None
-    unfit = []
+    best: _Candidate | None = None
+    unfit: list[str] = []
+    points: list[FrontPoint] = []
     for name in names:
         if best is not None and effort.stop.reason() is not None:
             break
         effort.tell(f"schedules: {name}")
-        planned = FAMILIES[name](problem, effort.stop)
-        if planned is None:
+        found = _best_of(name, problem, effort.stop, points)
+        if found is None:
             continue
-        if problem.steps is not None and planned.schedule.steps > problem.steps:
-            unfit.append(f"{name} needs {planned.schedule.steps} steps")
-            continue
-        times = timing(problem, planned.schedule)
-        own = score(problem, planned.schedule, times)
-        if best is None or own < best[0]:
-            best = own, name, planned, times
+        if problem.steps is not None and found.schedule.steps > problem.steps:
+            unfit.append(f"{name} needs {found.schedule.steps} steps")
+        elif best is None or found.score < best.score:
+            best = found
     if best is None:
         raise _nothing(names, unfit, effort)
-    _, name, planned, times = best
     effort.tell("what limits any schedule")
     proof = limiting(problem, effort.stop)
-    reason = effort.stop.reason() or planned.stopped_by
-    return FoundCollective(planned.schedule, times, proof, name, reason)
+    reason = effort.stop.reason() or best.stopped_by
+    return FoundCollective(best.schedule, best.timing, proof, best.name, reason, front(points))
+
+
+def _best_of(name: str, problem: CollectiveProblem, stop: Stop, points: list[FrontPoint]) -> _Candidate | None:
+    """The best schedule of a family; what its schedules take by size goes to `points` where that is asked for."""
+    tried: list[tuple[tuple[bool, float], int, int, PlannedSchedule]] = []
+    for planned in FAMILIES[name](problem, stop):
+        division = best_division(problem, planned)
+        tried.append((division.value, len(tried), division.pieces, planned))
+        if problem.objective is CollectiveObjective.PARETO:
+            points += lines(problem, planned, name, division.pieces)
+    if not tried:
+        return None
+    _, _, pieces, planned = min(tried, key=lambda one: one[:2])
+    schedule = planned.pieces(pieces)
+    times = timing(problem, schedule)
+    return _Candidate(score(problem, schedule, times), name, schedule, times, planned.stopped_by)
 
 
 def _nothing(names: tuple[str, ...], unfit: list[str], effort: Effort) -> Exception:

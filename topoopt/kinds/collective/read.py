@@ -49,8 +49,6 @@ def read_collective(document: Document) -> CollectiveProblem:
     if file.switches.multicast:
         text = "schedules that switches copy for are audited, not made"
         findings.add([Fault(("switches", "multicast"), text, "true", "false")])
-    if not file.relaying and file.collective != CollectiveOp.ALL_TO_ALL.value:
-        findings.add([Fault(("relaying",), f"plays no part for {file.collective}", "false", "with all-to-all")])
     network = findings.attempt(
         lambda: within("topology", lambda: network_of(file.topology, folder, file.latency_us.link)), ("topology",)
     )

@@ -10,8 +10,9 @@ from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.drawing.sorted_chart import sorted_chart
+from topoopt.kinds.collective.front_chart import front_chart
 from topoopt.kinds.collective.picture import block_picture, network_picture
-from topoopt.kinds.collective.words import answer, limit_sentence, link_busy, time_text
+from topoopt.kinds.collective.words import answer, front_rows, limit_sentence, link_busy, time_text
 
 TEMPLATE = "kinds/collective/page.html.j2"
 SHOWN_LINKS = 16
@@ -88,6 +89,8 @@ def render_collective(solution: CollectiveSolution) -> str:
         chart=sorted_chart(busy, "%", 0.01, "Use of the links, sorted", "area-use") if busy.max() > 0 else Markup(""),
         busiest=busiest(solution, busy),
         block=block_picture(solution),
+        front=front_rows(solution),
+        curve=front_chart(solution) if solution.front else Markup(""),
         steps=steps,
         hidden_steps=hidden_steps,
         provenance=provenance(solution),

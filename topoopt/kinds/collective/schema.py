@@ -45,9 +45,10 @@ class CollectiveFile(FileModel):
     root: int = Field(default=0, ge=0, lt=MAX_SERVERS, description="rank of a broadcast or reduction")
     latency_us: LatencySection = LatencySection()
     switches: SwitchSection = SwitchSection()
-    relaying: bool = Field(default=True, description="ranks pass on what others send each other in an all-to-all")
-    objective: Literal["time", "throughput", "latency"] = Field(
-        default="time", description="least time, most bytes a second without latencies, or fewest steps"
+    relaying: bool = Field(default=True, description="ranks pass on what is not for them, or not from them")
+    objective: Literal["time", "throughput", "latency", "pareto"] = Field(
+        default="time",
+        description="least time, most bytes a second without latencies, fewest steps, or least time by size",
     )
     limits: LimitSection = LimitSection()
     search: SearchFile = SearchFile()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from topoopt.console.solution_tables import show_figures
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.kinds.collective.report import render_collective
-from topoopt.kinds.collective.words import answer, limit_sentence, time_text
+from topoopt.kinds.collective.words import answer, front_rows, limit_sentence, time_text
 from topoopt.kinds.kind import Pages
 
 
@@ -29,6 +30,7 @@ def figures(problem: CollectiveProblem | None, solution: CollectiveSolution) -> 
         "messages": len(solution.schedule.sends),
         "limited_by": limit_sentence(solution),
         "cut": list(solution.proof.cut),
+        **({"front": [asdict(point) for point in solution.front]} if solution.front else {}),
     }
 
 
@@ -44,6 +46,7 @@ def show(console: Console, solution: CollectiveSolution, wall_s: float) -> None:
         ("bound", f"{solution.bound.value:.9g} {solution.objective.unit} ({solution.bound.proved_by})"),
         ("gap to the bound", f"{solution.gap:.3%}"),
         ("limited by", limit_sentence(solution)),
+        *((f"from {size}", f"{how}: {what}") for size, how, what in front_rows(solution)),
     )
     show_figures(console, solution, wall_s, rows, title=f"{solution.collective}, {solution.status}")
 

@@ -11,10 +11,10 @@ from pydantic import Field, Strict
 from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.collective import CollectiveOp, CollectiveSchedule, Sends, VectorBlocks
-from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution, CollectiveTimes
+from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution, CollectiveTimes, FrontPoint
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
 from topoopt.files.fields import MAX_BYTES, LatencyUs
-from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf, built, is_none
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf, built, is_empty, is_none
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, TitleFile, Versions
 
 MAX_NODES = 8192
@@ -184,6 +184,19 @@ class CollectiveProofPart(FilePart):
     )
 
 
+class FrontPart(FilePart):
+    """What is best for which size."""
+
+    core = FrontPoint
+
+    from_bytes: Annotated[int, Field(ge=1, le=1 << 60)]
+    method: Text
+    pieces: Annotated[int, Field(ge=1, le=MAX_SENDS)]
+    steps: Annotated[int, Field(ge=1, le=MAX_SENDS)]
+    latency_us: Amount
+    us_per_mbyte: Amount
+
+
 class AskedCollective(TitleFile):
     """What the instance asks for."""
 
@@ -206,6 +219,9 @@ class CollectiveSolutionFile(SolutionHeadFile, AskedCollective):
     notes: Notes
     times: TimesPart
     network: NetworkPart
+    front: Annotated[Listed[FrontPart], Field(max_length=10_000)] = Field(
+        default=(), exclude_if=is_empty, description="best for which size of the vector, objective pareto"
+    )
     proof: CollectiveProofPart
     schedule: SchedulePart
 

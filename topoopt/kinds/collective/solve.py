@@ -19,6 +19,7 @@ def assemble(problem: CollectiveProblem, found: FoundCollective, effort: Effort)
         CollectiveObjective.TIME: Objective("time", times.step_us, "us"),
         CollectiveObjective.THROUGHPUT: Objective("algbw", problem.vector_bytes / times.busy_us / 1e3, "GB/s"),
         CollectiveObjective.LATENCY: Objective("steps", float(found.schedule.steps), "steps"),
+        CollectiveObjective.PARETO: Objective("time", times.step_us, "us"),
     }[problem.objective]
     verdict = settle(
         objective.value,
@@ -49,10 +50,11 @@ def assemble(problem: CollectiveProblem, found: FoundCollective, effort: Effort)
         schedule=found.schedule,
         times=CollectiveTimes(
             times.makespan_us,
-            step_us=None if problem.objective is CollectiveObjective.TIME else times.step_us,
-            busy_us=None if problem.objective is CollectiveObjective.THROUGHPUT else times.busy_us,
+            step_us=None if objective.name == "time" else times.step_us,
+            busy_us=None if objective.name == "algbw" else times.busy_us,
         ),
         proof=found.proof,
+        front=found.front,
     )
 
 

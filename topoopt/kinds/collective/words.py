@@ -13,6 +13,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.collective_solution import CollectiveSolution, bytes_per_unit
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.drawing.format import byte_size, counted
 
 LISTED = 12
 """Nodes that are named."""
@@ -59,7 +60,7 @@ def cut_facts(network: RatedNetwork, nodes: Iterable[int]) -> CutFacts:
 def limit_sentence(solution: CollectiveSolution) -> str:
     """What keeps any schedule from more."""
     network, proof = solution.network, solution.proof
-    if solution.collective is CollectiveOp.ALL_TO_ALL:
+    if proof.lengths is not None:
         return "the rates of the links are spent on the ways of all pairs: lengths of links in the proof"
     if solution.collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE):
         facts = cut_facts(network.transposed(), proof.cut)
@@ -87,6 +88,18 @@ def time_text(microseconds: float) -> str:
         if microseconds >= size:
             return f"{microseconds / size:.6g} {unit}"
     return f"{microseconds:.6g} us"
+
+
+def front_rows(solution: CollectiveSolution) -> list[tuple[str, str, str]]:
+    """Of what is best by size: from which size, method and steps, time in words."""
+    return [
+        (
+            byte_size(point.from_bytes),
+            f"{point.method}, {counted(point.steps, 'step')}" + (f", {point.pieces} pieces" * (point.pieces > 1)),
+            f"{point.latency_us:.6g} us + {point.us_per_mbyte:.6g} us/MB",
+        )
+        for point in solution.front
+    ]
 
 
 def answer(solution: CollectiveSolution) -> str:

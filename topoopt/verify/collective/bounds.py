@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 
 from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
+from topoopt.core.collective import CollectiveOp
 from topoopt.core.rated_network import RatedNetwork
 
 Number = int | float
@@ -106,6 +107,33 @@ def all_to_all_units(network: RatedNetwork, lengths: Sequence[int], *, relaying:
         raise ProofError("one length a link is due, none below 0")
     room = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
     way = sum(sum(distances(network, rank, lengths, relaying=relaying).values()) for rank in network.ranks.tolist())
+    if way <= 0:
+        raise ProofError("no ranks are apart by these lengths")
+    return Fraction(room) / Fraction(way)
+
+
+def straight_units(network: RatedNetwork, lengths: Sequence[int], collective: CollectiveOp, root: int) -> Fraction:
+    """Upper bound on the rate of the vector, in units, where ranks do not relay, that lengths of links prove.
+
+    Every rank sends each other one its shard (AllGather; a ReduceScatter the same backward), the root its vector to all
+    (broadcast; a reduction backward). In an AllReduce all send what is rooted at a rank there and get it back: of all
+    ranks the one for which that is shortest counts.
+
+    Raises:
+        ProofError: as `all_to_all_units`.
+    """
+    if collective in (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER):
+        return all_to_all_units(network, lengths, relaying=False) * len(network.ranks)
+    if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
+        raise ProofError("one length a link is due, none below 0")
+    room = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
+    far = {rank: distances(network, rank, lengths, relaying=False) for rank in network.ranks.tolist()}
+    there = {rank: sum(own[rank] for other, own in far.items() if other != rank) for rank in far}
+    back = {rank: sum(own.values()) for rank, own in far.items()}
+    if collective is CollectiveOp.ALLREDUCE:
+        way = min(there[rank] + back[rank] for rank in far)
+    else:
+        way = back[root] if collective is CollectiveOp.BROADCAST else there[root]
     if way <= 0:
         raise ProofError("no ranks are apart by these lengths")
     return Fraction(room) / Fraction(way)

@@ -18,9 +18,11 @@ from topoopt.verify.collective.bounds import (
     allgather_ratio,
     allreduce_units,
     distances,
+    straight_units,
     units_out,
 )
 from topoopt.verify.collective.execute import check_blocks, check_routes, check_semantics, step_traffic
+from topoopt.verify.collective.front import check_front
 from topoopt.verify.collective.times import busy_us, makespan_us, step_time_us
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
@@ -37,6 +39,7 @@ def check_collective(problem: CollectiveProblem, solution: CollectiveSolution) -
     findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
     findings.guard("schedule", "the schedule", lambda: _check_schedule(findings, problem, solution))
+    findings.guard("front", "the best schedules by size", lambda: _check_front(findings, problem, solution))
     findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
     return findings.findings()
 
@@ -117,10 +120,17 @@ def _check_bound(findings: ViolationLog, problem: CollectiveProblem, solution: C
         findings.add("status", f"called {solution.status} with {value!r} and bound {solution.bound.value!r}")
 
 
+def _check_front(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
+    per_mbyte = float(bandwidth_us(problem, solution.proof)) / problem.vector_bytes * 1e6
+    check_front(findings, problem, solution, slowest_message_us(problem), per_mbyte)
+
+
 def argument_of(problem: CollectiveProblem) -> Argument:
     """What a bound on the objective of a problem rests on."""
     if problem.objective is CollectiveObjective.LATENCY:
         return Argument.RANK_DISTANCES
+    if not problem.relaying:
+        return Argument.PAIR_LENGTHS
     others = {
         CollectiveOp.ALLREDUCE: Argument.ALLREDUCE_ROOTS,
         CollectiveOp.ALL_TO_ALL: Argument.PAIR_LENGTHS,
@@ -157,6 +167,11 @@ def bandwidth_us(problem: CollectiveProblem, proof: CollectiveProof) -> Fraction
         if proof.lengths is None:
             raise ProofError("lengths are missing")
         return per_unit / ranks / all_to_all_units(network, proof.lengths.tolist(), relaying=problem.relaying)
+    if not problem.relaying:
+        if proof.lengths is None:
+            raise ProofError("lengths are missing")
+        root = int(network.ranks[problem.root])
+        return per_unit / straight_units(network, proof.lengths.tolist(), wanted, root)
     if wanted is CollectiveOp.ALLREDUCE:
         if proof.allreduce is None:
             raise ProofError("multipliers are missing")
@@ -190,9 +205,8 @@ def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> i
     """Largest of the distances that the collective must cover."""
     network, wanted = problem.network, problem.collective
     root = int(network.ranks[problem.root])
-    relaying = wanted is not CollectiveOp.ALL_TO_ALL or problem.relaying
     sources = [root] if wanted is CollectiveOp.BROADCAST else network.ranks.tolist()
-    far = [distances(network, source, lengths, relaying=relaying) for source in sources]
+    far = [distances(network, source, lengths, relaying=problem.relaying) for source in sources]
     if wanted is CollectiveOp.REDUCE:
         return max(own[root] for own in far if root in own)
     return max(max(own.values()) for own in far)

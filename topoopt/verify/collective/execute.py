@@ -167,6 +167,10 @@ def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule
         findings.add("sends", "a send of no block, or between no ranks, or before the first step")
         return
     ready = np.zeros(len(blocks.units), dtype=np.int64)
+    if not problem.relaying:
+        own = np.where(sends.reduce, sends.head, sends.tail)
+        passed = np.flatnonzero(own != blocks.owner[sends.block])
+        findings.add_each("relaying", passed, lambda k: f"block {sends.block[k]} is passed on between other ranks")
     if problem.collective in REDUCING:
         sums = check_sums(findings, problem, schedule)
         if sums is None:
@@ -183,9 +187,6 @@ def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule
     if problem.collective is CollectiveOp.ALL_TO_ALL:
         missing = np.flatnonzero(~has[np.arange(len(blocks.units)), blocks.target])
         findings.add_each("result", missing, lambda b: f"block {b} does not reach rank {blocks.target[b]}")
-        if not problem.relaying:
-            passed = np.flatnonzero(sends.tail != blocks.owner[sends.block])
-            findings.add_each("relaying", passed, lambda k: f"rank {sends.tail[k]} passes on what is not its own")
         return
     absent = np.argwhere(~has[:, ranks])
     findings.add_each(
