@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from solvers.collective.plans import PlannedSchedule
 from solvers.collective.timing import MOST_PIECES, best_pieces, pipelined_parts, pipelined_us, step_loads_us
 from topoopt.core.collective import CollectiveObjective, CollectiveProblem
-from topoopt.core.collective_solution import FrontPoint
+from topoopt.core.collective_solution import BestBySize
 
 FEW_PIECES = 16
 """Most pieces where latencies do not count."""
@@ -50,7 +50,7 @@ def best_division(problem: CollectiveProblem, planned: PlannedSchedule) -> Divis
     return Division(pieces, (too_long, pipelined_us(loads, latency, pieces)))
 
 
-def lines(problem: CollectiveProblem, planned: PlannedSchedule, method: str, pieces: int) -> list[FrontPoint]:
+def lines(problem: CollectiveProblem, planned: PlannedSchedule, method: str, pieces: int) -> list[BestBySize]:
     """Time by bytes of a schedule, in powers of two of pieces and in so many as are best for the instance."""
     whole = planned.schedule
     if problem.steps is not None and whole.steps > problem.steps:
@@ -61,13 +61,13 @@ def lines(problem: CollectiveProblem, planned: PlannedSchedule, method: str, pie
     for count in sorted(counts):
         bytes_us, latency_us = pipelined_parts(loads, latency, count)
         per_mbyte = bytes_us / problem.vector_bytes * 1e6
-        found.append(FrontPoint(1, method, count, whole.steps + count - 1, latency_us, per_mbyte))
+        found.append(BestBySize(1, method, count, whole.steps + count - 1, latency_us, per_mbyte))
     return found
 
 
-def front(points: list[FrontPoint]) -> tuple[FrontPoint, ...]:
+def front(points: list[BestBySize]) -> tuple[BestBySize, ...]:
     """Those that are best for some size, each from which bytes on."""
-    kept: list[FrontPoint] = []
+    kept: list[BestBySize] = []
     for point in sorted(points, key=lambda one: (one.latency_us, one.us_per_mbyte)):
         if kept and point.us_per_mbyte >= kept[-1].us_per_mbyte * (1 - 1e-9):
             continue
@@ -79,10 +79,10 @@ def front(points: list[FrontPoint]) -> tuple[FrontPoint, ...]:
             kept.pop()
             begin = 1
         if begin <= LARGEST_BYTES:
-            kept.append(FrontPoint(begin, *point.figures))
+            kept.append(BestBySize(begin, *point.figures))
     return tuple(kept)
 
 
-def _crossing(slow: FrontPoint, fast: FrontPoint) -> int:
+def _crossing(slow: BestBySize, fast: BestBySize) -> int:
     """Whole bytes from which the second takes no more time than the first."""
     return max(math.ceil((fast.latency_us - slow.latency_us) / (slow.us_per_mbyte - fast.us_per_mbyte) * 1e6), 1)

@@ -45,7 +45,7 @@ class CollectiveTimes(Shown):
 
 
 @dataclass(frozen=True)
-class FrontPoint:
+class BestBySize:
     """A schedule that is best for vectors of some sizes: time = latency_us + us_per_mbyte bytes / 1e6.
 
     Attributes:
@@ -97,7 +97,7 @@ class CollectiveSolution(SolutionHead):
     schedule: CollectiveSchedule
     times: CollectiveTimes
     proof: CollectiveProof
-    front: tuple[FrontPoint, ...] = ()
+    front: tuple[BestBySize, ...] = ()
 
     kind: str = field(default="collective", init=False)
 

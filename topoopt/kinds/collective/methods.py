@@ -21,7 +21,7 @@ from solvers.collective.plans import (
 from solvers.collective.timing import ScheduleTimes, timing
 from solvers.stop import Stop
 from topoopt.core.collective import CollectiveObjective, CollectiveProblem, CollectiveSchedule
-from topoopt.core.collective_solution import CollectiveProof, FrontPoint
+from topoopt.core.collective_solution import CollectiveProof, BestBySize
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
@@ -49,7 +49,7 @@ class FoundCollective:
     proof: CollectiveProof
     method: str
     stopped_by: StopReason
-    front: tuple[FrontPoint, ...]
+    front: tuple[BestBySize, ...]
 
 
 def score(problem: CollectiveProblem, schedule: CollectiveSchedule, times: ScheduleTimes) -> tuple[float, float]:
@@ -75,7 +75,7 @@ class _Candidate:
 def _run(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> FoundCollective:
     best: _Candidate | None = None
     unfit: list[str] = []
-    points: list[FrontPoint] = []
+    points: list[BestBySize] = []
     for name in names:
         if best is not None and effort.stop.reason() is not None:
             break
@@ -95,7 +95,7 @@ def _run(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> 
     return FoundCollective(best.schedule, best.timing, proof, best.name, reason, front(points))
 
 
-def _best_of(name: str, problem: CollectiveProblem, stop: Stop, points: list[FrontPoint]) -> _Candidate | None:
+def _best_of(name: str, problem: CollectiveProblem, stop: Stop, points: list[BestBySize]) -> _Candidate | None:
     """The best schedule of a family; what its schedules take by size goes to `points` where that is asked for."""
     tried: list[tuple[tuple[bool, float], int, int, PlannedSchedule]] = []
     for planned in FAMILIES[name](problem, stop):
