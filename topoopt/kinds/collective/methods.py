@@ -21,7 +21,7 @@ from solvers.collective.plans import (
 from solvers.collective.timing import ScheduleTimes, timing
 from solvers.stop import Stop
 from topoopt.core.collective import CollectiveObjective, CollectiveProblem, CollectiveSchedule
-from topoopt.core.collective_solution import CollectiveProof, BestBySize
+from topoopt.core.collective_solution import BestBySize, CollectiveProof
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table

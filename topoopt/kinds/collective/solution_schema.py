@@ -11,7 +11,7 @@ from pydantic import Field, Strict
 from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.collective import CollectiveOp, CollectiveSchedule, Sends, VectorBlocks
-from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution, CollectiveTimes, BestBySize
+from topoopt.core.collective_solution import BestBySize, CollectiveProof, CollectiveSolution, CollectiveTimes
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
 from topoopt.files.fields import MAX_BYTES, LatencyUs
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf, built, is_empty, is_none
