@@ -1,4 +1,4 @@
-"""The library example runs as printed in the README."""
+"""The library example runs of the page of the library."""
 
 from __future__ import annotations
 

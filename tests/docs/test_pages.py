@@ -1,0 +1,71 @@
+"""README and docs tell the truth: every block of code runs, in a folder of its page with the shipped instances."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import PAGES, Sandbox, blocks_of
+from tests.support.paths import ROOT
+
+MOST_LINES_OF_README = 150
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+WITH_BLOCKS = [pytest.param(page, id=_name(page)) for page in PAGES if blocks_of(page)]
+WITH_HEAVY = [pytest.param(page, id=_name(page)) for page in PAGES if any(block.heavy for block in blocks_of(page))]
+
+
+def _run(page: Path, folder: Path, heavy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "100")
+    sandbox = Sandbox(folder, heavy)
+    for block in blocks_of(page):
+        sandbox.run(block)
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS)
+def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python in one namespace a page; files are valid; commands end with the code they should; output is as shown."""
+    _run(page, tmp_path, False, monkeypatch)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("page", WITH_HEAVY)
+def test_heavy_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole page, with the blocks that take minutes."""
+    _run(page, tmp_path, True, monkeypatch)
+
+
+def test_the_readme_is_read_in_one_sitting() -> None:
+    """What does not fit has a page."""
+    assert len((ROOT / "README.md").read_text().splitlines()) <= MOST_LINES_OF_README
+
+
+def test_a_block_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options that do not exist, invalid files, output never printed, unknown languages, commands in plain text."""
+    wrong = {
+        "```sh\ntopoopt solve instances/tiny-4.yaml --nonsense 3 --out out\n```": "nonsense",
+        "<!-- test: heavy -->\n```sh\ntopoopt sovle instances/tiny-4.yaml\n```": "sovle",
+        "```sh\ntopoopt validate instances/absent.yaml\n```": "exit code 2",
+        "<!-- test: part of instances/tiny-4.yaml -->\n```yaml\ncluster: {degree: none}\n```": "exit code 2",
+        "```sh\ntopoopt validate instances/tiny-4.yaml\n```\n```text\nthat all is well\n```": "not said",
+        "```sh\nmake nothing\n```": "make nothing",
+        "```sh\npip install 'topoopt[nothing]'\n```": "nothing",
+        "```rust\nfn main() {}\n```": "rust",
+        "```\nplain\n```": "language",
+        "    topoopt doctor\n": "outside a block",
+    }
+    monkeypatch.setattr("tests.support.pages.ROOT", tmp_path)
+    for file in ("Makefile", "pyproject.toml"):
+        (tmp_path / file).write_text((ROOT / file).read_text())
+    for i, (text, complaint) in enumerate(wrong.items()):
+        page = tmp_path / f"{i}.md"
+        page.write_text(text + "\n")
+        (tmp_path / f"run-{i}").mkdir()
+        with pytest.raises(AssertionError, match=complaint):
+            _run(page, tmp_path / f"run-{i}", False, monkeypatch)
