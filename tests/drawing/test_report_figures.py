@@ -36,6 +36,14 @@ def test_packed_bars_never_overlap(times: list[tuple[int, int]], rows: int) -> N
     assert packed(spans, max(1, len(spans)))[1] == 0
 
 
+def test_what_the_iteration_waits_for_is_drawn_first() -> None:
+    """Of three AllReduces at once on two rows, the one on the critical path has one, though it starts last."""
+    spans = [Span(-1, "allreduce", str(i), float(i), 10.0) for i in range(3)]
+    placed, left_out = packed(spans, 2, first={spans[2]})
+    assert left_out == 1
+    assert {span.label for _, span in placed} == {"0", "2"}
+
+
 @given(times=times)
 @settings(max_examples=80, deadline=None)
 def test_merged_transfers_cover_the_same_time(times: list[tuple[int, int]]) -> None:

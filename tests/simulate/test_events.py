@@ -213,12 +213,13 @@ def test_replay_by_rounds_is_near_the_packet_level_results_of_the_artifact(name,
 def test_a_crowded_timeline_merges_the_transfers_of_a_server(monkeypatch):
     """Past the limit of spans each server keeps its compute spans and the times in which it sends anything."""
     from topoopt.simulate.time_models import evaluate as module
+    from topoopt.simulate.time_models import timeline
 
     tasks = [forward(0, 1.0), *[transfer(0, 1, 12_500_000)] * 3, forward(1, 50.0), transfer(1, 0, 12_500_000)]
     graph = make_graph(2, tasks, [(0, 1), (0, 2), (0, 3), (4, 5)])
     whole = module.evaluate(graph, star(2)).timeline
     assert len(whole) == 6
-    monkeypatch.setattr(module, "TIMELINE_SPANS", 5)
+    monkeypatch.setattr(timeline, "MOST_SPANS", 5)
     short = module.evaluate(graph, star(2)).timeline
     assert [(span.lane, span.kind) for span in short] == [
         (0, "forward"),
@@ -230,6 +231,39 @@ def test_a_crowded_timeline_merges_the_transfers_of_a_server(monkeypatch):
     assert short[2].start_ms == min(span.start_ms for span in sent)
     assert short[2].end_ms == max(span.end_ms for span in sent)
     assert short[2].label == "3 transfers"
+
+
+def test_a_crowded_timeline_joins_what_follows_without_a_gap(monkeypatch):
+    """Four short passes in a row become one bar, the long one and the one after a gap keep theirs; no server is idle.
+
+    Server 0: 1, 1, 1, 1 and 20 ms in a row. Server 1: waits for a transfer, then 2 ms.
+    """
+    from topoopt.simulate.time_models import evaluate as module
+    from topoopt.simulate.time_models import timeline
+
+    chain = [forward(0, 1.0)] * 4 + [forward(0, 20.0), transfer(0, 1, 12_500_000), forward(1, 2.0)]
+    graph = make_graph(2, chain, [(place, place + 1) for place in range(6)])
+    monkeypatch.setattr(timeline, "MOST_SPANS", 5)
+    bars = module.evaluate(graph, star(2)).timeline
+    assert [(bar.lane, bar.kind, bar.label.split(" ")[0]) for bar in bars] == [
+        (0, "forward", "4"),
+        (0, "forward", "task"),
+        (0, "transfer", "1"),
+        (1, "forward", "task"),
+    ]
+    assert [(bar.start_ms, bar.end_ms) for bar in bars[:2]] == [(0.0, 4.0), (4.0, 24.0)]
+
+
+def test_a_timeline_without_room_leaves_out_whole_servers(monkeypatch):
+    """Six servers of a pass each, room for three: the one on the critical path and the first two others stay."""
+    from topoopt.simulate.time_models import evaluate as module
+    from topoopt.simulate.time_models import timeline
+
+    graph = make_graph(6, [forward(server, 9.0 if server == 4 else 1.0) for server in range(6)], [])
+    monkeypatch.setattr(timeline, "MOST_SPANS", 3)
+    found = module.evaluate(graph, star(6))
+    assert sorted(bar.lane for bar in found.timeline) == [0, 1, 4]
+    assert found.timeline_servers_left_out == 3
 
 
 def test_a_queue_that_grows_keeps_its_events() -> None:

@@ -149,6 +149,7 @@ def ring_of_four() -> JobSolution:
             link_utilisation=np.linspace(0.0, 1.0, 8),
             bandwidth_tax=1.1,
             timeline=(Span(0, "forward", "first", 0.0, 0.5), Span(-1, "allreduce", "first", 0.5, 1e-5 + 0.5)),
+            timeline_servers_left_out=0,
             critical_path=(Span(0, "forward", "first", 0.0, 0.5),),
         ),
         initial_ms=0.5,

@@ -260,6 +260,7 @@ def make_solution(
             link_utilisation=np.minimum(carried / rate / total, 1.0),
             bandwidth_tax=float(carried.sum() / demanded) if demanded else 1.0,
             timeline=tuple(sorted(spans, key=lambda span: span.start_ms)),
+            timeline_servers_left_out=0,
             critical_path=tuple(path),
         ),
         initial_ms=1.37 * total,

@@ -123,6 +123,7 @@ def honest_solution():
         link_utilisation=link_bytes / 1e6 / total,
         bandwidth_tax=float(link_bytes.sum()) / (6 * 48 + 6 * GROUP_BYTES),
         timeline=four_server_bars(),
+        timeline_servers_left_out=0,
         critical_path=path_of(
             (1, "forward", "table", 1.0),
             (1, "transfer", "layer 1→3", 96e-6),

@@ -72,7 +72,9 @@ class Evaluation(Shown):
         link_bytes: float64[m], bytes carried by each arc of the topology, in its arc order.
         link_utilisation: float64[m], busy fraction of each arc over the iteration.
         bandwidth_tax: bytes carried over links / bytes demanded (1 when nothing is forwarded or demanded).
-        timeline: compute, transfers and AllReduces (the longest ones if there are very many).
+        timeline: compute, transfers and AllReduces, in the order of their starts; where there are very many, those of
+            a server that follow each other are one.
+        timeline_servers_left_out: that the timeline has no room for, none of them on the critical path.
         critical_path: first to last.
     """
 
@@ -83,6 +85,7 @@ class Evaluation(Shown):
     link_utilisation: Floats
     bandwidth_tax: float
     timeline: tuple[Span, ...]
+    timeline_servers_left_out: int
     critical_path: tuple[Span, ...]
 
 

@@ -80,6 +80,12 @@ def sending(run: list[Span], total: float, y: float, verb: str = "sends") -> Mar
     )
 
 
+def critical(step: Span, total: float, y: float) -> Markup:
+    """A step of the critical path, as a line along its bar; `y`: top of the line."""
+    share = percentage((step.end_ms - step.start_ms) / total)
+    return element("rect", class_="c-critical", x=percentage(step.start_ms / total), y=y, width=share, height=2.0)
+
+
 def axis(total: float, height: float) -> Markup:
     """Times along the top, with grid lines."""
     marks = []

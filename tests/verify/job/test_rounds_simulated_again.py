@@ -14,7 +14,8 @@ from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate, simulate
 from topoopt.verify.job.plan import inspect_plan
-from topoopt.verify.job.simulation.bars import check_bars, expected_bars
+from topoopt.verify.job.simulation.bars import check_bars, expected_bars, span_of
+from topoopt.verify.job.simulation.iteration import critical_tasks
 from topoopt.verify.job.simulation.network import PathOfPair, RingOfGroup, SimulatedNetwork, plan_network
 from topoopt.verify.job.simulation.rounds import flows_of, simulate_rounds
 from topoopt.verify.job.simulation.tasks import ALLREDUCE, FORWARD, TRANSFER, IterationTasks, tasks_of
@@ -138,22 +139,35 @@ def simulated_twice(seed):
     return tasks, times, names, evaluate(build_task_graph(cluster, workload, plan.strategy), own)
 
 
+def checked_bars(stated, missing, tasks, times, names):
+    """What the checker says of the bars of a timeline."""
+    bars, crowded = expected_bars(tasks, times, names)
+    path = [span_of(tasks, times, names, task) for task in critical_tasks(times)]
+    findings = ViolationLog()
+    check_bars(findings, stated, missing, bars, path, 1e-6 * times.total_ms, crowded=crowded)
+    return [str(each) for each in findings.violations()]
+
+
 @pytest.mark.parametrize("most", [20, 60, 8000])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_long_timeline_is_cut_as_the_engine_cuts_it(seed, most, monkeypatch):
-    """Transfers of a server merged, then the shortest bars left out: no other bar, and none of the longer ones less."""
-    monkeypatch.setattr("topoopt.simulate.time_models.evaluate.TIMELINE_SPANS", most)
+    """Transfers and short passes joined, then whole servers left out: no other bar, and none less."""
+    monkeypatch.setattr("topoopt.simulate.time_models.timeline.MOST_SPANS", most)
     monkeypatch.setattr("topoopt.verify.job.simulation.bars.MOST_BARS", most)
     tasks, times, names, evaluation = simulated_twice(seed)
-    bars, slack = expected_bars(tasks, times, names), 1e-6 * times.total_ms
-    findings = ViolationLog()
-    check_bars(findings, evaluation.timeline, bars, slack)
-    assert findings.violations() == ()
-    longest = max(evaluation.timeline, key=lambda bar: bar.end_ms - bar.start_ms)
-    short = min((bar for bar in bars if bar not in evaluation.timeline), key=lambda bar: bar.start_ms, default=None)
-    swapped = [bar for bar in evaluation.timeline if bar != longest] + ([short] if short else [])
-    check_bars(findings, sorted(swapped, key=lambda bar: bar.start_ms), bars, slack)
-    assert any("left out" in str(each) for each in findings.violations())
+    stated, missing = evaluation.timeline, evaluation.timeline_servers_left_out
+    assert checked_bars(stated, missing, tasks, times, names) == []
+    computed = [bar for bar in stated if bar.kind in {"forward", "backward"}]
+    longest = max(computed, key=lambda bar: bar.end_ms - bar.start_ms)
+    without = [bar for bar in stated if bar != longest]
+    assert any("left out" in said for said in checked_bars(without, missing, tasks, times, names))
+    renamed = [replace(bar, label="2 operators") if bar == longest else bar for bar in stated]
+    if longest.label != "2 operators":
+        assert any("is no bar" in said for said in checked_bars(renamed, missing, tasks, times, names))
+    assert any("servers are said" in said for said in checked_bars(stated, missing + 1, tasks, times, names))
+    server = max(bar.lane for bar in computed)
+    fewer = [bar for bar in stated if bar.lane != server]
+    assert checked_bars(fewer, missing + 1, tasks, times, names)
 
 
 @pytest.mark.parametrize("seed", range(25))

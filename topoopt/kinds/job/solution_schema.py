@@ -21,7 +21,7 @@ from topoopt.core.job_solution import (
     Span,
 )
 from topoopt.core.strategy import Strategy, StrategyCase, StrategyCertificate, StrategyCut
-from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Seed
+from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Count, Seed
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, RowOf, built, is_none
 from topoopt.files.link_tree_part import LinkTreePart
 from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Text, Versions
@@ -85,6 +85,7 @@ class EvaluationPart(FilePart):
     link_utilisation: LinkFigures
     bandwidth_tax: Number
     timeline: Listed[SpanRow]
+    timeline_servers_left_out: Count
     critical_path: Listed[SpanRow]
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
+from collections.abc import Collection
+from math import inf
+
 from markupsafe import Markup
 
 from topoopt.core.job_solution import JobSolution, Span
 from topoopt.drawing.format import counted
-from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, LanesDrawing, axis, bar, merged, sending
+from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, LanesDrawing, axis, bar, critical, merged, sending
 from topoopt.drawing.svg import element, picture
 
 ALL_LANES = 32
 """Clusters up to this size show every server."""
 ALLREDUCE_ROWS = 12
+TOUCHING_MS = 1e-12
 
 
 def shown_servers(solution: JobSolution) -> list[int]:
@@ -30,19 +35,39 @@ def shown_servers(solution: JobSolution) -> list[int]:
     return sorted(chosen[:FEW_LANES])
 
 
-def packed(spans: list[Span], rows: int) -> tuple[list[tuple[int, Span]], int]:
-    """Row of each span so that no two of a row overlap, first fit in start order; and how many found no row."""
-    free = [0.0] * rows
+def packed(spans: list[Span], rows: int, first: Collection[Span] = ()) -> tuple[list[tuple[int, Span]], int]:
+    """Row of each span so that no two of a row overlap, and how many found no row.
+
+    Those of `first` are placed before the others; each in the first row that is free, in the order of their starts.
+    """
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(rows)]
     placed: list[tuple[int, Span]] = []
-    left_out = 0
-    for span in sorted(spans, key=lambda item: (item.start_ms, -item.end_ms, item.label)):
-        row = next((i for i, end in enumerate(free) if end <= span.start_ms + 1e-12), None)
-        if row is None:
-            left_out += 1
-            continue
-        free[row] = span.end_ms
-        placed.append((row, span))
-    return placed, left_out
+    for span in sorted(spans, key=lambda item: (item not in first, item.start_ms, -item.end_ms, item.label)):
+        row = next((i for i, times in enumerate(taken) if _is_free(times, span)), None)
+        if row is not None:
+            insort(taken[row], (span.start_ms, span.end_ms))
+            placed.append((row, span))
+    return placed, len(spans) - len(placed)
+
+
+def _is_free(times: list[tuple[float, float]], span: Span) -> bool:
+    """Whether a span overlaps none of a row, whose spans do not overlap each other."""
+    after = bisect_right(times, (span.start_ms, inf))
+    clear = after == 0 or times[after - 1][1] <= span.start_ms + TOUCHING_MS
+    return clear and (after == len(times) or span.end_ms <= times[after][0] + TOUCHING_MS)
+
+
+def _joined(solution: JobSolution, spans: list[Span]) -> list[str]:
+    """What of the iteration the file does not show one by one, in words."""
+    notes = []
+    known = {operator.name for operator in solution.operators}
+    joined = sum(span.kind in {"forward", "backward"} and span.label not in known for span in spans)
+    if joined:
+        notes.append(f"{counted(joined, 'bar')} stand for several short operators that follow each other.")
+    missing = solution.evaluation.timeline_servers_left_out
+    if missing:
+        notes.append(f"The file has no room for the bars of {counted(missing, 'server')} off the critical path.")
+    return notes
 
 
 def timeline(solution: JobSolution) -> LanesDrawing:
@@ -67,6 +92,11 @@ def timeline(solution: JobSolution) -> LanesDrawing:
         elif span.kind in {"forward", "backward"}:
             css = "fwd" if span.kind == "forward" else "bwd"
             shapes.append(bar(span, total, top[span.lane], css, span.kind))
+    path = set(solution.evaluation.critical_path)
+    for step in path:
+        if step.lane in top:
+            y = top[step.lane] + (COMPUTE if step.kind == "transfer" else -2.0)
+            shapes.append(critical(step, total, y))
     for server, mine in sends.items():
         shapes.extend(sending(run, total, top[server] + COMPUTE + 1) for run in merged(mine))
     height = HEAD + LANE * len(servers)
@@ -75,14 +105,17 @@ def timeline(solution: JobSolution) -> LanesDrawing:
         notes.append(
             f"{len(servers)} of {n} servers are drawn: those on the critical path, then those that compute longest."
         )
+    notes += _joined(solution, spans)
     reductions = [span for span in spans if span.kind == "allreduce"]
     if reductions:
-        placed, left_out = packed(reductions, ALLREDUCE_ROWS)
+        placed, left_out = packed(reductions, ALLREDUCE_ROWS, path)
         rows = 1 + max(row for row, _ in placed)
         height += 8
         names.append(element("text", "AllReduce", x=0, y=height + 11))
         for row, span in placed:
             shapes.append(bar(span, total, height + row * (COMPUTE + 2), "ar", "AllReduce"))
+            if span in path:
+                shapes.append(critical(span, total, height + row * (COMPUTE + 2) - 2.0))
         height += rows * (COMPUTE + 2) + 4
         if left_out:
             notes.append(

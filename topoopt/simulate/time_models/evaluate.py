@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.arrays import Ints
-from topoopt.core.job_solution import Breakdown, Evaluation, Span
+from topoopt.core.job_solution import Breakdown, Evaluation
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import TIME_MODELS
 from topoopt.simulate.time_models.time_model import Simulation
-
-TIMELINE_SPANS = 8000
-"""Most spans kept in a timeline. Where there are more, the transfers of a server are merged to the times in which it
-sends any; if that is not enough, the longest spans are kept."""
+from topoopt.simulate.time_models.timeline import span_of, timeline_of
 
 
 def simulate(graph: TaskGraph, network: Network, model: str = "rounds") -> Simulation:
@@ -29,21 +25,6 @@ def simulate(graph: TaskGraph, network: Network, model: str = "rounds") -> Simul
         ValueError: an AllReduce group has no rings in the network.
     """
     return TIME_MODELS[model].run(graph, network)
-
-
-def _span(graph: TaskGraph, simulation: Simulation, task: int) -> Span:
-    kind = TaskKind(graph.kind[task])
-    operator = int(graph.operator[task])
-    name = graph.operator_names[operator] if 0 <= operator < len(graph.operator_names) else f"task {task}"
-    if kind is TaskKind.TRANSFER:
-        name += f" {graph.source[task]}→{graph.target[task]}"
-    return Span(
-        lane=int(graph.source[task]),
-        kind=kind.name.lower(),
-        label=name,
-        start_ms=float(simulation.start_ms[task]),
-        end_ms=float(simulation.end_ms[task]),
-    )
 
 
 def critical_tasks(simulation: Simulation) -> list[int]:
@@ -83,40 +64,12 @@ def bandwidth_tax(graph: TaskGraph, simulation: Simulation) -> float:
     return float(simulation.link_bytes.sum()) / demanded if demanded > 0 else 1.0
 
 
-def _merged_transfers(graph: TaskGraph, simulation: Simulation, shown: Ints) -> list[Span]:
-    """For every server the times in which it sends any of the transfers shown."""
-    spans = []
-    moved = shown[graph.kind[shown] == TaskKind.TRANSFER]
-    for server in range(graph.servers):
-        own = moved[graph.source[moved] == server]
-        own = own[np.argsort(simulation.start_ms[own], kind="stable")]
-        if not len(own):
-            continue
-        start, reach = simulation.start_ms[own], np.maximum.accumulate(simulation.end_ms[own])
-        first = np.flatnonzero(np.concatenate(([True], start[1:] > reach[:-1])))
-        last = np.concatenate((first[1:], [len(own)])) - 1
-        for low, high in zip(first.tolist(), last.tolist(), strict=True):
-            label = f"{high - low + 1} transfers"
-            spans.append(Span(server, "transfer", label, float(start[low]), float(reach[high])))
-    return spans
-
-
-def _timeline(graph: TaskGraph, simulation: Simulation) -> tuple[Span, ...]:
-    shown = np.flatnonzero(simulation.end_ms > simulation.start_ms)
-    merged: list[Span] = []
-    if len(shown) > TIMELINE_SPANS:
-        merged = _merged_transfers(graph, simulation, shown)
-        shown = shown[graph.kind[shown] != TaskKind.TRANSFER]
-    spans = [*(_span(graph, simulation, int(task)) for task in shown), *merged]
-    if len(spans) > TIMELINE_SPANS:
-        spans = sorted(spans, key=lambda span: span.start_ms - span.end_ms)[:TIMELINE_SPANS]
-    return tuple(sorted(spans, key=lambda span: (span.start_ms, span.lane)))
-
-
 def evaluate(graph: TaskGraph, network: Network, model: str = "rounds") -> Evaluation:
     """Simulate an iteration and explain it."""
     simulation = simulate(graph, network, model)
     total = simulation.iteration_time_ms
+    critical = tuple(span_of(graph, simulation, task) for task in critical_tasks(simulation))
+    timeline = timeline_of(graph, simulation, critical)
     return Evaluation(
         time_model=model,
         iteration_time_ms=total,
@@ -124,6 +77,7 @@ def evaluate(graph: TaskGraph, network: Network, model: str = "rounds") -> Evalu
         link_bytes=simulation.link_bytes,
         link_utilisation=simulation.link_busy_ms / total if total > 0 else np.zeros_like(simulation.link_busy_ms),
         bandwidth_tax=bandwidth_tax(graph, simulation),
-        timeline=_timeline(graph, simulation),
-        critical_path=tuple(_span(graph, simulation, task) for task in critical_tasks(simulation)),
+        timeline=timeline.spans,
+        timeline_servers_left_out=timeline.servers_left_out,
+        critical_path=critical,
     )

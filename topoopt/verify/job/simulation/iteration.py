@@ -47,7 +47,9 @@ def check_iteration(
         stated = as_float(getattr(evaluation.breakdown, name))
         if not abs(stated - due) <= slack:
             findings.add("breakdown", f"{name} is {stated!r}, {due!r} simulated")
-    check_bars(findings, evaluation.timeline, expected_bars(tasks, times, names), slack)
+    bars, crowded = expected_bars(tasks, times, names)
+    missing = evaluation.timeline_servers_left_out
+    check_bars(findings, evaluation.timeline, missing, bars, path, slack, crowded=crowded)
 
 
 def simulated(
