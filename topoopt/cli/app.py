@@ -105,6 +105,11 @@ COMMANDS: dict[str, Line] = {
         "Batches of runs over instances, methods and seeds: run, resume, collect, report.",
     ),
     "topology": Line("topoopt.analyses.topologies.command", "app", "Topologies on their own."),
+    "pipeline": Line(
+        "topoopt.analyses.pipeline.command",
+        "pipeline",
+        "Schedules of a pipeline: makespan, bubble and micro-batches in flight, every pass followed in its order.",
+    ),
     "collective": Line(
         "topoopt.analyses.collective.command",
         "app",

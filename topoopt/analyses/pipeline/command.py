@@ -1,0 +1,118 @@
+"""`topoopt pipeline`: schedules of a pipeline side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from topoopt.console.output import JsonOption, Output
+
+if TYPE_CHECKING:
+    from topoopt.analyses.pipeline.rows import ScheduleRow
+    from topoopt.analyses.pipeline.run import PipelineQuestion
+
+MOST_RANKS, MOST_BATCHES, MOST_CHUNKS, MOST_PASSES = 4096, 1_000_000, 256, 20_000_000
+
+
+def pipeline(
+    stages: Annotated[int, typer.Option(min=1, max=MOST_RANKS, help="Ranks of the pipeline p.")],
+    micro_batches: Annotated[int, typer.Option(min=1, max=MOST_BATCHES, help="Of one iteration, m.")],
+    schedule: Annotated[str, typer.Option(help="Names, parted by commas; all: those that allow the sizes.")] = "all",
+    chunks: Annotated[int, typer.Option(min=1, max=MOST_CHUNKS, help="Stages of each rank v.")] = 1,
+    group: Annotated[
+        int, typer.Option(min=0, max=MOST_BATCHES, help="Micro-batches that pass a chunk in turn; 0: p.")
+    ] = 0,
+    forward: Annotated[str, typer.Option(help="ms of a micro-batch on a rank; or of each stage, with commas.")] = "1",
+    backward: Annotated[str, typer.Option(help="The same, gradients of inputs and weights together.")] = "2",
+    weights: Annotated[str | None, typer.Option(help="The part of it for weights; default: half.")] = None,
+    transfer: Annotated[float, typer.Option(min=0.0, max=1e9, help="ms from a stage to the next.")] = 0.0,
+    blocking: Annotated[bool, typer.Option(help="A rank waits for what it sends to arrive.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write, .html: pictures.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Schedules of a pipeline: makespan, bubble and micro-batches in flight, every pass followed in its order."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.analyses.pipeline.report import pipeline_html
+        from topoopt.analyses.pipeline.run import ALL, PipelineQuestion, chosen_schedules, schedule_rows
+        from topoopt.core.pipeline import PipelineShape
+        from topoopt.files.atomic import write_text_atomically
+
+        _check(out, stages * micro_batches * chunks)
+        shape = PipelineShape(stages, micro_batches, chunks, group)
+        costs = _costs(shape, forward, backward, weights, transfer * 1e-3, blocking)
+        question = PipelineQuestion(chosen_schedules(schedule), schedule != ALL, shape, costs, drawn=out is not None)
+        rows = schedule_rows(question)
+        if out is not None:
+            title = f"{stages} ranks, {micro_batches} micro-batches" + (f", {chunks} chunks" if chunks > 1 else "")
+            write_text_atomically(out, pipeline_html(title, rows))
+        document = {**_document(question, rows), "report": None if out is None else str(out)}
+        output.result(document, lambda console: _show(console, rows, out))
+        return 0
+
+    output.run(command)
+
+
+def _check(out: Path | None, passes: int) -> None:
+    from topoopt.core.errors import InputError, Problem
+
+    problems = []
+    if out is not None and out.suffix.lower() not in (".html", ".htm"):
+        problems.append(Problem("the extension says what to write", path="--out", value=str(out), allowed=".html"))
+    if passes > MOST_PASSES:
+        text = "stages times micro-batches times chunks is too large"
+        problems.append(Problem(text, path="--micro-batches", value=str(passes), allowed=f"at most {MOST_PASSES}"))
+    if problems:
+        raise InputError(problems)
+
+
+def _costs(shape: Any, forward: str, backward: str, weights: str | None, transfer_s: float, blocking: bool) -> Any:
+    from topoopt.analyses.pipeline.run import stage_times
+    from topoopt.core.errors import InputError, Problem
+    from topoopt.core.pipeline import StageCosts
+
+    ahead, back = stage_times("--forward", forward, shape), stage_times("--backward", backward, shape)
+    late = back / 2 if weights is None else stage_times("--weights", weights, shape)
+    if (late > back).any():
+        text = "more than the whole backward pass"
+        raise InputError([Problem(text, path="--weights", value=str(weights), allowed=f"at most {backward}")])
+    return StageCosts(ahead * 1e-3, (back - late) * 1e-3, late * 1e-3, transfer_s, blocking)
+
+
+def _document(question: PipelineQuestion, rows: list[ScheduleRow]) -> dict[str, Any]:
+    shape = question.shape
+    return {
+        "stages": shape.ranks,
+        "micro_batches": shape.micro_batches,
+        "chunks": shape.chunks,
+        "schedules": [
+            {
+                "schedule": row.schedule.value,
+                "makespan_ms": row.makespan_ms,
+                "longest_span_ms": row.longest_span_ms,
+                "bubble_ms": row.bubble_ms,
+                "formula_ms": row.formula_ms,
+                "in_flight": list(row.in_flight),
+                "micro_batches_followed": row.evaluated,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _show(console: Any, rows: list[ScheduleRow], out: Path | None) -> None:
+    from rich.table import Table
+
+    from topoopt.analyses.pipeline.report import HEADINGS, table_cells
+
+    table = Table(HEADINGS[0])
+    for heading in HEADINGS[1:]:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*table_cells(row))
+    console.print(table)
+    if out is not None:
+        console.print(f"written: {out}", markup=False, soft_wrap=True, highlight=False)
