@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from topoopt.analyses.collective.audit_command import audit
 from topoopt.console.output import JsonOption, Output
 
 app = typer.Typer(help="Collectives on any network: what is best, and what schedules do.", no_args_is_help=True)
@@ -67,3 +68,6 @@ def bound(
         return 0
 
     output.run(command)
+
+
+app.command("audit")(audit)

@@ -34,7 +34,7 @@ def network_argument(text: str) -> RatedNetwork:
     Raises:
         InputError: neither, or everything wrong with it.
     """
-    if ":" in text and not Path(text).exists():
+    if ":" in text and not _is_file(text):
         return _inline(text)
     path = Path(text)
     if path.suffix.lower() in NETWORK_FILES:
@@ -45,6 +45,13 @@ def network_argument(text: str) -> RatedNetwork:
     if not isinstance(network, RatedNetwork):
         raise InputError([Problem("not an instance of kind collective", file=text)])
     return network
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # longer than any name, or with characters of none
+        return False
 
 
 def _inline(text: str) -> RatedNetwork:

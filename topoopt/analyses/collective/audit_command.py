@@ -1,0 +1,134 @@
+"""`topoopt collective audit`: a verdict on a schedule in a file of another tool."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from topoopt.console.output import JsonOption, Output
+from topoopt.core.chunk_program import StatedFigures
+from topoopt.core.errors import CheckError, InputError, Problem
+
+_CLAIM = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?) ?(GB/s|MB/s|us|ms|s)")
+_SCALE = {"GB/s": 1.0, "MB/s": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+
+
+def claim_figures(text: str | None) -> StatedFigures:
+    """What `--claim` says: a rate or a time.
+
+    Raises:
+        InputError: neither.
+    """
+    if text is None:
+        return StatedFigures()
+    found = _CLAIM.fullmatch(text.strip())
+    value = 0.0 if found is None else float(found[1]) * _SCALE[found[2]]
+    if found is None or not 0 < value < 1e15:
+        raise InputError([Problem("not a rate or time", path="--claim", value=text, allowed="like 3.5GB/s, 10.75us")])
+    if found[2].endswith("/s"):
+        return StatedFigures(algbw_gbytes_per_s=value)
+    return StatedFigures(time_us=value)
+
+
+def size_of(text: str | None) -> float | None:
+    """Bytes that `--bytes` says.
+
+    Raises:
+        InputError: no size.
+    """
+    from topoopt.kinds.collective.read import size_bytes
+
+    if text is None:
+        return None
+    size = size_bytes(text) if re.fullmatch(r"[0-9]{1,20}(\.[0-9]{1,9})? ?(B|[kKMGT]i?B)", text.strip()) else None
+    if size is None:
+        raise InputError([Problem("not a size", path="--bytes", value=text, allowed="like 1GiB or 16 MB")])
+    return float(size)
+
+
+def audit(
+    schedule: Annotated[Path, typer.Argument(help="File of the schedule; chakra: a folder or prefix of .et files.")],
+    form: Annotated[str, typer.Option("--format", help="msccl, mscclpp, teccl, forestcoll, sccl or chakra.")],
+    topology: Annotated[str | None, typer.Option(help="As for `bound`; without it semantics alone.")] = None,
+    collective: Annotated[str | None, typer.Option(help="Where the file does not say, or says something else.")] = None,
+    root: Annotated[int, typer.Option(min=0, help="Rank of a broadcast or reduction.")] = 0,
+    claim: Annotated[str | None, typer.Option(help="What is claimed: 3.5GB/s, or a time: 10.75us.")] = None,
+    vector: Annotated[
+        str | None, typer.Option("--bytes", help="The whole vector, where the file does not say.")
+    ] = None,
+    message_us: Annotated[float, typer.Option(min=0.0, max=1e6, help="Time of a message besides its bytes.")] = 0.0,
+    multicast: Annotated[bool, typer.Option("--multicast", help="Switches copy.")] = False,
+    relaying: Annotated[bool, typer.Option("--relaying", help="Ranks pass on what is not for them.")] = False,
+    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds, for the bound.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Execute a schedule of anyone, and say whether it is right, how fast it is, and how fast any could be."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from solvers.stop import stop_on_signals
+        from topoopt.analyses.collective.audit import audit as examined
+        from topoopt.analyses.collective.audit_speed import AuditSettings
+        from topoopt.analyses.collective.networks import network_argument
+        from topoopt.files.faults import nearest_text, value_text
+        from topoopt.formats.schedules.reader import ScheduleOptions
+        from topoopt.formats.schedules.states import NAMES, collective_named
+        from topoopt.formats.schedules.table import SCHEDULES
+
+        if form not in SCHEDULES:
+            raise InputError(
+                [Problem("no such format", None, None, "--format", value_text(form), nearest_text(form, SCHEDULES))]
+            )
+        wanted = None if collective is None else collective_named(collective)
+        if collective is not None and wanted is None:
+            allowed = ", ".join(one.value for one in NAMES.values())
+            raise InputError(
+                [Problem("no such collective", None, None, "--collective", value_text(collective), allowed)]
+            )
+        said = claim_figures(claim)
+        stated = StatedFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
+        network = None if topology is None else network_argument(topology)
+        program = SCHEDULES[form](schedule, ScheduleOptions(wanted, root))
+        if root >= len(program.ranks) or (network is not None and root >= len(network.ranks)):
+            raise InputError([Problem("no such rank", path="--root", value=str(root))])
+        settings = AuditSettings(multicast, relaying, message_us, stated, root)
+        with stop_on_signals(time_limit) as stop:
+            found = examined(program, network, settings, stop)
+
+        def show(console: Console) -> None:
+            for line in lines_of(found.document):
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        output.result({"schedule": str(schedule), "format": form, **found.document}, show)
+        return CheckError.exit_code if found.verdict == "invalid" else 0
+
+    output.run(command)
+
+
+def lines_of(document: object) -> list[str]:
+    """The audit for people."""
+    assert isinstance(document, dict)
+    one, bound, claimed = document["recomputed"], document["bound"], document["claimed"]
+    lines = [f"verdict: {document['verdict']}", *(f"- {reason}" for reason in document["reasons"])]
+    lines.append(
+        f"{document['collective']} of {document['ranks']} ranks, {document['messages']} messages"
+        + (f", {document['relayed_messages']} of them passed on" if document["relayed_messages"] else "")
+    )
+    if claimed["algbw_gbytes_per_s"]:
+        time = f" ({claimed['time_us']:.6g} us)" if claimed["time_us"] else ""
+        lines.append(f"claimed: {claimed['algbw_gbytes_per_s']:.6g} GB/s{time}")
+    if one:
+        lines.append(
+            f"recomputed: {one['algbw_gbytes_per_s'] or 0:.6g} GB/s ({one['time_us']:.6g} us, {one['steps']} steps); "
+            f"busiest link {one['busiest_link_us']:.6g} us, "
+            f"{one['busiest_link_us_with_multicast']:.6g} us if switches copy"
+        )
+    if bound:
+        lines.append(f"no schedule exceeds {bound['algbw_gbytes_per_s']:.6g} GB/s: {bound['cut_in_words']}")
+    for link in document["busiest_links"]:
+        lines.append(f"link {link['tail']} -> {link['head']}: busy {link['busy_us']:.6g} us")
+    return [*lines, *(f"note: {note}" for note in document["notes"])]

@@ -1,0 +1,1 @@
+"""Schedules of collectives in the formats of others: what readers share."""
