@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from formulations.allocation import bandwidth_allocation_data
+from formulations.collective import all_to_all_rate, allreduce_roots, step_schedule
 from formulations.job import allreduce_mix, allreduce_topology, path_split
 from formulations.network import (
     circulant_flow,
@@ -58,6 +59,11 @@ VOLUME = Option(
 )
 
 FORMULATIONS: Mapping[str, Formulation] = {
+    "all_to_all_rate": Formulation(
+        "what every rank of a network sends the others at once, split over paths, at the largest equal rate",
+        ("collective",),
+        all_to_all_rate.from_collective,
+    ),
     "allreduce_mix": Formulation(
         "ring orders of an AllReduce and all routing on a fixed topology, least largest link load",
         ("routing",),
@@ -67,6 +73,11 @@ FORMULATIONS: Mapping[str, Formulation] = {
             "orders": Option("ring orders, by coprime steps", 4, least=1, most=1000),
             "hop_price": Option("charge on hops, relative to all traffic", 0.0, most=1e9, whole=False),
         },
+    ),
+    "allreduce_roots": Formulation(
+        "loads of trees up and down for an AllReduce and the shares of their roots, largest rate (all cuts, 12 nodes)",
+        ("collective",),
+        allreduce_roots.from_collective,
     ),
     "allreduce_topology": Formulation(
         "links, ring orders of an AllReduce and all routing together (mixed-integer); a relaxation above 6 servers",
@@ -154,6 +165,12 @@ FORMULATIONS: Mapping[str, Formulation] = {
         ("routing",),
         common_routing.from_routing,
         several_demands=True,
+    ),
+    "step_schedule": Formulation(
+        "an AllGather of whole chunks step by step, least sum of the fullest links (mixed-integer)",
+        ("collective",),
+        step_schedule.from_collective,
+        {"steps": Option("number of steps", 2, least=1, most=64)},
     ),
     "stage_order": Formulation(
         "operators to stages of a pipeline, least load of the busiest device (mixed-integer)",

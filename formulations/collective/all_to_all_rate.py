@@ -1,24 +1,29 @@
 r"""The best rate of All-to-All: every rank sends the same to every other, split over paths, within the rates of links.
 
     maximise  lambda
-    s.t.      inflow - outflow of f_s at v = lambda       every source s, every rank v other than s
-              inflow - outflow of f_s at w = 0            every switch w
-              sum_s f_s,e <= c_e                          every link e
-              f >= 0
+    (1) fit        sum_s flow[s,e] <= c[e]                                        every link e
+    (2) conserve   inflow - outflow of flow[s,.] at v = lambda                    every source s, every rank v but s
+                   inflow - outflow of flow[s,.] at w = 0                         every switch w
+    flow >= 0
 
-f_s is what rank s sends, aggregated over destinations. Where ranks do not relay, f_s leaves no rank but s. With one
+flow[s,.] is what rank s sends, aggregated over destinations; none comes back to s, and where ranks do not relay it
+leaves no rank but s. Columns: flow by source and link, then lambda; rows: (1) by link, (2) by source and node. With one
 source alone the same is the best rate of a broadcast to ranks that each get a message of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from formulations.parts.arrays import LpArrays
+from formulations.collective.pyomo_parts import balance, network_model
+from formulations.parts.arrays import LpArrays, with_names
 from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.collective import CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
 
 
@@ -60,9 +65,54 @@ def build(
     sources = network.ranks.tolist() if source is None else [source]
     sent = [_source_flow(program, links, network, rank, relaying=relaying) for rank in sources]
     rate = program.columns(1, cost=-1.0)
-    for rank, (_, balance) in zip(sources, sent, strict=True):
-        program.terms(balance[np.setdiff1d(network.ranks, [rank])], rate[0], -1.0)
+    for rank, (_, arrival) in zip(sources, sent, strict=True):
+        program.terms(arrival[np.setdiff1d(network.ranks, [rank])], rate[0], -1.0)
     return AllToAllProgram(program.arrays(), np.array([columns for columns, _ in sent]))
+
+
+def names_of(network: RatedNetwork, *, relaying: bool = True) -> tuple[list[str], list[str]]:
+    """Names: columns `flow_s_i_j`, `lambda`; rows `fit_i_j`, `conserve_s_v`."""
+    arcs = [f"{tail}_{head}" for tail, head in network.arcs.tolist()]
+    ranks = network.ranks.tolist()
+    usable = {rank: allowed_arcs(network, rank, relaying=relaying).tolist() for rank in ranks}
+    columns = [f"flow_{rank}_{arcs[arc]}" for rank in ranks for arc in usable[rank]]
+    rows = [f"conserve_{rank}_{node}" for rank in ranks for node in range(network.nodes) if node != rank]
+    return [*columns, "lambda"], [f"fit_{arc}" for arc in arcs] + rows
+
+
+def from_collective(problem: CollectiveProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of the network of an instance, capacities in GB/s, whatever its collective."""
+    program = build(problem.network, problem.network.gbytes_per_s, relaying=problem.relaying)
+    return with_names(program.arrays, *names_of(problem.network, relaying=problem.relaying))
+
+
+def build_pyomo(network: RatedNetwork, capacity: Floats, *, relaying: bool = True) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    import pyomo.environ as pyo
+
+    model, arcs, ranks = network_model(network)
+    switches = set(np.flatnonzero(network.is_switch).tolist())
+    keys = [
+        (rank, tail, head)
+        for rank in ranks
+        for tail, head in arcs
+        if head != rank and (relaying or tail == rank or tail in switches)
+    ]
+    model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
+    model.throughput = pyo.Var(domain=pyo.NonNegativeReals)
+    room = dict(zip(arcs, capacity.tolist(), strict=True))
+
+    @model.Constraint(arcs)  # type: ignore[untyped-decorator]
+    def fit(block: Any, tail: int, head: int) -> Any:
+        return sum(block.flow[key] for key in keys if key[1:] == (tail, head)) <= room[tail, head]
+
+    @model.Constraint([(rank, node) for rank in ranks for node in range(network.nodes) if node != rank])  # type: ignore[untyped-decorator]
+    def conserve(block: Any, rank: int, node: int) -> Any:
+        own = {key[1:]: block.flow[key] for key in keys if key[0] == rank}
+        return balance(own, node) - (block.throughput if node in ranks else 0.0) == 0.0
+
+    model.largest = pyo.Objective(expr=-model.throughput, sense=pyo.minimize)
+    return model
 
 
 def build_straight_allreduce(network: RatedNetwork, capacity: Floats) -> LpArrays:
@@ -82,8 +132,8 @@ def build_straight_allreduce(network: RatedNetwork, capacity: Floats) -> LpArray
     for rank in network.ranks.tolist():
         others = np.setdiff1d(network.ranks, [rank])
         for at in (rooted[others], rooted[[rank]]):
-            _, balance = _source_flow(program, links, network, rank, relaying=False)
-            program.terms(balance[others], at, -1.0)
+            _, arrival = _source_flow(program, links, network, rank, relaying=False)
+            program.terms(arrival[others], at, -1.0)
     return program.arrays()
 
 

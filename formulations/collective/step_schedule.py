@@ -1,26 +1,30 @@
 r"""A schedule in a given number of steps, as a mixed-integer program: whole chunks, the fullest link of each step.
 
-    minimise  sum_t U_t
-    s.t.      sum_c F[c,e,t] <= rate_e U_t                          every link e, every step t
-              F[c,ij,t] <= most_ij B[c,i,t]                         i a rank: it has the chunk before the step
-              sum_j F[c,wj,t] = sum_i F[c,iw,t]                     w a switch: it holds nothing
-              F[c,wj,t] <= sum_i F[c,iw,t]                          instead, where switches copy
-              B[c,j,t+1] <= B[c,j,t] + sum_i F[c,ij,t]              B[c,.,0] = [owner], B[c,.,S] = 1 at all ranks
-              B in {0, 1}, F in {0, .., most}, U >= 0
+    minimise  sum_t load[t]
+    (1) full    sum_c sent[c,e,t] - rate[e] load[t] <= 0                 every link e, every step t
+    (2) there   sent[c,ij,t] - most[ij] has[c,i,t] <= 0                  i a rank: it has the chunk before the step
+    (3) pass    sum_j sent[c,wj,t] - sum_i sent[c,iw,t] = 0              w a switch: it holds nothing
+    (4) copy    sent[c,wj,t] - sum_i sent[c,iw,t] <= 0                   instead of (3), where switches copy
+    (5) gain    has[c,j,t+1] - has[c,j,t] - sum_i sent[c,ij,t] <= 0      every node j
+    has[c,.,0] = [owner], has[c,.,S] = 1 at all ranks, 0 at switches
+    has in {0, 1}, sent in {0, .., most}, load >= 0
 
 most is 1, but N - 1 into switches that do not copy. Time-expanded in the steps of a synchronous schedule (the variables
-of SCCL and TE-CCL); exact, and for small cases only.
+of SCCL and TE-CCL); exact, and for small cases only. Columns: sent by chunk, link, step; has by chunk, node, step; load
+by step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.parts.arrays import LpArrays
+from formulations.parts.arrays import LpArrays, with_names
 from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.collective import CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
 
 
@@ -84,3 +88,31 @@ def build(network: RatedNetwork, owners: Ints, rate: Floats, steps: int, *, mult
     program.terms(rows, has[:, :, :-1], -1.0)
     program.terms(rows[:, heads], sent, -1.0)
     return StepProgram(program.arrays(), sent, load)
+
+
+def names_of(network: RatedNetwork, chunks: int, steps: int, *, multicast: bool = False) -> tuple[list[str], list[str]]:
+    """Names: columns `sent_c_i_j_t`, `has_c_v_t`, `load_t`; rows `full_i_j_t`, `there_c_i_j_t`, `pass_c_w_t` or
+    `copy_c_w_j_t`, `gain_c_v_t`."""
+    links = network.arcs.tolist()
+    arcs = [f"{tail}_{head}" for tail, head in links]
+    each, nodes, times = range(chunks), range(network.nodes), range(steps)
+    columns = [f"sent_{c}_{arc}_{t}" for c in each for arc in arcs for t in times]
+    columns += [f"has_{c}_{v}_{t}" for c in each for v in nodes for t in range(steps + 1)]
+    columns += [f"load_{t}" for t in times]
+    rows = [f"full_{arc}_{t}" for arc in arcs for t in times]
+    own = [arc for arc, (tail, _) in zip(arcs, links, strict=True) if not network.is_switch[tail]]
+    rows += [f"there_{c}_{arc}_{t}" for c in each for arc in own for t in times]
+    for switch in np.flatnonzero(network.is_switch).tolist():
+        if multicast:
+            out = [head for tail, head in links if tail == switch]
+            rows += [f"copy_{c}_{switch}_{head}_{t}" for c in each for head in out for t in times]
+        else:
+            rows += [f"pass_{c}_{switch}_{t}" for c in each for t in times]
+    return columns, rows + [f"gain_{c}_{v}_{t}" for c in each for v in nodes for t in times]
+
+
+def from_collective(problem: CollectiveProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an AllGather of one chunk a rank on the network of an instance, rates in GB/s."""
+    network, steps = problem.network, int(options["steps"])
+    program = build(network, network.ranks, network.gbytes_per_s, steps, multicast=problem.multicast)
+    return with_names(program.arrays, *names_of(network, len(network.ranks), steps, multicast=problem.multicast))

@@ -39,6 +39,11 @@ OPTIMA = {
     "joint_topology": -1 / 2,
     "placement_makespan": 5.0,  # both operators on one device, 3 ms and 2 ms
     "placement_joint": 5.0,
+    # A ring of 4 both ways: distances 1, 1, 2 from each over 8 links of 1: 8 / 16; an AllReduce moves 2 (4 - 1) vectors
+    # over them at least: 8 / 6; of an AllGather each rank takes 3 chunks over 2 links: one in a step, two in the other.
+    "all_to_all_rate": -1 / 2,
+    "allreduce_roots": -4 / 3,
+    "step_schedule": 2.0,
     "bandwidth_allocation": -50.0,  # the long transfer shares each link of 100 Gbit/s with another one
 }
 
@@ -71,6 +76,16 @@ PLACEMENT: dict[str, Any] = {
 }
 """3 ms and 2 ms, and 1 ms to send between them."""
 
+COLLECTIVE: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "collective",
+    "name": "ring",
+    "collective": "allgather",
+    "bytes": 1000,
+    "topology": {"family": "ring", "servers": 4, "link_gbytes_per_s": 1},
+}
+
+
 LATENCY: dict[str, Any] = {**PLACEMENT, "objective": "latency"}
 OF_LATENCY = {
     "favourite_children": "static",
@@ -86,6 +101,7 @@ def instance_for(name: str, folder: Path) -> Path:
     """An instance that the formulation takes."""
     placement = {**LATENCY, "latency": {"sharing": OF_LATENCY[name]}} if name in OF_LATENCY else PLACEMENT
     documents = {"routing": ROUTING, "topology": TOPOLOGY, "allocation": ALLOCATION, "placement": placement}
+    documents["collective"] = COLLECTIVE
     return write(folder, next(document for kind, document in documents.items() if kind in FORMULATIONS[name].kinds))
 
 

@@ -31,9 +31,8 @@ HELPERS = {
     "bandwidth_allocation_data",  # from the problem to the data of bandwidth_allocation
     "allreduce_mix_pyomo",
     "allreduce_topology_pyomo",
-    "allreduce_roots",  # programs of collectives: tests of their own, against brute force and published values
-    "all_to_all_rate",
-    "step_schedule",
+    "pyomo_parts",  # of the programs of collectives
+    "step_schedule_pyomo",
     "hierarchical_bandwidth",  # programs that grow cut by cut: tests of their own, with their Pyomo reference
     "hierarchical_catalogue",
     "hierarchical_certificate",

@@ -40,6 +40,7 @@ OPTION = {
     "load_compute": "/overlapped",
     "load_communication": "/overlapped",
     "switch": "/splits",
+    "copy": "/multicast",
     "inside": "/inside",
     "signal": "/signal",
 }

@@ -40,6 +40,7 @@ from formulations.placement import stage_order_pyomo
 from formulations.placement.stage_order import StageOrder
 from formulations.placement.stage_order_arrays import build_arrays as stage_arrays
 from formulations.placement.transfer_costs import Net
+from tests.support.collective_programs import COLLECTIVE
 from tests.support.placed_programs_cases import PLACED
 
 
@@ -183,6 +184,7 @@ def _hop_lp() -> LpArrays:
 
 PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     **PLACED,
+    **COLLECTIVE,
     "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
     "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),
     "path_split": (_split, lambda: path_split.build_pyomo(SPLIT)),

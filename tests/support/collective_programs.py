@@ -1,0 +1,48 @@
+"""Programs of collectives on a network of two ranks and a switch, for the golden rows and the two builders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from formulations.collective import all_to_all_rate, allreduce_roots, step_schedule, step_schedule_pyomo
+from formulations.parts.arrays import LpArrays, with_names
+from tests.support.collective_networks import network
+
+SWITCHED = network(3, [(0, 1, 1), (0, 2, 2), (1, 2, 2), (2, 0, 2), (2, 1, 2)], [2])
+"""Ranks 0 and 1 at switch 2, 2 GB/s each way, and 1 GB/s from 0 straight to 1."""
+
+RATE, OWNERS = SWITCHED.gbytes_per_s, np.array([0, 1])
+
+
+def _all_to_all(*, relaying: bool) -> LpArrays:
+    names = all_to_all_rate.names_of(SWITCHED, relaying=relaying)
+    return with_names(all_to_all_rate.build(SWITCHED, RATE, relaying=relaying).arrays, *names)
+
+
+def _steps(*, multicast: bool) -> LpArrays:
+    names = step_schedule.names_of(SWITCHED, 2, 1, multicast=multicast)
+    return with_names(step_schedule.build(SWITCHED, OWNERS, RATE, 1, multicast=multicast).arrays, *names)
+
+
+COLLECTIVE: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
+    "all_to_all_rate": (lambda: _all_to_all(relaying=True), lambda: all_to_all_rate.build_pyomo(SWITCHED, RATE)),
+    "all_to_all_rate/straight": (
+        lambda: _all_to_all(relaying=False),
+        lambda: all_to_all_rate.build_pyomo(SWITCHED, RATE, relaying=False),
+    ),
+    "allreduce_roots": (
+        lambda: allreduce_roots.build_whole(SWITCHED, RATE),
+        lambda: allreduce_roots.build_pyomo(SWITCHED, RATE),
+    ),
+    **{
+        f"step_schedule{option}": (
+            lambda copies=copies: _steps(multicast=copies),
+            lambda copies=copies: step_schedule_pyomo.build_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
+        )
+        for option, copies in {"": False, "/multicast": True}.items()
+    },
+}
+"""As `PROGRAMS` of the other formulations."""
