@@ -6,13 +6,13 @@ VENV = .venv
 MUTANTS = 1000000
 BIN = $(VENV)/bin
 
-.PHONY: run test test-heavy fuzz check bench format clean
+.PHONY: run test test-heavy fuzz check docs bench format clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'python3 lacks its venv module: apt-get install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
 	touch $@
 
 run: $(VENV)/.installed
@@ -33,6 +33,10 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tests.house
+	$(MAKE) docs
+
+docs: $(VENV)/.installed
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m tests.benchmarks

@@ -1,0 +1,91 @@
+"""Pages made from the code: nothing that the code has is missing, and algebra is read as it is meant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from typer.main import get_command
+
+from tests.support.paths import ROOT
+from topoopt.cli.app import app
+from topoopt.kinds import KINDS
+
+SECTIONS = ("Question", "Instance", "Algebra", "Methods", "Example", "Limits")
+
+
+@pytest.fixture
+def hooks(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    """The modules that mkdocs loads while it builds."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs/hooks"))
+    import algebra
+    import commands
+    import programs
+
+    return {"algebra": algebra, "commands": commands, "programs": programs}
+
+
+def test_every_kind_has_a_page() -> None:
+    """One page says `kind: NAME` in its head, has the sections that all have, and stands in the navigation."""
+    pages: dict[str, list[Path]] = {}
+    for page in (ROOT / "docs").rglob("*.md"):
+        found = re.match(r"---\nkind: (\S+)\n---\n", page.read_text())
+        if found:
+            pages.setdefault(found[1], []).append(page)
+    assert {kind: len(found) for kind, found in pages.items()} == dict.fromkeys(KINDS, 1)
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for (page,) in pages.values():
+        assert re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE) == list(SECTIONS), page
+        assert f" {page.relative_to(ROOT / 'docs')}\n" in navigation
+
+
+def test_every_command_and_option_is_told(hooks: dict[str, ModuleType]) -> None:
+    """Groups are gone through; each option stands in the section of its command."""
+    text = hooks["commands"].page()
+    sections = dict(re.findall(r"^#+ `(topoopt [^`]+)`\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL))
+    command = get_command(app)
+    context = command.make_context("topoopt", [], resilient_parsing=True)
+    seen = 0
+    for name in command.list_commands(context):
+        _, each, _ = command.resolve_command(context, [name])
+        if not hasattr(each, "list_commands"):
+            told = sections[f"topoopt {name}"]
+            for parameter in each.params:
+                seen += 1
+                words = parameter.opts if parameter.param_type_name == "option" else [str(parameter.name).upper()]
+                assert all(f"`{word}`" in told for word in words), (name, words)
+    assert seen > 100
+    assert "| `--checks` | whole number from 0 to 1000 |" in sections["topoopt explain"]
+    assert "topoopt study run" in sections
+    assert "topoopt import libra" in sections
+
+
+def test_every_formulation_has_a_page(hooks: dict[str, ModuleType]) -> None:
+    """Every module that states variables; each constraint of the algebra is a row."""
+    pages = hooks["programs"].pages()
+    for module in ("network/concurrent_flow", "job/allreduce_mix", "placement/stage_order", "shards/shard_assignment"):
+        page = pages[f"reference/formulations/{module.split('/')[1]}.md"]
+        text = (ROOT / f"formulations/{module}.py").read_text().split('"""')[1]
+        labels = re.findall(r"^ {4}(\(\d+\) \w+)", text, re.MULTILINE)
+        assert labels
+        assert all(f'<td class="label">{label}</td>' in page for label in labels)
+        assert page.count("<math") >= len(labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("c[a] theta >= 0", r"c_{a} \, \theta \, \ge \, 0"),
+        ("sum_{a into v} flow[s, a]", r"\sum_{a\,\text{ into }\,v} \, \mathrm{flow}_{s,\,a} "),
+        ("sum_sa x[s, a]^2", r"\sum_{s, a} \, x_{s,\,a} ^{2}"),
+        ("y[o, a] in {0, 1}", r"y_{o,\,a} \, \in \, \{0,\,1\}"),
+        ("hop_price * W", r"\mathrm{hop\_price} \, \cdot \, W "),
+        ("at[g(i), d]", r"\mathrm{at}_{g(i),\,d} "),
+    ],
+)
+def test_algebra_is_typeset(text: str, latex: str, hooks: dict[str, ModuleType]) -> None:
+    """Index, sums and signs as a reader of the docstring takes them."""
+    assert hooks["algebra"].tex(text).replace(" ", "") == latex.replace(" ", "")
+    assert hooks["algebra"].mathml(text).startswith("<math")
