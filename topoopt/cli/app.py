@@ -76,6 +76,11 @@ COMMANDS: dict[str, Line] = {
         "export",
         "Write a solution for another tool; it is read back and compared before anything is written.",
     ),
+    "evaluate": Line(
+        "topoopt.analyses.evaluate.command",
+        "evaluate",
+        "Time, its parts and memory of one parallelization strategy of a large language model.",
+    ),
     "fabrics": Line(
         "topoopt.analyses.fabrics.command",
         "fabrics",

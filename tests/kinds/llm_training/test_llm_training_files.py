@@ -1,0 +1,188 @@
+"""Instance files of kind `llm-training`: what is wrong is said at once, with path, value and what is allowed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli_cases import refusals, run
+from tests.support.llm_cases import execution
+from topoopt.kinds.instance_file import json_schema
+
+UNIT = {"tflops": 312.0, "gflops_efficiency": [[1.0, 0.9], [0.0, 0.5]]}
+NETWORK = {
+    "gbytes_per_s": 300.0, "efficiency": 0.65, "size": 64, "latency_s": 1e-5, "must_be_filled": False,
+    "processor_usage": 0.1,
+    "ops": {"p2p": [1.0, None], "reduce_scatter": [1.0, 0.0], "all_gather": [1.0, 0.0], "all_reduce": [2.0, -1.0]},
+}  # fmt: skip
+
+
+def instance(**changes: Any) -> dict[str, Any]:
+    """A GPT of 4 layers on 8 GPUs."""
+    document: dict[str, Any] = {
+        "schema_version": 1,
+        "kind": "llm-training",
+        "name": "small",
+        "model": {"layers": 4, "hidden": 64, "ffn_hidden": 256, "heads": 4, "vocabulary": 512, "gated": False},
+        "batch": {"sequences": 16, "length": 32},
+        "cluster": {
+            "servers": 2, "gpus_per_server": 4, "device": "a100", "intra_server_gbps": 2400.0, "degree": 4,
+            "link_gbps": 200.0,
+        },
+        "overlap": {"pipeline": False},
+        "time_model": "calculon",
+        "calculon": {
+            "matrix": UNIT, "vector": UNIT, "networks": [NETWORK], "transfers": "rs_ag",
+            "memory": {"gib": 80.0, "gbytes_per_s": 2048.0, "mb_efficiency": [[0.0, 0.5]]},
+        },
+    }  # fmt: skip
+    return {**document, **changes}
+
+
+def _evaluated(folder: Path, document: dict[str, Any], *words: object) -> Any:
+    path = folder / "x.json"
+    path.write_text(json.dumps(document))
+    return run("evaluate", path, *words, "--json")
+
+
+def test_keys_of_an_evaluation(tmp_path: Path) -> None:
+    """All keys of the answer; its parts add up."""
+    result = _evaluated(tmp_path, instance(), "--tensor", 2, "--pipeline", 2, "--chunks", 2, "--micro-batch", 2)
+    assert result.code == 0, result.stderr
+    found = result.json
+    parts = {"forward", "backward", "recompute", "bubble", "tensor", "context", "expert", "pipeline", "data"}
+    assert set(found["breakdown_s"]) == parts | {"optimizer"}
+    assert set(found["memory_gib"]) == {"weights", "gradients", "optimizer", "activations", "total"}
+    assert found["iteration_time_s"] == pytest.approx(sum(found["breakdown_s"].values()))
+    assert found["memory_gib"]["total"] == pytest.approx(sum(found["memory_gib"].values()) / 2)
+    assert found["strategy"]["data"] == 2
+    assert found["strategy"]["schedule"] == "interleaved"
+    # 512 tokens on 8 GPUs; 6 operations for each weight of matrices, 3 s h for attention a layer, causal.
+    rate = 512 / found["iteration_time_s"] / 8
+    assert found["tokens_per_s_per_gpu"] == pytest.approx(rate)
+    flops = 6 * (4 * (4 * 64 * 64 + 2 * 64 * 256) + 64 * 512) + 3 * 4 * 2 * 32 * 64
+    assert found["tflops_per_gpu"] == pytest.approx(rate * flops / 1e12)
+    assert found["mfu"] == pytest.approx(found["tflops_per_gpu"] / 312)
+    assert found["fits"] is True
+
+
+def test_text_for_people(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(instance()))
+    result = run("evaluate", path, "--tensor", 4)
+    assert result.code == 0
+    assert "s an iteration (calculon)" in result.stdout
+    assert "TFLOP/s a GPU" in result.stdout
+
+
+def test_memory_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    cluster = {**instance()["cluster"], "gpu_memory_gib": 1e-4}
+    assert _evaluated(tmp_path, instance(cluster=cluster)).json["fits"] is False
+
+
+def test_all_that_is_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
+    document = instance(
+        model={**instance()["model"], "kv_heads": 3},
+        cluster={**instance()["cluster"], "device": "a10", "interfaces": "per-gpu", "degree": 6, "headroom_gib": 90.0},
+        strategy={"tensor": 3, "pipeline": 7, "data": 5},
+        overlap={"tensor": 0.5, "pipeline": False},
+    )
+    result = _evaluated(tmp_path, document)
+    assert result.code == 2
+    found = {path: message for path, _, message in refusals(result.json)}
+    assert found["model.kv_heads"] == "indivisible heads"
+    assert found["cluster.device"] == "unknown device"
+    assert found["overlap.tensor"].startswith("outside")
+    assert {"cluster.degree", "cluster.headroom_gib"} <= set(found)
+
+
+def test_all_that_is_wrong_with_the_space_is_said_at_once(tmp_path: Path) -> None:
+    document = instance(strategy={"tensor": [3, 5], "pipeline": 7, "data": 5, "micro_batch": 3, "context": 64})
+    result = _evaluated(tmp_path, document)
+    found = {path: (value, message) for path, value, message in refusals(result.json)}
+    assert found["strategy.tensor"][1] == "indivisible heads"
+    assert found["strategy.pipeline"] == ("7", "more stages than layers")
+    assert found["strategy.data"][1] == "indivisible batch"
+    assert found["strategy.micro_batch"][1] == "indivisible batch"
+    assert found["strategy.context"][1] == "indivisible sequence"
+
+
+def test_all_that_is_wrong_with_a_strategy_is_said_at_once(tmp_path: Path) -> None:
+    words = ("--tensor", 3, "--pipeline", 9, "--data", 2, "--expert", 2, "--micro-batch", 5)
+    result = _evaluated(tmp_path, instance(), *words)
+    assert result.code == 2
+    found = {(path, message.split(":")[0]) for path, _, message in refusals(result.json)}
+    assert ("tensor", "does not divide the 4 heads") in found
+    assert ("data", "tensor x context x pipeline x data is not the number of GPUs") in found
+    assert ("expert", "the model has no experts") in found
+    assert ("pipeline", "more stages than layers") in found
+    assert {path for path, _ in found} >= {"micro_batch"}
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (("--tensor", 2, "--pipeline", 3), "tensor"),
+        (("--pipeline", 2, "--schedule", "zb-h1"), "schedule"),
+        (("--pipeline", 2, "--schedule", "interleaved"), "chunks"),
+        (("--pipeline", 1, "--chunks", 2), "chunks"),
+        (("--tensor", 8), "tensor"),
+        (("--context", 2), "context"),
+        (("--zero", 3), "zero"),
+        (("--schedule", "1f2b"), "--schedule"),
+        (("--recompute", "all"), "--recompute"),
+    ],
+)
+def test_strategies_that_cannot_be(tmp_path: Path, words: tuple[object, ...], path: str) -> None:
+    result = _evaluated(tmp_path, instance(), *words)
+    assert result.code == 2, result.stdout
+    assert path in [problem for problem, _, _ in refusals(result.json)]
+
+
+@pytest.mark.parametrize("model", ["gpt-5", {"huggingface": "absent.json"}])
+def test_models_that_are_not_there(tmp_path: Path, model: Any) -> None:
+    result = _evaluated(tmp_path, instance(model=model))
+    assert result.code == 2
+    assert refusals(result.json)[0][0] in ("model", "model.huggingface")
+
+
+def test_pinned_values_hold_unless_an_option_says_otherwise(tmp_path: Path) -> None:
+    document = instance(strategy={"tensor": 2, "pipeline": [1, 2], "micro_batch": 4, "zero": [0, 1]})
+    found = _evaluated(tmp_path, document).json["strategy"]
+    assert (found["tensor"], found["pipeline"], found["data"], found["micro_batch"]) == (2, 1, 4, 4)
+    assert _evaluated(tmp_path, document, "--tensor", 4).json["strategy"]["tensor"] == 4
+
+
+def test_the_schema_is_printed_and_the_kind_is_named() -> None:
+    assert json_schema("llm-training")["properties"]["kind"]["const"] == "llm-training"
+
+
+def test_solving_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(instance()))
+    result = run("solve", path, "-o", tmp_path / "out", "--json")
+    assert result.code == 2
+    assert "kind" in [problem for problem, _, _ in refusals(result.json)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"weight_offload": True}, "weight_offload"),
+        ({"tensor_par_overlap": "ring"}, "tensor_par_overlap"),
+        ({"datatype": "int8"}, "datatype"),
+        ({"optimizer_sharding": True}, "optimizer_sharding"),
+        ({"tensor_par": "8"}, "tensor_par"),
+    ],
+)
+def test_executions_of_calculon_that_are_not_covered(tmp_path: Path, changes: dict[str, Any], path: str) -> None:
+    file = tmp_path / "execution.json"
+    file.write_text(json.dumps(execution("8/8/1", "a rs", batch=64, micro_batch=1, chunks=3, **changes)))
+    words = ("--model", file, "--system", file, "--execution", file, "-o", tmp_path / "x.yaml")
+    result = run("import", "calculon", *words, "--json")
+    assert result.code == 2
+    assert path in [problem for problem, _, _ in refusals(result.json)]
+    assert not (tmp_path / "x.yaml").exists()

@@ -1,0 +1,57 @@
+"""Files of Calculon, and executions whose figures its code printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CALCULON = Path(__file__).parents[3] / "shared" / "data" / "calculon"
+needs_calculon = pytest.mark.skipif(not CALCULON.is_dir(), reason="../shared/data/calculon is not there")
+
+RECOMPUTE = {"f": "full", "a": "attn_only", "n": "none"}
+TRANSFERS = {"ar": "ar", "p2p": "p2p_rs_ag", "rs": "rs_ag"}
+
+
+def execution(shape: str, flags: str, *, batch: int, micro_batch: int, chunks: int, **changes: Any) -> dict[str, Any]:
+    """An execution file: `8/8/1`, and letters: recomputation (f a n), transfers (ar p2p rs), O, V, G, F."""
+    t, p, d = (int(size) for size in shape.split("/"))
+    recompute, transfers, *more = flags.split()
+    return {
+        "num_procs": t * p * d,
+        "tensor_par": t,
+        "pipeline_par": p,
+        "data_par": d,
+        "tensor_par_net": 0,
+        "pipeline_par_net": 1,
+        "data_par_net": 1,
+        "batch_size": batch,
+        "microbatch_size": micro_batch,
+        "datatype": "float16",
+        "fused_activation": "F" in more,
+        "attention_type": "multihead",
+        "activation_recompute": RECOMPUTE[recompute],
+        "pipeline_interleaving": chunks,
+        "optimizer_sharding": "O" in more,
+        "tensor_par_comm_type": TRANSFERS[transfers],
+        "tensor_par_overlap": "none",
+        "seq_par_ag_redo": "G" in more,
+        "data_par_overlap": "V" in more,
+        "weight_offload": False,
+        "activations_offload": False,
+        "optimizer_offload": False,
+        "training": True,
+        **changes,
+    }
+
+
+def imported(folder: Path, model: str, system: str, run: dict[str, Any]) -> dict[str, Any]:
+    """The instance document of a model and a system of Calculon under an execution."""
+    from topoopt.formats.calculon.importer import import_execution
+
+    file = folder / "execution.json"
+    file.write_text(json.dumps(run))
+    made = import_execution(CALCULON / f"models/{model}.json", CALCULON / f"systems/{system}.json", file)
+    return made.document

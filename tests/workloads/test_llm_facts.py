@@ -1,0 +1,71 @@
+"""Parameters and operations of language models against published counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from topoopt.workloads.llm_training.facts import active_parameters, attention_weights, parameters, token_operations
+from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("gpt3-175b", 174_615_846_912),  # arXiv:2205.05198, with V 51200
+        ("llama3-70b", 70_553_706_496),  # weights of the published checkpoints, here and below
+        ("llama3-405b", 405_853_388_800),
+        ("mixtral-8x22b", 140_630_071_296),
+        ("deepseek-v3", 671_026_419_200),
+        ("qwen3-235b", 235_093_634_560),
+    ],
+)
+def test_parameters_are_exact(name: str, count: int) -> None:
+    assert parameters(LANGUAGE_MODELS[name]) == count
+
+
+def test_a_token_meets_a_part_of_the_experts() -> None:
+    mixtral = LANGUAGE_MODELS["mixtral-8x22b"]
+    assert active_parameters(mixtral) == 39_161_468_928
+    assert active_parameters(LANGUAGE_MODELS["deepseek-v3"]) == 37_552_297_472
+    assert active_parameters(LANGUAGE_MODELS["llama3-70b"]) == 70_553_706_496
+    assert parameters(replace(mixtral, vocabulary=32000)) == 140_620_634_112
+
+
+def test_latent_attention_has_the_published_weights() -> None:
+    # h q + q a (128 + 64) + h (kv + 64) + kv a (128 + 128) + a 128 h, and two norms (arXiv:2412.19437, section 4.2).
+    assert attention_weights(LANGUAGE_MODELS["deepseek-v3"]) + 1536 + 512 == 187_107_328
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "causal", "giga"),
+    [
+        ("gpt3-175b", 2048, True, 1061.9),
+        ("gpt3-175b", 2048, False, 1076.4),
+        ("llama3-70b", 8192, True, 449.2),
+        ("llama3-70b", 8192, False, 481.4),
+        ("llama3-405b", 8192, True, 2524.0),
+        ("llama3-405b", 8192, False, 2625.4),
+        ("llama3-405b", 131072, True, 4046.0),
+        ("mixtral-8x22b", 4096, True, 242.2),
+        ("deepseek-v3", 4096, True, 260.6),
+    ],
+)
+def test_operations_of_a_token(name: str, length: int, causal: bool, giga: float) -> None:
+    # To the digits that are published: 2524.0 and 260.6 are those behind NVIDIA's tables of TFLOP/s.
+    assert token_operations(LANGUAGE_MODELS[name], length, causal=causal) / 1e9 == pytest.approx(giga, abs=0.06)
+
+
+def test_layers_that_predict_further_tokens_count_apart() -> None:
+    plain = replace(LANGUAGE_MODELS["deepseek-v3"], mtp_layers=0)
+    assert token_operations(plain, 4096) / 1e9 == pytest.approx(250.45, abs=0.005)
+
+
+def test_operations_are_those_of_the_megatron_formula() -> None:
+    # 72 B s L h^2 (1 + s/6h + V/12Lh) with full attention (arXiv:2205.05198, appendix A).
+    for name in ("gpt3-175b", "megatron-22b", "megatron-1t"):
+        model = LANGUAGE_MODELS[name]
+        layers, h, s, v = model.layers, model.hidden, 2048, model.vocabulary
+        formula = 72 * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
+        assert token_operations(model, s, causal=False) == pytest.approx(formula, rel=1e-12)

@@ -1,0 +1,1 @@
+"""One configuration of an instance, evaluated."""

@@ -1,0 +1,112 @@
+"""`topoopt evaluate`: time and memory of one configuration of an instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from topoopt.console.output import JsonOption, Output
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="Instance of kind llm-training.")],
+    tensor: Annotated[int | None, typer.Option(min=1, help="GPUs that share each matrix.")] = None,
+    sequence: Annotated[
+        bool | None, typer.Option("--sequence/--no-sequence", help="Split what lies between the matrices too.")
+    ] = None,
+    context: Annotated[int | None, typer.Option(min=1, help="Parts of each sequence.")] = None,
+    pipeline: Annotated[int | None, typer.Option(min=1, help="Stages.")] = None,
+    chunks: Annotated[int | None, typer.Option(min=1, help="Runs of layers of a stage.")] = None,
+    data: Annotated[int | None, typer.Option(min=1, help="Replicas; default: what the others leave.")] = None,
+    expert: Annotated[int | None, typer.Option(min=1, help="GPUs that share the experts of a layer.")] = None,
+    expert_tensor: Annotated[int | None, typer.Option(min=1, help="GPUs that share each expert.")] = None,
+    zero: Annotated[int | None, typer.Option(min=0, max=3, help="What replicas share: ZeRO 0 to 3.")] = None,
+    micro_batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a micro-batch.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="gpipe, 1f1b, interleaved, zb-h1, zb-2p or dualpipe.")] = None,
+    recompute: Annotated[str | None, typer.Option(help="none, selective or full.")] = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="Of all that time_model: calculon allows, the fastest that fits.")
+    ] = False,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.analyses.evaluate.run import best_of_calculon, chosen_strategy, estimate_document
+        from topoopt.core.parallelism import Recompute
+        from topoopt.core.pipeline import PipelineSchedule
+        from topoopt.files.documents import parse_document
+        from topoopt.kinds.llm_training.read import read_llm_training
+        from topoopt.simulate.llm_training.estimate import estimate
+
+        problem = read_llm_training(parse_document(file))
+        if best:
+            found = best_of_calculon(problem)
+            output.result(found, lambda console: _show_best(console, found))
+            return 0
+        given: dict[str, Any] = {
+            "tensor": tensor,
+            "sequence": sequence,
+            "context": context,
+            "pipeline": pipeline,
+            "chunks": chunks,
+            "data": data,
+            "expert": expert,
+            "expert_tensor": expert_tensor,
+            "zero": zero,
+            "micro_batch": micro_batch,
+            "schedule": _named("--schedule", schedule, PipelineSchedule),
+            "recompute": _named("--recompute", recompute, Recompute),
+        }
+        strategy = chosen_strategy(problem, given)
+        document = estimate_document(problem, strategy, estimate(problem, strategy))
+        output.result(document, lambda console: _show(console, document))
+        return 0
+
+    output.run(command)
+
+
+def _named(option: str, value: str | None, names: Any) -> Any:
+    """The member of an enumeration that an option names.
+
+    Raises:
+        InputError: there is none.
+    """
+    from topoopt.core.errors import InputError, Problem
+    from topoopt.files.faults import nearest_text, value_text
+
+    if value is None:
+        return None
+    known = [one.value for one in names]
+    if value not in known:
+        raise InputError([Problem("unknown value", None, None, option, value_text(value), nearest_text(value, known))])
+    return names(value)
+
+
+def _show(console: Console, document: dict[str, Any]) -> None:
+    parts = ", ".join(f"{name} {value}" for name, value in document["strategy"].items() if isinstance(value, int))
+    times = ", ".join(f"{name} {value:.4g}" for name, value in document["breakdown_s"].items() if value)
+    memory = ", ".join(f"{name} {value:.4g}" for name, value in document["memory_gib"].items())
+    lines = [
+        f"{document['name']}: {document['iteration_time_s']:.6g} s an iteration ({document['time_model']})",
+        f"strategy: {parts}, {document['strategy']['schedule']}, recompute {document['strategy']['recompute']}",
+        f"seconds: {times}",
+        f"GiB of the fullest GPU: {memory} ({'fits' if document['fits'] else 'does not fit'})",
+        f"{document['tflops_per_gpu']:.5g} TFLOP/s a GPU, {100 * document['mfu']:.4g} % of its peak "
+        f"(causal attention, without recomputation); {document['tokens_per_s_per_gpu']:.6g} tokens/s a GPU",
+    ]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_best(console: Console, found: dict[str, Any]) -> None:
+    execution = ", ".join(f"{name} {value}" for name, value in found["execution"].items())
+    for line in (
+        f"{found['name']}: {found['iteration_time_s']:.7g} s an iteration, {found['memory_gib']:.5g} GiB",
+        f"the fastest of {found['fitting']} that fit, of {found['records']} executions: {execution}",
+    ):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

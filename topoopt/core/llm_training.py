@@ -1,0 +1,178 @@
+"""Training a large language model on a cluster of GPUs: the problem, and what one iteration costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from topoopt.core.calculon import CalculonSettings
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.language_model import LanguageModel
+from topoopt.core.parallelism import Overlap, StrategySpace
+from topoopt.core.search_settings import SearchSettings
+
+
+@dataclass(frozen=True)
+class TrainingBatch:
+    """What one iteration trains on: B sequences of s tokens each."""
+
+    sequences: int
+    length: int
+
+    @property
+    def tokens(self) -> int:
+        """B s."""
+        return self.sequences * self.length
+
+
+@dataclass(frozen=True)
+class NumberFormats:
+    """Bytes of numbers in training.
+
+    Attributes:
+        fp8: products of matrices are of 8-bit numbers; all else stays at 16 bits and more.
+        fp8_dispatch: tokens go to experts in 8 bits; they come back in 16.
+        gradient_bytes: of a gradient that is kept and reduced.
+        moment_bytes: of one of the two moments of the optimizer.
+    """
+
+    fp8: bool = False
+    fp8_dispatch: bool = False
+    gradient_bytes: int = 4
+    moment_bytes: int = 4
+
+
+@dataclass(frozen=True)
+class GpuCluster:
+    """n servers of g GPUs, with optical interfaces of the server or of each GPU.
+
+    Attributes:
+        device: name of the GPU in the table of devices.
+        gpu_memory_bytes: of one GPU; None: not checked.
+        headroom_bytes: of it that is kept free, for context, buffers of communication and fragments.
+        intra_server_gbps: rate of one GPU inside its server, each direction.
+        degree: interfaces of a server.
+        per_gpu: each GPU owns as many of them as any other (rails); else GPUs share all of them.
+        link_gbps: rate of an interface, each direction.
+        links: how interfaces are patched.
+        hop_latency_us, message_latency_us: of one hop; fixed cost of one message or round of a collective.
+        slowdown: how much longer an iteration takes for GPUs that lag behind; 1: none do.
+    """
+
+    servers: int
+    gpus_per_server: int
+    device: str
+    gpu_memory_bytes: int | None
+    headroom_bytes: int
+    intra_server_gbps: float
+    degree: int
+    per_gpu: bool
+    link_gbps: float
+    links: LinkDirection = LinkDirection.BIDIRECTIONAL
+    hop_latency_us: float = 1.0
+    message_latency_us: float = 2.1
+    slowdown: float = 1.0
+
+    @property
+    def gpus(self) -> int:
+        """N."""
+        return self.servers * self.gpus_per_server
+
+    @property
+    def gpu_gbps(self) -> float:
+        """Rate of the interfaces of a server that falls to each of its GPUs when all send."""
+        return self.degree * self.link_gbps / self.gpus_per_server
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """Memory of a GPU that training may take; None: not checked."""
+        return None if self.gpu_memory_bytes is None else self.gpu_memory_bytes - self.headroom_bytes
+
+
+@dataclass(frozen=True)
+class LlmTrainingProblem:
+    """An instance of kind `llm-training`.
+
+    Attributes:
+        time_model: name in the table of models of operator times, `roofline` or `calculon`.
+        calculon: what that model needs; None for others.
+        fabrics: names of networks to plan for, the first one first.
+        top: how many of the next best strategies to report.
+        prove: search until the best is proven.
+    """
+
+    name: str
+    model: LanguageModel
+    batch: TrainingBatch
+    cluster: GpuCluster
+    formats: NumberFormats
+    space: StrategySpace
+    overlap: Overlap
+    time_model: str
+    calculon: CalculonSettings | None
+    fabrics: tuple[str, ...]
+    top: int
+    prove: bool
+    search: SearchSettings
+    sha256: str
+    notes: tuple[str, ...] = ()
+    kind: str = field(default="llm-training", init=False)
+
+
+@dataclass(frozen=True)
+class StepBreakdown:
+    """Seconds of an iteration, exposed: they add up to `iteration_time_s`."""
+
+    forward: float
+    backward: float
+    recompute: float
+    bubble: float
+    tensor: float
+    context: float
+    expert: float
+    pipeline: float
+    data: float
+    optimizer: float
+
+    @property
+    def total(self) -> float:
+        """Seconds."""
+        return float(sum(getattr(self, part.name) for part in fields(self)))
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """Bytes on the fullest GPU."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+
+    @property
+    def total(self) -> float:
+        """Bytes."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+@dataclass(frozen=True)
+class StepEstimate:
+    """What one iteration of a strategy takes.
+
+    Attributes:
+        breakdown: of its time.
+        memory: of the fullest GPU.
+        model_flops: of the iteration over all GPUs: forward and backward once, attention counted causally.
+        peak_flops: of one GPU, operations a second, that model flops are held against.
+        detail: what only one time model knows, by name, in seconds or bytes.
+    """
+
+    breakdown: StepBreakdown
+    memory: TrainingMemory
+    model_flops: float
+    peak_flops: float
+    detail: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def iteration_time_s(self) -> float:
+        """Seconds."""
+        return self.breakdown.total

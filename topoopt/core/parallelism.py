@@ -1,0 +1,114 @@
+"""How a large model is spread over GPUs: the record of a strategy, and the space it is chosen from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topoopt.core.pipeline import PipelineSchedule
+
+
+class Recompute(StrEnum):
+    """What the backward pass computes again instead of keeping: nothing, the attention core, whole layers."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class ParallelDimension(StrEnum):
+    """A way to divide the work, and with it the ranks."""
+
+    TENSOR = "tensor"
+    CONTEXT = "context"
+    EXPERT = "expert"
+    DATA = "data"
+    PIPELINE = "pipeline"
+
+
+RANK_ORDER = (ParallelDimension.TENSOR, ParallelDimension.CONTEXT, ParallelDimension.DATA, ParallelDimension.PIPELINE)
+"""Which dimension changes fastest from rank to rank, first; experts fold over context and data."""
+
+
+@dataclass(frozen=True)
+class ParallelStrategy:
+    """One way to train: GPUs = tensor x context x pipeline x data.
+
+    In layers of experts GPUs = expert_tensor x expert x (replicas of experts) x pipeline.
+
+    Attributes:
+        tensor: t, GPUs that share each matrix.
+        sequence: what lies between the matrices is split over the tokens (sequence parallelism); false where t = 1.
+        context: c, parts of each sequence.
+        pipeline: p stages.
+        chunks: v, runs of layers a stage has (1 but for interleaved schedules).
+        data: D, replicas.
+        expert: x, GPUs that share the experts of a layer.
+        expert_tensor: y, GPUs that share each expert.
+        zero: what replicas share out (ZeRO, arXiv:1910.02054): 0 nothing, 1 optimizer states, 2 and gradients, 3 and
+            weights.
+        micro_batch: b, sequences in a micro-batch.
+        schedule: of the pipeline; 1f1b where p = 1.
+        recompute: what is computed again in the backward pass.
+        order: ranks count fastest along the first.
+        stage_layers: layers of each chunk, in the order of the model, p*v numbers; empty: as even as can be.
+    """
+
+    tensor: int = 1
+    sequence: bool = False
+    context: int = 1
+    pipeline: int = 1
+    chunks: int = 1
+    data: int = 1
+    expert: int = 1
+    expert_tensor: int = 1
+    zero: int = 0
+    micro_batch: int = 1
+    schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
+    recompute: Recompute = Recompute.NONE
+    order: tuple[ParallelDimension, ...] = RANK_ORDER
+    stage_layers: tuple[int, ...] = ()
+
+    @property
+    def gpus(self) -> int:
+        """N."""
+        return self.tensor * self.context * self.pipeline * self.data
+
+
+@dataclass(frozen=True)
+class StrategySpace:
+    """Values each part of a strategy may take; None: all that the rules allow.
+
+    Attributes:
+        data: replicas, which the other parts leave.
+        order: orders of the dimensions; None: the default one.
+    """
+
+    tensor: tuple[int, ...] | None = None
+    sequence: tuple[bool, ...] | None = None
+    context: tuple[int, ...] | None = None
+    pipeline: tuple[int, ...] | None = None
+    chunks: tuple[int, ...] | None = None
+    data: tuple[int, ...] | None = None
+    expert: tuple[int, ...] | None = None
+    expert_tensor: tuple[int, ...] | None = (1,)
+    zero: tuple[int, ...] | None = None
+    micro_batch: tuple[int, ...] | None = None
+    schedule: tuple[PipelineSchedule, ...] | None = None
+    recompute: tuple[Recompute, ...] | None = None
+    order: tuple[tuple[ParallelDimension, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What communication is hidden behind computation.
+
+    Attributes:
+        tensor: part of the time of tensor parallelism that is hidden, 0 to 1.
+        data: the reduction of gradients goes on during the backward pass, gathering of weights during the forward one.
+        pipeline: transfers between stages go on while the stages compute.
+    """
+
+    tensor: float = 0.0
+    data: bool = True
+    pipeline: bool = True

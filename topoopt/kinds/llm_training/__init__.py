@@ -1,0 +1,1 @@
+"""How to parallelise the training of a language model: files and pages."""

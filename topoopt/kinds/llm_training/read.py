@@ -1,0 +1,180 @@
+"""Instance files of kind `llm-training` to domain objects: all checks, then the build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.language_model import LanguageModel
+from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberFormats, TrainingBatch
+from topoopt.core.parallelism import Overlap, ParallelDimension, Recompute, StrategySpace
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.search_settings import SearchSettings
+from topoopt.core.units import GIB
+from topoopt.files.canonical import canonical_sha256
+from topoopt.files.documents import Document
+from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.findings import Findings
+from topoopt.files.sections import within
+from topoopt.kinds.llm_training.read_model import model_of
+from topoopt.kinds.llm_training.schema import GpuClusterSection, LlmTrainingFile, StrategySection
+from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
+from topoopt.workloads.llm_training.rules import END_SLOTS
+
+Choice = TypeVar("Choice")
+
+
+def read_llm_training(document: Document) -> LlmTrainingProblem:
+    """Check and build.
+
+    Raises:
+        InputError: everything wrong with the file, so far as one fault does not hide another.
+    """
+    findings = Findings()
+    file = findings.shaped(LlmTrainingFile, document)
+    folder = FilePath(document.file).parent
+    model = findings.attempt(lambda: within("model", lambda: model_of(file.model, folder)), ("model",))
+    findings.add(_cluster_faults(file.cluster))
+    findings.add(_calculon_faults(file, model))
+    if model is not None:
+        findings.add(_strategy_faults(file, model))
+    findings.refuse(document)
+    assert model is not None
+    space = file.strategy
+    return LlmTrainingProblem(
+        name=file.name,
+        model=model,
+        batch=TrainingBatch(file.batch.sequences, file.batch.length),
+        cluster=_cluster(file.cluster),
+        formats=NumberFormats(
+            file.formats.compute == "fp8",
+            file.formats.dispatch == "fp8",
+            4 if file.formats.gradients == "fp32" else 2,
+            4 if file.formats.moments == "fp32" else 2,
+        ),
+        space=_space(space),
+        overlap=Overlap(file.overlap.tensor, file.overlap.data, file.overlap.pipeline),
+        time_model=file.time_model,
+        calculon=None if file.calculon is None else file.calculon.build(),
+        fabrics=tuple(file.fabrics),
+        top=file.search.top,
+        prove=file.search.proof,
+        search=SearchSettings(file.search.method, file.search.budget, file.search.time_limit_s, file.search.seed),
+        sha256=canonical_sha256({**file.model_dump(mode="json"), "model": asdict(model)}),
+    )
+
+
+def _cluster(section: GpuClusterSection) -> GpuCluster:
+    memory = section.gpu_memory_gib
+    return GpuCluster(
+        servers=section.servers,
+        gpus_per_server=section.gpus_per_server,
+        device=section.device,
+        gpu_memory_bytes=None if memory is None else round(memory * GIB),
+        headroom_bytes=round(section.headroom_gib * GIB),
+        intra_server_gbps=section.intra_server_gbps,
+        degree=section.degree,
+        per_gpu=section.interfaces == "per-gpu",
+        link_gbps=section.link_gbps,
+        links=LinkDirection(section.links),
+        hop_latency_us=section.hop_latency_us,
+        message_latency_us=section.message_latency_us,
+        slowdown=section.slowdown,
+    )
+
+
+def _space(section: StrategySection) -> StrategySpace:
+    def listed(value: object, made: Callable[[Any], Choice]) -> tuple[Choice, ...] | None:
+        if value == "auto":
+            return None
+        return tuple(made(one) for one in (value if isinstance(value, list) else [value]))
+
+    def whole(value: object) -> tuple[int, ...] | None:
+        return listed(value, int)
+
+    order = section.order
+    return StrategySpace(
+        tensor=whole(section.tensor),
+        sequence=listed(section.sequence, bool),
+        context=whole(section.context),
+        pipeline=whole(section.pipeline),
+        chunks=whole(section.chunks),
+        data=whole(section.data),
+        expert=whole(section.expert),
+        expert_tensor=whole(section.expert_tensor),
+        zero=whole(section.zero),
+        micro_batch=whole(section.micro_batch),
+        schedule=listed(section.schedule, PipelineSchedule),
+        recompute=listed(section.recompute, Recompute),
+        order=None if order == "auto" else (tuple(ParallelDimension(one) for one in order),),
+    )
+
+
+def _cluster_faults(section: GpuClusterSection) -> Iterator[Fault]:
+    if section.device not in TRAINING_DEVICES:
+        allowed = nearest_text(section.device, TRAINING_DEVICES)
+        yield Fault(("cluster", "device"), "unknown device", value_text(section.device), allowed)
+    if section.interfaces == "per-gpu" and section.degree % section.gpus_per_server:
+        allowed = f"multiples of gpus_per_server {section.gpus_per_server}, or interfaces: per-server"
+        text = "GPUs do not own equally many interfaces"
+        yield Fault(("cluster", "degree"), text, str(section.degree), allowed)
+    if section.gpu_memory_gib is not None and section.headroom_gib >= section.gpu_memory_gib:
+        allowed = f"less than gpu_memory_gib {section.gpu_memory_gib:g}"
+        yield Fault(("cluster", "headroom_gib"), "no memory is left", f"{section.headroom_gib:g}", allowed)
+
+
+def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iterator[Fault]:
+    """What that time model needs, and does not cover."""
+    if (file.calculon is not None) != (file.time_model == "calculon"):
+        text = "missing" if file.calculon is None else "plays no part"
+        yield Fault(("calculon",), text, None, "a section with time_model: calculon, none with others")
+    if file.time_model != "calculon":
+        return
+    text = "outside what time_model: calculon covers"
+    if file.overlap.tensor:
+        yield Fault(("overlap", "tensor"), text, f"{file.overlap.tensor:g}", "0")
+    if file.overlap.pipeline:
+        yield Fault(("overlap", "pipeline"), text, "true", "false")
+    if model is not None:
+        plain = model.experts is None and model.latent is None and not model.gated
+        if not plain or model.kv_heads != model.heads:
+            allowed = "dense, an MLP of two matrices, as many heads of keys as of queries"
+            yield Fault(("model",), text, None, allowed)
+    if file.calculon is not None:
+        for key in ("tensor_network", "pipeline_network", "data_network"):
+            place = getattr(file.calculon, key)
+            if place >= len(file.calculon.networks):
+                allowed = f"0 to {len(file.calculon.networks) - 1}"
+                yield Fault(("calculon", key), "no such network", str(place), allowed)
+
+
+def _strategy_faults(file: LlmTrainingFile, model: LanguageModel) -> Iterator[Fault]:
+    """Parts none of whose values can be."""
+    gpus = file.cluster.servers * file.cluster.gpus_per_server
+    section = file.strategy
+    slots = model.layers + END_SLOTS
+    experts = 1 if model.experts is None else model.experts.count
+    rules: tuple[tuple[str, Callable[[int], bool], str, str], ...] = (
+        ("tensor", lambda t: model.heads % t == 0, "indivisible heads", f"divisors of the {model.heads} heads"),
+        ("pipeline", lambda p: p <= slots, "more stages than layers", f"at most {slots}"),
+        ("expert", lambda x: experts % x == 0, "indivisible experts", f"divisors of {experts}"),
+        ("context", lambda c: c == 1 or file.batch.length % (2 * c) == 0, "indivisible sequence",
+         f"2c divides {file.batch.length}"),
+        ("data", lambda d: file.batch.sequences % d == 0, "indivisible batch", f"divisors of {file.batch.sequences}"),
+        ("micro_batch", lambda b: file.batch.sequences % b == 0, "indivisible batch",
+         f"divisors of {file.batch.sequences}"),
+    )  # fmt: skip
+    for key, good, text, allowed in rules:
+        value = getattr(section, key)
+        values = value if isinstance(value, list) else [] if value == "auto" else [value]
+        if values and not any(good(one) for one in values):
+            yield Fault(("strategy", key), text, value_text(value), allowed)
+        elif values and key in ("tensor", "context", "pipeline", "data") and all(gpus % one for one in values):
+            yield Fault(("strategy", key), f"does not divide the {gpus} GPUs", value_text(value), f"divisors of {gpus}")
+
+
+FILES = (LlmTrainingFile, read_llm_training)
+"""Model of instance files, and what reads them."""

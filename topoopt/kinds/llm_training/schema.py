@@ -1,0 +1,159 @@
+"""Shape of instance files of kind `llm-training`; `description` says what a field means."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
+from topoopt.files.search_section import SearchFile
+from topoopt.kinds.llm_training.calculon_schema import CalculonSection
+
+MOST_GPUS = 2**20
+MOST_LAYERS = 10_000
+Width = Annotated[int, Field(ge=1, le=2**24)]
+Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
+
+
+class ExpertsSection(FileModel):
+    """Experts that stand in a layer instead of one MLP."""
+
+    count: Width = Field(description="routed experts of a layer")
+    per_token: Width = Field(description="routed experts that a token goes to")
+    hidden: Width = Field(description="inner width of an expert")
+    shared: int = Field(default=0, ge=0, le=1000, description="experts of the same width that all tokens go to")
+    dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS, description="first layers without experts")
+    node_limit: int | None = Field(default=None, ge=1, description="servers that the experts of a token lie on at most")
+
+
+class LatentSection(FileModel):
+    """Attention through low-rank projections."""
+
+    query_rank: int = Field(ge=0, le=2**24, description="0: queries are not compressed")
+    key_value_rank: Width
+    plain_size: Width = Field(description="part of a key without rotary position")
+    rotary_size: Width = Field(description="part of a key with rotary position")
+    value_size: Width
+
+
+class ModelSection(FileModel):
+    """A model by its sizes."""
+
+    layers: int = Field(ge=1, le=MOST_LAYERS)
+    hidden: Width
+    ffn_hidden: Width = Field(description="inner width of the MLP")
+    heads: Width
+    kv_heads: Width | None = Field(default=None, description="heads of keys and values; default: as heads")
+    head_size: Width | None = Field(default=None, description="default: hidden / heads")
+    vocabulary: Width
+    positions: int = Field(default=0, ge=0, le=2**24, description="learned positions; 0: rotary")
+    gated: bool = Field(default=True, description="the MLP has three matrices")
+    biases: bool = Field(default=False, description="matrices and norms have biases")
+    attention_biases: bool = Field(default=False, description="projections of queries, keys and values have biases")
+    query_key_norms: bool = False
+    tied: bool = Field(default=False, description="the head is the embedding")
+    experts: ExpertsSection | None = None
+    latent: LatentSection | None = None
+    mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens")
+
+
+class HuggingFaceModel(FileModel):
+    """A model by its `config.json`."""
+
+    huggingface: str = Field(min_length=1, max_length=4096, description="file, relative to that of the instance")
+
+
+class BatchSection(FileModel):
+    """What one iteration trains on."""
+
+    sequences: int = Field(ge=1, le=2**30)
+    length: int = Field(ge=1, le=2**26, description="tokens of a sequence")
+
+
+class GpuClusterSection(FileModel):
+    """Servers of GPUs with optical interfaces."""
+
+    servers: int = Field(ge=1, le=2**17)
+    gpus_per_server: int = Field(ge=1, le=1024)
+    device: str = Field(min_length=1, max_length=50, description="a100, h100, h800")
+    gpu_memory_gib: float | None = Field(default=80.0, gt=0, le=1e6, description="null: not checked")
+    headroom_gib: float = Field(default=0.0, ge=0, le=1e6, description="kept free for context, buffers, fragments")
+    intra_server_gbps: Rate = Field(description="of one GPU inside its server, each direction")
+    degree: int = Field(ge=1, le=1024, description="interfaces of a server")
+    interfaces: Literal["per-server", "per-gpu"] = Field(
+        default="per-server", description="per-gpu: each GPU owns as many as any other"
+    )
+    link_gbps: Rate = Field(description="of an interface, each direction")
+    links: Literal["bidirectional", "unidirectional"] = "bidirectional"
+    hop_latency_us: LatencyUs = 1.0
+    message_latency_us: LatencyUs = 2.1
+    slowdown: float = Field(default=1.0, ge=1.0, le=100.0, description="for GPUs that lag behind")
+
+
+class FormatsSection(FileModel):
+    """Numbers in training."""
+
+    compute: Literal["bf16", "fp16", "fp8"] = "bf16"
+    dispatch: Literal["16-bit", "fp8"] = Field(default="16-bit", description="tokens on their way to experts")
+    gradients: Literal["fp32", "16-bit"] = "fp32"
+    moments: Literal["fp32", "16-bit"] = "fp32"
+
+
+Whole = Literal["auto"] | Parts | Annotated[list[Parts], Field(min_length=1, max_length=64)]
+Zero = Annotated[int, Field(ge=0, le=3)]
+Schedules = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-2p", "dualpipe", "dualpipe-v"]
+Recomputes = Literal["none", "selective", "full"]
+Dimension = Literal["tensor", "context", "data", "pipeline"]
+Order = Annotated[list[Dimension], Field(min_length=4, max_length=4)]
+
+
+class StrategySection(FileModel):
+    """Values that each part of a strategy may take: a value pins it."""
+
+    tensor: Whole = Field(default="auto", description="GPUs that share each matrix")
+    sequence: Literal["auto"] | bool = Field(default="auto", description="what lies between matrices is split")
+    context: Whole = Field(default="auto", description="parts of each sequence")
+    pipeline: Whole = Field(default="auto", description="stages")
+    chunks: Whole = Field(default="auto", description="runs of layers of a stage")
+    data: Whole = Field(default="auto", description="replicas; auto: what the others leave")
+    expert: Whole = Field(default="auto", description="GPUs that share the experts of a layer")
+    expert_tensor: Whole = Field(default=1, description="GPUs that share each expert")
+    zero: Literal["auto"] | Zero | Annotated[list[Zero], Field(min_length=1, max_length=4)] = "auto"
+    micro_batch: Whole = Field(default="auto", description="sequences of a micro-batch")
+    schedule: Literal["auto"] | Schedules | Annotated[list[Schedules], Field(min_length=1, max_length=7)] = "auto"
+    recompute: Literal["auto"] | Recomputes | Annotated[list[Recomputes], Field(min_length=1, max_length=3)] = "auto"
+    order: Literal["auto"] | Order = Field(default="auto", description="ranks count fastest along the first")
+
+
+class OverlapSection(FileModel):
+    """What is hidden behind computation."""
+
+    tensor: float = Field(default=0.0, ge=0, le=1, description="part of the time of tensor parallelism")
+    data: bool = Field(default=True, description="reduction of gradients, gathering of weights")
+    pipeline: bool = Field(default=True, description="transfers between stages")
+
+
+class LlmSearchFile(SearchFile):
+    """How hard to search."""
+
+    proof: bool = Field(default=True, description="search until the best is proven")
+    top: int = Field(default=10, ge=1, le=1000, description="next best strategies that are reported")
+
+
+class LlmTrainingFile(FileModel):
+    """Training a large language model on a cluster."""
+
+    schema_version: SchemaVersion
+    kind: Literal["llm-training"]
+    name: FileName
+    model: str | HuggingFaceModel | ModelSection = Field(description="a name, a file, or sizes")
+    batch: BatchSection
+    cluster: GpuClusterSection
+    formats: FormatsSection = FormatsSection()
+    strategy: StrategySection = StrategySection()
+    overlap: OverlapSection = OverlapSection()
+    time_model: Literal["calculon"]
+    calculon: CalculonSection | None = Field(default=None, description="with time_model: calculon")
+    fabrics: list[str] = Field(default=["direct-connect"], min_length=1, max_length=16)
+    search: LlmSearchFile = LlmSearchFile()

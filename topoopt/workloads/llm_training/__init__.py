@@ -1,0 +1,1 @@
+"""Parallel training of language models: parameters, operations and published results."""
