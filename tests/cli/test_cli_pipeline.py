@@ -39,6 +39,19 @@ def test_stages_of_their_own(tmp_path: Path) -> None:
     assert result.json["schedules"][0]["formula_ms"] == pytest.approx(5 + 6 + 3 * 5)
 
 
+def test_against_the_best() -> None:
+    """Three stages, four micro-batches of F = B = W = 1: 1F1B is 2 (F + B + W) above its work, in its memory 2 are
+    needed; both ways of proving it say so. Larger pipelines are refused."""
+    for method in ("cp-sat", "milp"):
+        words = ("--stages", 3, "--micro-batches", 4, "--schedule", "1f1b", "--best", "--method", method, "--json")
+        row = run("pipeline", *words).json["schedules"][0]
+        assert row["makespan_ms"] == pytest.approx(18.0)
+        assert (row["best_ms"], row["best_bound_ms"]) == (pytest.approx(14.0), pytest.approx(14.0))
+    result = run("pipeline", "--stages", 5, "--micro-batches", 7, "--best", "--method", "luck", "--json")
+    assert result.code == 2
+    assert [path for path, _, _ in refusals(result.json)] == ["--stages", "--micro-batches", "--method"]
+
+
 def test_wrong_values() -> None:
     """Names, lists of another length, more weights than backward pass, sizes that a schedule does not allow."""
     words = ("pipeline", "--stages", 3, "--micro-batches", 8, "--json")

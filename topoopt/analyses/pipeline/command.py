@@ -29,6 +29,11 @@ def pipeline(
     weights: Annotated[str | None, typer.Option(help="The part of it for weights; default: half.")] = None,
     transfer: Annotated[float, typer.Option(min=0.0, max=1e9, help="ms from a stage to the next.")] = 0.0,
     blocking: Annotated[bool, typer.Option(help="A rank waits for what it sends to arrive.")] = False,
+    best: Annotated[
+        bool, typer.Option("--best", help="Also the best possible in the same memory; up to 4 stages, 6 micro-batches.")
+    ] = False,
+    method: Annotated[str, typer.Option(help="For --best: cp-sat or milp.")] = "cp-sat",
+    time_limit: Annotated[float, typer.Option(min=0.0, max=1e6, help="For --best, seconds.")] = 60.0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write, .html: pictures.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
@@ -37,7 +42,7 @@ def pipeline(
 
     def command() -> int:
         from topoopt.analyses.pipeline.report import pipeline_html
-        from topoopt.analyses.pipeline.run import ALL, PipelineQuestion, chosen_schedules, schedule_rows
+        from topoopt.analyses.pipeline.run import ALL, PipelineQuestion, chosen_schedules
         from topoopt.core.pipeline import PipelineShape
         from topoopt.files.atomic import write_text_atomically
 
@@ -45,7 +50,7 @@ def pipeline(
         shape = PipelineShape(stages, micro_batches, chunks, group)
         costs = _costs(shape, forward, backward, weights, transfer * 1e-3, blocking)
         question = PipelineQuestion(chosen_schedules(schedule), schedule != ALL, shape, costs, drawn=out is not None)
-        rows = schedule_rows(question)
+        rows = _rows(question, best, method, time_limit)
         if out is not None:
             title = f"{stages} ranks, {micro_batches} micro-batches" + (f", {chunks} chunks" if chunks > 1 else "")
             write_text_atomically(out, pipeline_html(title, rows))
@@ -54,6 +59,19 @@ def pipeline(
         return 0
 
     output.run(command)
+
+
+def _rows(question: PipelineQuestion, best: bool, method: str, time_limit: float) -> list[ScheduleRow]:
+    from topoopt.analyses.pipeline.run import schedule_rows
+
+    if not best:
+        return schedule_rows(question)
+    from solvers.stop import stop_on_signals
+    from topoopt.analyses.pipeline.best import against_best, require_tiny
+
+    require_tiny(question, method)
+    with stop_on_signals(time_limit) as stop:
+        return against_best(question, schedule_rows(question), stop, method)
 
 
 def _check(out: Path | None, passes: int) -> None:
@@ -97,6 +115,8 @@ def _document(question: PipelineQuestion, rows: list[ScheduleRow]) -> dict[str, 
                 "formula_ms": row.formula_ms,
                 "in_flight": list(row.in_flight),
                 "micro_batches_followed": row.evaluated,
+                "best_ms": row.best_ms,
+                "best_bound_ms": row.bound_ms,
             }
             for row in rows
         ],
@@ -106,13 +126,14 @@ def _document(question: PipelineQuestion, rows: list[ScheduleRow]) -> dict[str, 
 def _show(console: Any, rows: list[ScheduleRow], out: Path | None) -> None:
     from rich.table import Table
 
-    from topoopt.analyses.pipeline.report import HEADINGS, table_cells
+    from topoopt.analyses.pipeline.report import BEST, HEADINGS, best_cells, table_cells
 
+    best = any(row.best_ms is not None for row in rows)
     table = Table(HEADINGS[0])
-    for heading in HEADINGS[1:]:
+    for heading in HEADINGS[1:] + BEST * best:
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(*table_cells(row))
+        table.add_row(*table_cells(row), *best_cells(row) * best)
     console.print(table)
     if out is not None:
         console.print(f"written: {out}", markup=False, soft_wrap=True, highlight=False)

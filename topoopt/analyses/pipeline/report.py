@@ -23,6 +23,8 @@ STYLES = {
     PassKind.WEIGHTS: ("ar", "gradients of weights"),
 }
 HEADINGS = ("schedule", "makespan, ms", "longest rank, ms", "bubble, ms", "closed form, ms", "in flight")
+BEST = ("best, ms", "bound, ms")
+"""More headings, where the best order was asked for."""
 
 
 def table_cells(row: ScheduleRow) -> tuple[str, ...]:
@@ -32,14 +34,20 @@ def table_cells(row: ScheduleRow) -> tuple[str, ...]:
     return (row.schedule.value, *figures, number(max(row.in_flight)))
 
 
+def best_cells(row: ScheduleRow) -> tuple[str, ...]:
+    """The same under `BEST`."""
+    return tuple("–" if value is None else number(value) for value in (row.best_ms, row.bound_ms))
+
+
 def pipeline_html(title: str, rows: Sequence[ScheduleRow]) -> str:
     """A self-contained page; all pictures have the same time axis."""
     longest = max(row.makespan_ms for row in rows)
+    best = any(row.best_ms is not None for row in rows)
     return render_page(
         TEMPLATE,
         title=title,
-        headings=HEADINGS,
-        rows=[(*table_cells(row), row.summary) for row in rows],
+        headings=HEADINGS + BEST * best,
+        rows=[(*table_cells(row), *best_cells(row) * best, row.summary) for row in rows],
         pictures=[(row.schedule.value, _drawing(row, longest)) for row in rows],
         legend=[(f"c-{css}", name) for css, name in STYLES.values()],
         versions=versions_text(),

@@ -57,7 +57,7 @@ class TickCosts:
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class PassTimes:
     """When the passes of orders are done.
 
     Attributes:
@@ -84,7 +84,7 @@ class Timeline:
         return self.costs.seconds(int(self.spans.max()))
 
 
-def timed(orders: PassOrders, ticks: TickCosts) -> Timeline:
+def timed(orders: PassOrders, ticks: TickCosts) -> PassTimes:
     """Do the passes as early as their order allows.
 
     Raises:
@@ -104,7 +104,7 @@ def timed(orders: PassOrders, ticks: TickCosts) -> Timeline:
     )
     if len(ends) < len(orders.passes):
         raise ValueError("passes wait for each other in a circle")
-    return Timeline(ticks, ends, int(ends.max(initial=0)), spans)
+    return PassTimes(ticks, ends, int(ends.max(initial=0)), spans)
 
 
 @piece
