@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import topoopt
 from tests.support.cli_cases import JOB_CHECKED, chain, job, refusals, run, write
+from tests.support.paths import INSTANCES
 
 Document = dict[str, Any]
 
@@ -65,7 +68,7 @@ def test_instances_with_other_files_or_of_much_data_stay_outside(
     routing = {"schema_version": 1, "kind": "routing", "name": "case", "demand": {"file": "demand.csv"},
                "topology": {"family": "ring", "servers": 3}}  # fmt: skip
     for folder, document, most in (("files", routing, 10**6), ("large", job(6, 2, chain(6)), 100)):
-        monkeypatch.setattr("topoopt.kinds.embedded.MOST_BYTES", most)
+        monkeypatch.setattr("topoopt.kinds.instance_file.MOST_BYTES", most)
         instance = write(tmp_path, document)
         assert run("solve", instance, "--out", tmp_path / folder).code == 0
         solution = tmp_path / folder / "solution.json"
@@ -133,3 +136,24 @@ def test_missing_files_and_folders_are_refused(solved: Path, swap: bool) -> None
     result = run("check", *words, "--json")
     assert result.code == 2
     assert len(refusals(result.json)) == 1
+
+
+@pytest.mark.parametrize("name", ["networks/k4-4", "placement/branches-3", "collectives/ring-5"])
+def test_the_library_writes_the_same_file(name: str, tmp_path: Path) -> None:
+    """`solve` and `write_solution` carry the instance as the command line does, and the file is checked alone."""
+    instance = INSTANCES / f"{name}.yaml"
+    assert run("solve", instance, "--seed", 1, "--out", tmp_path).code == 0
+    file = tmp_path / "library.json"
+    topoopt.write_solution(topoopt.solve(topoopt.read_instance(instance), seed=1), file)
+    assert file.read_bytes() == (tmp_path / "solution.json").read_bytes()
+    assert run("check", file).code == 0
+
+
+def test_a_problem_made_without_a_file_carries_its_document(tmp_path: Path) -> None:
+    """One of plain data does; one whose numbers were changed afterwards has no file that states it."""
+    document = {"schema_version": 1, "kind": "routing", "name": "x", "topology": {"family": "ring", "servers": 4},
+                "demand": {"family": "uniform"}}  # fmt: skip
+    problem = topoopt.instance_from_dict(document)
+    assert topoopt.solve(problem).instance == document
+    assert topoopt.solve(replace(problem, document=None)).instance is None
+    assert topoopt.solve(replace(problem, sha256="")).instance is None

@@ -68,7 +68,6 @@ def solve(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.embedded import document_to_embed
         from topoopt.kinds.instance_file import located, read_instance
         from topoopt.kinds.pipeline import search_problems
 
@@ -80,7 +79,7 @@ def solve(
         own = located(search_problems(kind, problem), instance) if method is None else []
         if own:
             raise InputError(own)
-        return _solve(kind, problem, document_to_embed(instance, problem), output, out, options, began)
+        return _solve(kind, problem, output, out, options, began)
 
     output.run(command)
 
@@ -103,7 +102,6 @@ def memory_bytes(text: str | None) -> int | None:
 def _solve(
     kind: Kind,
     problem: Any,
-    document: Mapping[str, Any] | None,
     output: Output,
     out: Path,
     options: SolveOptions,
@@ -120,7 +118,7 @@ def _solve(
         try:
             with solving_bar(output) as progress:
                 told = replace(options, progress=run.telling(progress), stop=run.stop)
-                solution = replace(solved(problem, told), instance=document)
+                solution = solved(problem, told)
         except (InfeasibleError, LimitError) as error:
             return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - began))
         run.doing = "files"  # what was found is written, however late Ctrl-C comes

@@ -9,7 +9,8 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Displayed, Shown
+from topoopt.core.shown import Shown
+from topoopt.core.stated import Stated
 from topoopt.core.topology import Topology
 
 GBIT_BYTES = 1.25e8
@@ -75,7 +76,7 @@ class Transfer(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AllocationProblem(Displayed):
+class AllocationProblem(Stated):
     """Kind `allocation`: rates of transfers that share links.
 
     What is shared is numbered: 0..m-1 the arcs of the topology, m..m+n-1 what each server sends of its own, and

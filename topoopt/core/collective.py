@@ -10,7 +10,8 @@ import numpy as np
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Displayed, Shown
+from topoopt.core.shown import Shown
+from topoopt.core.stated import Stated
 
 Path = tuple[int, ...]
 
@@ -40,7 +41,7 @@ class CollectiveObjective(StrEnum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CollectiveProblem(Displayed):
+class CollectiveProblem(Stated):
     """Kind `collective`: a schedule for one collective on one network.
 
     Attributes:

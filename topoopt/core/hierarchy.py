@@ -12,7 +12,8 @@ from enum import StrEnum
 
 from topoopt.core.hierarchy_workload import HierarchicalWorkload
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Displayed, Shown
+from topoopt.core.shown import Shown
+from topoopt.core.stated import Stated
 
 
 class Block(StrEnum):
@@ -113,7 +114,7 @@ class Design(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class HierarchicalProblem(Displayed):
+class HierarchicalProblem(Stated):
     """Kind `hierarchical-bandwidth`: the design, and the bandwidth of its every dimension, that are best.
 
     Attributes:

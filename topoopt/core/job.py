@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Displayed
+from topoopt.core.stated import Stated
 from topoopt.core.workload import Workload
 
 
@@ -56,7 +56,7 @@ class BaselineSettings:
 
 
 @dataclass(frozen=True, repr=False)
-class CoOptimisation(Displayed):
+class CoOptimisation(Stated):
     """Kind `co-optimisation`: find strategy, topology and routes of least iteration time."""
 
     name: str

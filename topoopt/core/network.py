@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Displayed, Shown
+from topoopt.core.shown import Shown
+from topoopt.core.stated import Stated
 from topoopt.core.topology import Topology
 
 
@@ -28,7 +29,7 @@ class RoutingMode(StrEnum):
     ADAPTED = "adapted"
 
 
-class WithDemand(Displayed):
+class WithDemand(Stated):
     """What problems of both kinds have: one demand matrix, or several."""
 
     demand: Floats

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Displayed, Shown
+from topoopt.core.shown import Shown
+from topoopt.core.stated import Stated
 from topoopt.core.units import bytes_per_ms
 
 
@@ -180,7 +181,7 @@ class Latency:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PlacementProblem(Displayed):
+class PlacementProblem(Stated):
     """Kind `placement`.
 
     Attributes:

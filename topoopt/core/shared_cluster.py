@@ -13,7 +13,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.optical_layer import OpticalLayer
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobsAtOnce, TracedJob
-from topoopt.core.shown import Displayed
+from topoopt.core.stated import Stated
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 
 ROUNDING = 1e-9
@@ -119,7 +119,7 @@ class Scheduling:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SharedCluster(Displayed):
+class SharedCluster(Stated):
     """Kind `shared-cluster`.
 
     Attributes:

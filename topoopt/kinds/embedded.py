@@ -10,14 +10,11 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.solution import SolutionHead
-from topoopt.files.canonical import canonical_json
-from topoopt.files.documents import Document, parse_document
+from topoopt.files.documents import Document
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import build_instance
+from topoopt.kinds.instance_file import MOST_BYTES, build_instance
+from topoopt.kinds.kind import Instance
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings, Violation
-
-MOST_BYTES = 1_000_000
-"""Canonical JSON of an instance that is kept in its solutions."""
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -36,12 +33,10 @@ def _built(document: Mapping[str, Any], where: str) -> Any:
     return build_instance(Document(f"{where}#/instance", document, lambda _: {}))
 
 
-def document_to_embed(path: str | os.PathLike[str], problem: Any) -> Mapping[str, Any] | None:
-    """The document of an instance file, if it is small and says all there is to say; else None."""
-    data = parse_document(path).data
-    if not isinstance(data, dict) or any(os.path.isabs(text) for text in _texts(data)):
-        return None
-    if len(canonical_json(data)) > MOST_BYTES:
+def document_to_embed(problem: Instance) -> Mapping[str, Any] | None:
+    """The document of a problem, if it was kept and says all there is to say; else None."""
+    data = problem.document
+    if data is None or any(os.path.isabs(text) for text in _texts(data)):
         return None
     try:
         alone = _built(data, "solution")

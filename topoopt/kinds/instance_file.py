@@ -17,12 +17,16 @@ from ruamel.yaml import YAML
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.plugins import PlugIns
 from topoopt.files.atomic import write_text_atomically
+from topoopt.files.canonical import canonical_json
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.price_book_schema import PriceBookFile
 from topoopt.kinds import KINDS, kind_named
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+MOST_BYTES = 1_000_000
+"""Canonical JSON of a document that is kept with its problem."""
 
 OTHER_FILES: dict[str, type[BaseModel]] = {"price-book": PriceBookFile}
 """Files that are no instances."""
@@ -44,7 +48,7 @@ FORMER_KINDS: Mapping[str, str] = {
 
 
 def build_instance(document: Document) -> Any:
-    """Hand the document to its kind, which makes a problem of it.
+    """Hand the document to its kind, which makes a problem of it; a small document is kept with the problem.
 
     Raises:
         InputError: not a mapping, no or an unknown kind, and whatever the kind finds.
@@ -55,7 +59,8 @@ def build_instance(document: Document) -> Any:
         raise AssertionError("refuse returned with a fault")
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
-        return kind_named(kind).files.read(document)
+        problem = kind_named(kind).files.read(document)
+        return replace(problem, document=data) if len(canonical_json(data)) <= MOST_BYTES else problem
     if isinstance(kind, str) and kind in EVALUATED:
         return EVALUATED[kind][1](document)
     if isinstance(kind, str) and kind in FORMER_KINDS:

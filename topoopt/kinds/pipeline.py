@@ -15,6 +15,7 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import LeftOut
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds import kind_of
+from topoopt.kinds.embedded import document_to_embed
 from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions, Solver
 from topoopt.simulate.compilation import heard
 from topoopt.verify.laws.findings import BRIEF, CheckFindings
@@ -130,6 +131,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         found = _found(solver, methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
         solution = step(lambda: judged(asked, found, effort), lambda: False)
+    solution = replace(solution, instance=document_to_embed(problem))
     if stop.interrupted.is_set() and solution.check.ok:
         return replace(solution, stopped_by=StopReason.INTERRUPTED)
     return solution

@@ -59,7 +59,7 @@ def html_of(shown: Displayed) -> str:
     """A short block for a notebook, with all its style: figures, and the picture of the topology if there is one."""
     if isinstance(shown, SolutionHead):
         return str(_block(_headline(shown), *_picture(shown.columns().get("links"), _topology(shown))))
-    inside = ((field.name, getattr(shown, field.name)) for field in fields(shown))  # type: ignore[arg-type]
+    inside = ((field.name, getattr(shown, field.name)) for field in fields(shown) if field.repr)  # type: ignore[arg-type]
     rows = [(name, short(value)) for name, value in inside if name != "sha256" and not _empty(value)]
     return str(_block([(type(shown).__name__, ""), *rows], *_picture(None, _topology(shown))))
 
