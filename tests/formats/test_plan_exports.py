@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from solvers.network.constructions import circulant_topology
 from tests.support.make_solution import circulant, make_solution
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
@@ -27,6 +28,9 @@ from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
 from topoopt.formats.table import EXPORTERS
 
 OPTIONS = ExportOptions()
+
+
+TWO_WAY = LinkDirection.BIDIRECTIONAL
 
 
 def text(export: Export, name: str) -> str:
@@ -66,16 +70,28 @@ def test_reads_back(target: str, n: int) -> None:
 
 
 def test_circuits_of_a_ring() -> None:
-    """Four servers in a ring: switch 1 sends p to p + 1, switch 2 back; files and people read the same."""
-    export = EXPORTERS["patch-list"].build(make_solution(4, (1,)), OPTIONS)
+    """Four servers in a ring: switch 1 joins 1-2 and 3-4, switch 2 the others; files and people read the same."""
+    export = EXPORTERS["patch-list"].build(
+        rewired(make_solution(4, (1,)), circulant_topology(4, 2, TWO_WAY, (1,))), OPTIONS
+    )
     rows = list(csv.reader(io.StringIO(text(export, "circuits.csv"))))
     assert [tuple(map(int, row[:3])) for row in rows[1:]] == [
-        *((1, p, p % 4 + 1) for p in range(1, 5)),
-        *((2, p, (p - 2) % 4 + 1) for p in range(1, 5)),
+        *((1, p, q) for p, q in ((1, 2), (2, 1), (3, 4), (4, 3))),
+        *((2, p, q) for p, q in ((1, 4), (2, 3), (3, 2), (4, 1))),
     ]
     assert rows[1][3:] == ["server0", "eth1", "server1", "eth1"]
     assert "    in    1 -> out    2    server0 eth1 -> server1 eth1" in text(export, "patch-list.txt")
-    assert any("two fibres of an interface apart" in note for note in export.notes)
+    assert any("duplex patch cords do" in note for note in export.notes)
+
+
+def test_a_ring_of_odd_length_needs_a_spare_interface() -> None:
+    """Five servers of two interfaces: a matching has two of the five links, so two switches hold four; three do."""
+    export = EXPORTERS["patch-list"].build(
+        rewired(make_solution(5, (1,)), circulant_topology(5, 2, TWO_WAY, (1,))), OPTIONS
+    )
+    note = next(note for note in export.notes if "apart" in note)
+    assert "odd number of servers" in note
+    assert "with one more interface a server" in note
 
 
 def test_duplex_cords_do_where_rows_are_their_own_inverse() -> None:

@@ -53,7 +53,9 @@ def switched(topology: Topology) -> Topology:
         InputError: a server has more arcs than interfaces.
     """
     n, degree = topology.servers, topology.degree
-    return replace(topology, switches=assign_switches(n, degree, topology.arcs, topology.multiplicity))
+    duplex = topology.links is LinkDirection.BIDIRECTIONAL
+    switches = assign_switches(n, degree, topology.arcs, topology.multiplicity, duplex=duplex)
+    return replace(topology, switches=switches)
 
 
 def strongly_connected(n: int, arcs: Int32s) -> bool:

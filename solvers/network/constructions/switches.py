@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.network.constructions.duplex import matchings
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.jit import kernel
@@ -58,16 +59,19 @@ def _colour_kernel(
         into[a, v] = u
 
 
-def assign_switches(n: int, degree: int, arcs: Int32s, multiplicity: Int32s) -> Int32s:
+def assign_switches(n: int, degree: int, arcs: Int32s, multiplicity: Int32s, *, duplex: bool = False) -> Int32s:
     """int32[degree, n]: head reached from each server through each switch, -1 where dark.
 
     A displacement that every server has gets switches of its own, so a circulant needs one patch pattern per distance.
+    Duplex links are given to switches so that an interface sends to and receives from the same other one, if that can
+    be found; what is left then takes the two fibres of some interfaces apart.
 
     Args:
         n: servers.
         degree: switches, one per interface.
         arcs: int32[m, 2], distinct (tail, head).
         multiplicity: int32[m], parallel links per arc.
+        duplex: arcs come in opposite pairs.
 
     Raises:
         InputError: some server sends or receives more than `degree` arcs.
@@ -79,10 +83,19 @@ def assign_switches(n: int, degree: int, arcs: Int32s, multiplicity: Int32s) -> 
         raise InputError(
             [Problem("server has more links than interfaces", path=f"server {i}", allowed=f"<= {degree}") for i in over]
         )
+    if duplex:
+        return _paired(n, degree, arcs, multiplicity)
+    out, into = np.full((2, degree, n), -1, dtype=np.int32)
+    left, used = _shifted(n, arcs, multiplicity, out, into)
+    tails, heads = np.repeat(arcs.astype(np.int64), left, axis=0).T
+    _colour_kernel(tails, heads, used, out, into)
+    return out
+
+
+def _shifted(n: int, arcs: Int32s, multiplicity: Int32s, out: Int32s, into: Int32s) -> tuple[Ints, int]:
+    """Give displacements that all servers have a switch each; what is left of each arc, and the switches used."""
     left = multiplicity.astype(np.int64).copy()
     shift = (arcs[:, 1].astype(np.int64) - arcs[:, 0]) % n
-    out = np.full((degree, n), -1, dtype=np.int32)
-    into = np.full((degree, n), -1, dtype=np.int32)
     used = 0
     servers = np.arange(n, dtype=np.int64)
     for displacement in np.unique(shift):
@@ -94,7 +107,27 @@ def assign_switches(n: int, degree: int, arcs: Int32s, multiplicity: Int32s) -> 
             into[used] = (servers - displacement) % n
             used += 1
         left[rows] -= left[rows].min()
-    tails = np.repeat(arcs[:, 0].astype(np.int64), left)
-    heads = np.repeat(arcs[:, 1].astype(np.int64), left)
-    _colour_kernel(tails, heads, used, out, into)
+    return left, used
+
+
+def _paired(n: int, degree: int, arcs: Int32s, multiplicity: Int32s) -> Int32s:
+    """The same for links in opposite pairs: a matching a switch, as far as that is found."""
+    ends = np.repeat(arcs, multiplicity, axis=0).astype(np.int64)
+    ends = ends[ends[:, 0] < ends[:, 1]]
+    out, done = matchings(n, degree, ends)
+    if done.all():
+        return out
+    # Each server with links left has as many switches it does not use: these carry them with the links they have.
+    apart = np.zeros(degree, dtype=np.bool_)
+    for server, links in zip(*np.unique(ends[~done], return_counts=True), strict=True):
+        free = out[:, server] < 0
+        needed = np.flatnonzero(free & ~apart)[: max(0, links - int((free & apart).sum()))]
+        apart[needed] = True
+    rows = np.flatnonzero(apart)
+    switch, tail = np.nonzero(out[rows] >= 0)
+    tails = np.concatenate((tail, ends[~done].T.ravel()))
+    heads = np.concatenate((out[rows][switch, tail], ends[~done][:, ::-1].T.ravel())).astype(np.int64)
+    fresh, into = np.full((2, len(rows), n), -1, dtype=np.int32)
+    _colour_kernel(tails, heads, 0, fresh, into)
+    out[rows] = fresh
     return out

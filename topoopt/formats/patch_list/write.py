@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from solvers.network.constructions.duplex import matchings
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.host_rates import Host
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.network_solution import NetworkSolution
@@ -85,12 +87,29 @@ def _lines(title: str, circuits: set[Circuit], hosts: tuple[Host, ...]) -> Itera
 def _duplex(topology: Topology) -> list[str]:
     own = np.arange(topology.servers)
     back = [row for row in topology.switches if (row[row[row >= 0]] == own[row >= 0]).all()]
-    if len(back) < topology.degree:
-        return [
-            f"{topology.degree - len(back)} of {topology.degree} switches need the two fibres of an interface apart: "
-            "it sends to one server and receives from another"
-        ]
-    return ["every interface sends to and receives from the same interface: duplex patch cords do"]
+    apart = topology.degree - len(back)
+    if apart == 0:
+        return ["every interface sends to and receives from the same interface: duplex patch cords do"]
+    text = (
+        f"{apart} of {topology.degree} switches need the two fibres of an interface apart: it sends to one server and "
+    )
+    text += "receives from another"
+    if topology.links is LinkDirection.BIDIRECTIONAL:
+        text += f"; {_why_apart(topology)}"
+    return [text]
+
+
+def _why_apart(topology: Topology) -> str:
+    """Why duplex patch cords do not do, and whether a spare interface a server would mend it."""
+    n, degree = topology.servers, topology.degree
+    ends = np.repeat(topology.arcs, topology.multiplicity, axis=0).astype(np.int64)
+    ends = ends[ends[:, 0] < ends[:, 1]]
+    why = "no split of the links into a matching a switch was found"
+    if len(ends) > degree * (n // 2):
+        why = "a switch of duplex cords leaves one of an odd number of servers dark, and no interface is spare"
+    if matchings(n, degree + 1, ends)[1].all():
+        why += "; with one more interface a server, on one more switch, duplex cords do"
+    return why
 
 
 EXPORTER = Exporter(

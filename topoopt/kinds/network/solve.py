@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from solvers.network.constructions.switches import assign_switches
+from solvers.network.constructions.assemble import switched
 from topoopt.core.network import NetworkProblem, RoutingProblem
 from topoopt.core.network_solution import FoundNetwork, NetworkSolution, RoutedNetwork
 from topoopt.core.proofs import Argument
@@ -30,8 +30,7 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
     network = found.network
     topology = network.topology
     if not isinstance(problem, RoutingProblem) and not (topology.switches >= 0).any():
-        switches = assign_switches(topology.servers, topology.degree, topology.arcs, topology.multiplicity)
-        topology = replace(topology, switches=switches)
+        topology = switched(topology)
     thetas = tuple(network.utilisation.max(axis=1).tolist())
     objective = _objective(problem, thetas, network)
     value = objective.value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,6 +30,11 @@ def patched(switches: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> Counte
     return arcs
 
 
+def paired(switches: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> int:
+    """Switches on which every interface receives from the one it sends to."""
+    return sum(all(row[head] == tail for tail, head in enumerate(row) if head >= 0) for row in switches.tolist())
+
+
 def listed(topology: Topology) -> Counter[tuple[int, int]]:
     """Unit arcs a topology lists."""
     return Counter({(int(a), int(b)): int(m) for (a, b), m in zip(topology.arcs, topology.multiplicity, strict=True)})
@@ -41,7 +48,17 @@ def test_circulant_links_every_server_alike() -> None:
     assert {(int(b) - int(a)) % 12 for a, b in topology.arcs} == {1, 5, 7, 11}
     assert patched(topology.switches) == listed(topology)
     for row in topology.switches.tolist():
-        assert len({(head - tail) % 12 for tail, head in enumerate(row)}) == 1, "one distance per switch"
+        steps = {(head - tail) % 12 for tail, head in enumerate(row)}
+        assert len({min(step, 12 - step) for step in steps}) == 1, "one distance per switch"
+    assert paired(topology.switches) == 4
+
+
+def test_one_way_circulants_have_a_pattern_a_distance() -> None:
+    """n = 12, {1, 5}, one way: each switch shifts all servers alike."""
+    topology = circulant_topology(12, 2, ONE_WAY, (1, 5))
+    assert patched(topology.switches) == listed(topology)
+    for row in topology.switches.tolist():
+        assert len({(head - tail) % 12 for tail, head in enumerate(row)}) == 1
 
 
 def test_parallel_and_antipodal_links() -> None:
@@ -94,3 +111,60 @@ def test_large_irregular_topology_is_patched() -> None:
     arcs = np.array(sorted(counts), dtype=np.int32)
     multiplicity = np.array([counts[int(a), int(b)] for a, b in arcs], dtype=np.int32)
     assert patched(assign_switches(1024, 8, arcs, multiplicity)) == counts
+
+
+def duplex(n: int, degree: int, links: Iterable[tuple[int, int]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    """Switches of two-way links, which hold each of them in both directions once."""
+    counts = Counter(arc for u, v in links for arc in ((u, v), (v, u)))
+    arcs = np.array(sorted(counts), dtype=np.int32)
+    multiplicity = np.array([counts[int(a), int(b)] for a, b in arcs], dtype=np.int32)
+    switches = assign_switches(n, degree, arcs, multiplicity, duplex=True)
+    assert patched(switches) == counts
+    return switches
+
+
+@pytest.mark.parametrize(
+    ("n", "distances", "colours"),
+    [
+        (16, (1, 6), 4),
+        (12, (1, 4), 4),
+        (12, (1, 4, 6), 5),
+        (6, (1, 2), 4),
+        (6, (1, 2, 3), 5),
+        (4, (1, 2), 3),
+        (8, (4,), 1),
+    ],
+)
+def test_duplex_circulants_split_into_matchings(n: int, distances: tuple[int, ...], colours: int) -> None:
+    """Connected circulants of even order are of class 1 (Stong 1985): all their switches take duplex patch cords."""
+    links = [(i, (i + p) % n) for p in distances for i in range(n // 2 if 2 * p == n else n)]
+    assert paired(duplex(n, colours, links)) == colours
+
+
+@pytest.mark.parametrize("degree", [3, 8])
+def test_random_regular_graphs_split_into_matchings(degree: int) -> None:
+    """Almost all of even order do (Robinson, Wormald)."""
+    graph = nx.random_regular_graph(degree, 256, seed=1)
+    assert paired(duplex(256, degree, graph.edges)) == degree
+
+
+def test_graphs_that_do_not_split_keep_what_they_can() -> None:
+    """The Petersen graph, of class 2, has a matching and a 2-factor; on five servers no matching is whole."""
+    assert paired(duplex(10, 3, nx.petersen_graph().edges)) == 1
+    assert paired(duplex(5, 2, nx.cycle_graph(5).edges)) == 0
+
+
+@settings(max_examples=80, deadline=None)
+@given(n=st.integers(2, 12), degree=st.integers(1, 5), seed=st.integers(0, 2**31))
+def test_any_duplex_multigraph_of_the_degree_can_be_patched(n: int, degree: int, seed: int) -> None:
+    """Whether or not it splits, every link is held once, and a spare interface where the links are simple does."""
+    rng = np.random.default_rng(seed)
+    used, links = [0] * n, []
+    for _ in range(4 * n):
+        u, v = (int(server) for server in rng.choice(n, 2, replace=False))
+        if used[u] < degree and used[v] < degree:
+            links.append((u, v))
+            used[u], used[v] = used[u] + 1, used[v] + 1
+    duplex(n, degree, links)
+    simple = sorted({(min(link), max(link)) for link in links})
+    assert paired(duplex(n, degree + 1, simple)) == degree + 1
