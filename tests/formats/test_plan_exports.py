@@ -91,7 +91,7 @@ def test_a_ring_of_odd_length_needs_a_spare_interface() -> None:
     )
     note = next(note for note in export.notes if "apart" in note)
     assert "odd number of servers" in note
-    assert "with one more interface a server" in note
+    assert "with 1 more at each server" in note
 
 
 def test_duplex_cords_do_where_rows_are_their_own_inverse() -> None:

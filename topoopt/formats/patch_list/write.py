@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from solvers.network.constructions.duplex import matchings
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.host_rates import Host
 from topoopt.core.job_solution import JobSolution
@@ -100,16 +99,12 @@ def _duplex(topology: Topology) -> list[str]:
 
 
 def _why_apart(topology: Topology) -> str:
-    """Why duplex patch cords do not do, and whether a spare interface a server would mend it."""
-    n, degree = topology.servers, topology.degree
-    ends = np.repeat(topology.arcs, topology.multiplicity, axis=0).astype(np.int64)
-    ends = ends[ends[:, 0] < ends[:, 1]]
+    """Why duplex patch cords do not do, and how many spare interfaces a server would mend it (Vizing 1964)."""
+    links, spare = int(topology.multiplicity.sum()) // 2, int(topology.multiplicity.max(initial=1))
     why = "no split of the links into a matching a switch was found"
-    if len(ends) > degree * (n // 2):
+    if links > topology.degree * (topology.servers // 2):
         why = "a switch of duplex cords leaves one of an odd number of servers dark, and no interface is spare"
-    if matchings(n, degree + 1, ends)[1].all():
-        why += "; with one more interface a server, on one more switch, duplex cords do"
-    return why
+    return f"{why}; with {spare} more at each server, on as many more switches, duplex cords do"
 
 
 EXPORTER = Exporter(
