@@ -52,6 +52,24 @@ def test_against_the_best() -> None:
     assert [path for path, _, _ in refusals(result.json)] == ["--stages", "--micro-batches", "--method"]
 
 
+def test_layers_to_stages() -> None:
+    """Ten layers of 1 + 2 ms on two ranks, one a rank too heavy with two on their way: four and six. GPipe, which
+    holds all eight micro-batches, is left out, or refused with exit code 3 and what would do where it is asked for."""
+    words = ("pipeline", "--stages", 2, "--micro-batches", 8, "--layers", "10x1", "--layer-state", 1)
+    words = (*words, "--activations", 2, "--room", 20, "--json")
+    result = run(*words)
+    assert result.code == 0
+    rows = {row["schedule"]: row for row in result.json["schedules"]}
+    assert rows["1f1b"]["stage_layers"] == [4, 6]
+    assert rows["1f1b"]["makespan_ms"] == pytest.approx(4 + 8 * 18 + 8)
+    assert rows["1f1b"]["makespan_ms"] == pytest.approx(rows["1f1b"]["bound_ms"])
+    assert "gpipe" in result.json["left_out"]
+    refused = run(*words, "--schedule", "gpipe")
+    assert (refused.code, refused.json["status"]) == (3, "infeasible")
+    assert "would do" in refused.json["error"]
+    assert run(*words[:-1]).stdout.count("left out: ") == 6
+
+
 def test_wrong_values() -> None:
     """Names, lists of another length, more weights than backward pass, sizes that a schedule does not allow."""
     words = ("pipeline", "--stages", 3, "--micro-batches", 8, "--json")
@@ -67,5 +85,8 @@ def test_wrong_values() -> None:
     assert paths("--backward", "-1") == ["--backward"]
     assert paths("--weights", "3") == ["--weights"]
     assert paths("--schedule", "dualpipe", "--chunks", 2) == ["chunks", "stages"]
+    assert paths("--layers", "3y1") == ["--layers"]
+    assert paths("--layers", "3x1", "--layer-state", "1,2") == ["--layer-state"]
+    assert paths("--layers", "3x1", "--forward", "1,2,3") == ["--layers"]
     assert paths("--out", "page.svg") == ["--out"]
     assert paths("--stages", 4096, "--micro-batches", 10**6) == ["--micro-batches"]

@@ -11,6 +11,7 @@ from tests.support.plain_pipeline import NAMES, lanes_of, plain_makespan
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.pipeline import pipeline_time
+from topoopt.simulate.pipeline.bounds import makespan_bound_s
 from topoopt.simulate.pipeline.closed_forms import closed_form_s
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders, schedule_problems
@@ -272,3 +273,17 @@ def test_refused_shapes(schedule: PipelineSchedule, shape: PipelineShape, paths:
     with pytest.raises(InputError) as caught:
         pipeline_time(schedule, shape, StageCosts.uniform(shape, 1.0, 1.0, 1.0))
     assert [problem.path for problem in caught.value.problems] == paths
+
+
+@pytest.mark.parametrize("schedule", [GPIPE, PLAIN, INTERLEAVED, ZB_H1, ZB_2P])
+def test_no_order_is_below_the_bound(schedule: PipelineSchedule) -> None:
+    """Unequal stages, transfers that block or not: every schedule is at or above; 1F1B of equal stages meets it."""
+    rng = np.random.default_rng(29)
+    for _ in range(40):
+        shape = drawn_shape(rng, schedule, most=4)
+        costs = drawn_costs(rng, shape.stages)
+        bound = makespan_bound_s(shape, costs, split=SCHEDULES[schedule].splits)
+        assert whole(schedule, shape, costs) >= bound * (1 - 1e-12)
+    equal = StageCosts.uniform(PipelineShape(4, 9), 1.0, 1.0, 1.0)
+    assert makespan_bound_s(PipelineShape(4, 9), equal, split=False) == pytest.approx(36.0)
+    assert whole(PLAIN, PipelineShape(4, 9), equal) == pytest.approx(36.0)

@@ -38,6 +38,8 @@ def require_tiny(question: PipelineQuestion, method: str) -> None:
         for path, value, most in sizes
         if value > most
     ]
+    if question.layers is not None:
+        problems.append(Problem("stages are given for the best order", path="--layers", value="", allowed="no --best"))
     if method not in METHODS:
         problems.append(Problem("unknown method", path="--method", value=method, allowed=", ".join(METHODS)))
     if problems:
@@ -59,5 +61,7 @@ def against_best(question: PipelineQuestion, rows: Sequence[ScheduleRow], stop: 
         orders = pipeline_time(row.schedule, shape, costs, whole=True).orders
         room = float(most_held(orders, held, late).max())
         best = best_order(OrderTask(shape, ticks, adds, room, longest_rank=True), stop, method=method)
-        done.append(replace(row, best_ms=ticks.seconds(best.ticks) * 1e3, bound_ms=ticks.seconds(best.bound) * 1e3))
+        done.append(
+            replace(row, best_ms=ticks.seconds(best.ticks) * 1e3, best_bound_ms=ticks.seconds(best.bound) * 1e3)
+        )
     return done

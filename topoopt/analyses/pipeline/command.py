@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,9 @@ from topoopt.console.output import JsonOption, Output
 if TYPE_CHECKING:
     from topoopt.analyses.pipeline.rows import ScheduleRow
     from topoopt.analyses.pipeline.run import PipelineQuestion
+
+    Rows = tuple[list[ScheduleRow], dict[str, str]]
+    """Rows of schedules, and why others were left out."""
 
 MOST_RANKS, MOST_BATCHES, MOST_CHUNKS, MOST_PASSES = 4096, 1_000_000, 256, 20_000_000
 
@@ -29,6 +33,13 @@ def pipeline(
     weights: Annotated[str | None, typer.Option(help="The part of it for weights; default: half.")] = None,
     transfer: Annotated[float, typer.Option(min=0.0, max=1e9, help="ms from a stage to the next.")] = 0.0,
     blocking: Annotated[bool, typer.Option(help="A rank waits for what it sends to arrive.")] = False,
+    layers: Annotated[
+        str | None,
+        typer.Option(help="Weights of the layers to split over the stages, as 0.3,126x1,2; times are of weight 1."),
+    ] = None,
+    layer_state: Annotated[str, typer.Option(help="Memory of each layer's weights and optimizer.")] = "0",
+    activations: Annotated[str, typer.Option(help="Memory of a micro-batch in each layer.")] = "0",
+    room: Annotated[float, typer.Option(min=0.0, help="Memory of a rank, in the same unit.")] = math.inf,
     best: Annotated[
         bool, typer.Option("--best", help="Also the best possible in the same memory; up to 4 stages, 6 micro-batches.")
     ] = False,
@@ -49,19 +60,21 @@ def pipeline(
         _check(out, stages * micro_batches * chunks)
         shape = PipelineShape(stages, micro_batches, chunks, group)
         costs = _costs(shape, forward, backward, weights, transfer * 1e-3, blocking)
-        question = PipelineQuestion(chosen_schedules(schedule), schedule != ALL, shape, costs, drawn=out is not None)
-        rows = _rows(question, best, method, time_limit)
+        loads = None if layers is None else _layers(shape, costs, layers, (layer_state, activations, room))
+        names = chosen_schedules(schedule)
+        question = PipelineQuestion(names, schedule != ALL, shape, costs, loads, drawn=out is not None)
+        rows, left_out = _rows(question, best, method, time_limit)
         if out is not None:
             title = f"{stages} ranks, {micro_batches} micro-batches" + (f", {chunks} chunks" if chunks > 1 else "")
             write_text_atomically(out, pipeline_html(title, rows))
-        document = {**_document(question, rows), "report": None if out is None else str(out)}
-        output.result(document, lambda console: _show(console, rows, out))
+        document = {**_document(question, rows), "left_out": left_out, "report": None if out is None else str(out)}
+        output.result(document, lambda console: _show(console, rows, left_out, out))
         return 0
 
     output.run(command)
 
 
-def _rows(question: PipelineQuestion, best: bool, method: str, time_limit: float) -> list[ScheduleRow]:
+def _rows(question: PipelineQuestion, best: bool, method: str, time_limit: float) -> Rows:
     from topoopt.analyses.pipeline.run import schedule_rows
 
     if not best:
@@ -70,8 +83,9 @@ def _rows(question: PipelineQuestion, best: bool, method: str, time_limit: float
     from topoopt.analyses.pipeline.best import against_best, require_tiny
 
     require_tiny(question, method)
+    rows, left_out = schedule_rows(question)
     with stop_on_signals(time_limit) as stop:
-        return against_best(question, schedule_rows(question), stop, method)
+        return against_best(question, rows, stop, method), left_out
 
 
 def _check(out: Path | None, passes: int) -> None:
@@ -100,6 +114,27 @@ def _costs(shape: Any, forward: str, backward: str, weights: str | None, transfe
     return StageCosts(ahead * 1e-3, (back - late) * 1e-3, late * 1e-3, transfer_s, blocking)
 
 
+def _layers(shape: Any, costs: Any, weights: str, memory: tuple[str, str, float]) -> Any:
+    from topoopt.analyses.pipeline.layers import MOST_LAYERS, Layers, numbers
+    from topoopt.core.errors import InputError, Problem
+
+    allowed = f"numbers of at least 0 parted by commas, 126x1 for 126 of 1; at most {MOST_LAYERS}"
+    each = numbers("--layers", weights, None, allowed)
+    if shape.chunks > 1 or any(len(set(part)) > 1 for part in (costs.forward_s, costs.inputs_s, costs.weights_s)):
+        text = "layers go to one stage a rank, and times are those of a layer of weight 1"
+        raise InputError([Problem(text, path="--layers", value=weights, allowed="--chunks 1, one number for times")])
+    state, held, room = memory
+    allowed = f"one number, or {len(each)}"
+    return Layers(
+        each * costs.forward_s[0],
+        each * costs.inputs_s[0],
+        each * costs.weights_s[0],
+        numbers("--layer-state", state, len(each), allowed),
+        numbers("--activations", held, len(each), allowed),
+        room,
+    )
+
+
 def _document(question: PipelineQuestion, rows: list[ScheduleRow]) -> dict[str, Any]:
     shape = question.shape
     return {
@@ -116,24 +151,28 @@ def _document(question: PipelineQuestion, rows: list[ScheduleRow]) -> dict[str, 
                 "in_flight": list(row.in_flight),
                 "micro_batches_followed": row.evaluated,
                 "best_ms": row.best_ms,
-                "best_bound_ms": row.bound_ms,
+                "bound_ms": row.bound_ms,
+                "stage_layers": list(row.stage_layers),
+                "best_bound_ms": row.best_bound_ms,
             }
             for row in rows
         ],
     }
 
 
-def _show(console: Any, rows: list[ScheduleRow], out: Path | None) -> None:
+def _show(console: Any, rows: list[ScheduleRow], left_out: dict[str, str], out: Path | None) -> None:
     from rich.table import Table
 
-    from topoopt.analyses.pipeline.report import BEST, HEADINGS, best_cells, table_cells
+    from topoopt.analyses.pipeline.report import HEADINGS, more_cells, more_headings, table_cells
 
-    best = any(row.best_ms is not None for row in rows)
+    more = more_headings(rows)
     table = Table(HEADINGS[0])
-    for heading in HEADINGS[1:] + BEST * best:
+    for heading in HEADINGS[1:] + more:
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(*table_cells(row), *best_cells(row) * best)
+        table.add_row(*table_cells(row), *more_cells(row, more))
     console.print(table)
+    for name, why in left_out.items():
+        console.print(f"left out: {name}: {why}", markup=False, soft_wrap=True, highlight=False)
     if out is not None:
         console.print(f"written: {out}", markup=False, soft_wrap=True, highlight=False)

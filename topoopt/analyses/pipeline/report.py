@@ -22,32 +22,43 @@ STYLES = {
     PassKind.INPUTS: ("bwd", "gradients of inputs"),
     PassKind.WEIGHTS: ("ar", "gradients of weights"),
 }
-HEADINGS = ("schedule", "makespan, ms", "longest rank, ms", "bubble, ms", "closed form, ms", "in flight")
-BEST = ("best, ms", "bound, ms")
-"""More headings, where the best order was asked for."""
+HEADINGS = ("schedule", "makespan, ms", "bound, ms", "longest rank, ms", "bubble, ms", "closed form, ms", "in flight")
+BEST = ("best, ms", "its bound, ms")
+LAYERS = ("layers",)
+"""More headings, where the best order was asked for, or layers were given."""
 
 
 def table_cells(row: ScheduleRow) -> tuple[str, ...]:
     """A row as texts under `HEADINGS`."""
-    formula = "–" if row.formula_ms is None else number(row.formula_ms)
-    figures = (number(row.makespan_ms), number(row.longest_span_ms), number(row.bubble_ms), formula)
-    return (row.schedule.value, *figures, number(max(row.in_flight)))
+    figures = (row.makespan_ms, row.bound_ms, row.longest_span_ms, row.bubble_ms, row.formula_ms, max(row.in_flight))
+    return (row.schedule.value, *("–" if value is None else number(value) for value in figures))
 
 
 def best_cells(row: ScheduleRow) -> tuple[str, ...]:
     """The same under `BEST`."""
-    return tuple("–" if value is None else number(value) for value in (row.best_ms, row.bound_ms))
+    return tuple("–" if value is None else number(value) for value in (row.best_ms, row.best_bound_ms))
+
+
+def more_headings(rows: Sequence[ScheduleRow]) -> tuple[str, ...]:
+    """Those of what was asked for."""
+    return BEST * any(row.best_ms is not None for row in rows) + LAYERS * any(row.stage_layers for row in rows)
+
+
+def more_cells(row: ScheduleRow, headings: Sequence[str]) -> tuple[str, ...]:
+    """A row under them."""
+    layers = (" ".join(map(str, row.stage_layers)),)
+    return best_cells(row) * (BEST[0] in headings) + layers * (LAYERS[0] in headings)
 
 
 def pipeline_html(title: str, rows: Sequence[ScheduleRow]) -> str:
     """A self-contained page; all pictures have the same time axis."""
     longest = max(row.makespan_ms for row in rows)
-    best = any(row.best_ms is not None for row in rows)
+    more = more_headings(rows)
     return render_page(
         TEMPLATE,
         title=title,
-        headings=HEADINGS + BEST * best,
-        rows=[(*table_cells(row), *best_cells(row) * best, row.summary) for row in rows],
+        headings=HEADINGS + more,
+        rows=[(*table_cells(row), *more_cells(row, more), row.summary) for row in rows],
         pictures=[(row.schedule.value, _drawing(row, longest)) for row in rows],
         legend=[(f"c-{css}", name) for css, name in STYLES.values()],
         versions=versions_text(),

@@ -31,8 +31,10 @@ class ScheduleRow:
         formula_ms: makespan by the closed form, where one is exact.
         in_flight: the most that each rank holds at a time, in activations of one micro-batch in all its stages.
         evaluated: micro-batches that were followed; the others are proven to repeat them.
+        bound_ms: no order is below; None for DualPipe.
+        stage_layers: layers of each stage, where layers were given.
         best_ms: the least longest_span_ms found in the memory of this schedule; None: not asked for.
-        bound_ms: no order in that memory is below; equal to it where it is proven.
+        best_bound_ms: no order in that memory is below; equal to it where it is proven.
         passes: of the picture; empty if none was asked for, or there are too many.
     """
 
@@ -44,6 +46,8 @@ class ScheduleRow:
     formula_ms: float | None
     in_flight: tuple[float, ...]
     evaluated: int
-    best_ms: float | None = None
     bound_ms: float | None = None
+    stage_layers: tuple[int, ...] = ()
+    best_ms: float | None = None
+    best_bound_ms: float | None = None
     passes: tuple[DrawnPass, ...] = ()

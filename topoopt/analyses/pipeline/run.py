@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topoopt.analyses.pipeline.layers import Layers, numbers, split_layers
 from topoopt.analyses.pipeline.rows import DrawnPass, ScheduleRow
 from topoopt.core.arrays import Floats
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.pipeline import PassKind, PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.pipeline import pipeline_time
+from topoopt.simulate.pipeline.bounds import makespan_bound_s
 from topoopt.simulate.pipeline.closed_forms import closed_form_s
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, schedule_problems
@@ -30,6 +32,7 @@ class PipelineQuestion:
         named: the user named them: one that does not allow the shape is an error, else it is left out.
         shape: of the pipeline.
         costs: of its stages; seconds.
+        layers: to be split over the stages, which then cost what their layers do.
         drawn: whether all passes are wanted.
     """
 
@@ -37,6 +40,7 @@ class PipelineQuestion:
     named: bool
     shape: PipelineShape
     costs: StageCosts
+    layers: Layers | None = None
     drawn: bool = False
 
 
@@ -65,34 +69,44 @@ def stage_times(option: str, text: str, shape: PipelineShape) -> Floats:
         InputError: not as many positive numbers.
     """
     allowed = f"one number of at least 0 and below 1e9 for all ranks, or {shape.stages} parted by commas, in ms"
-    try:
-        values = np.array([float(word) for word in text.split(",")])
-    except ValueError:
-        raise InputError([Problem("not numbers", path=option, value=text, allowed=allowed)]) from None
-    if len(values) not in (1, shape.stages) or not ((values >= 0.0) & (values < 1e9)).all():
-        raise InputError([Problem("out of range", path=option, value=text, allowed=allowed)])
-    return values if len(values) == shape.stages > 1 else np.full(shape.stages, values[0] / shape.chunks)
+    values = numbers(option, text, shape.stages, allowed)
+    return values if "," in text or "x" in text else values / shape.chunks
 
 
-def schedule_rows(question: PipelineQuestion) -> list[ScheduleRow]:
-    """A row for each schedule that can be run, in the order asked for.
+def schedule_rows(question: PipelineQuestion) -> tuple[list[ScheduleRow], dict[str, str]]:
+    """A row for each schedule that can be run, in the order asked for; and why others cannot.
 
     Raises:
-        InputError: a schedule that was named does not allow the shape, or no schedule does.
+        InputError, InfeasibleError: one that was named cannot be run, or none can.
     """
-    rows, problems = [], []
+    rows = []
+    problems: list[Problem] = []
+    left_out: dict[str, str] = {}
+    short: InfeasibleError | None = None
     for schedule in question.schedules:
-        found = schedule_problems(schedule, question.shape)
-        problems += found
-        if not found:
+        try:
+            found = schedule_problems(schedule, question.shape)
+            if found:
+                raise InputError(found)
             rows.append(_row(question, schedule))
+        except InputError as error:
+            problems += error.problems
+            left_out[schedule] = str(error)
+        except InfeasibleError as error:
+            short = short or InfeasibleError(f"{schedule}: {error}")
+            left_out[schedule] = str(error)
+    if short is not None and (question.named or not rows):
+        raise short
     if problems and (question.named or not rows):
         raise InputError(problems)
-    return rows
+    return rows, left_out
 
 
 def _row(question: PipelineQuestion, schedule: PipelineSchedule) -> ScheduleRow:
     shape, costs = question.shape, question.costs
+    split: tuple[int, ...] = ()
+    if question.layers is not None:
+        split, costs = split_layers(question.layers, schedule, shape, costs)
     memory = PipelineMemory.usual(shape.stages)
     time = pipeline_time(schedule, shape, costs, memory, whole=question.drawn)
     share = np.full(shape.stages, 1.0 / shape.chunks)
@@ -107,8 +121,16 @@ def _row(question: PipelineQuestion, schedule: PipelineSchedule) -> ScheduleRow:
         formula_ms=None if formula is None else formula * 1e3,
         in_flight=tuple(held.tolist()),
         evaluated=time.orders.micro_batches,
+        bound_ms=_bound_ms(schedule, shape, costs),
+        stage_layers=split,
         passes=_drawn(time.orders, time.line) if question.drawn else (),
     )
+
+
+def _bound_ms(schedule: PipelineSchedule, shape: PipelineShape, costs: StageCosts) -> float | None:
+    if schedule in (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V):
+        return None
+    return makespan_bound_s(shape, costs, split=SCHEDULES[schedule].splits) * 1e3
 
 
 def _busiest_s(orders: PassOrders, costs: StageCosts, micro_batches: int) -> float:
