@@ -80,6 +80,7 @@ def allreduce_rate(network: RatedNetwork, cut: RatioCut, stop: Stop) -> AllReduc
     separation = (_Separation(network, backward=False), _Separation(network, backward=True))
     m, rounds = len(network.arcs), 0
     while True:
+        rows.hand_over()
         solver.run()
         rounds += 1
         x = np.array(solver.getSolution().col_value)
@@ -103,6 +104,7 @@ class _Rows:
     def __init__(self, network: RatedNetwork, solver: highspy.Highs, first: int) -> None:
         self.network, self.solver, self.first = network, solver, first
         self.sets: dict[tuple[bool, bytes], Bools] = {}
+        self.waiting: list[tuple[Floats, Floats]] = []
 
     def add(self, side: Bools, *, reduce: bool) -> bool:
         """Add the row of a set that does not hold all ranks; whether it is new."""
@@ -110,9 +112,19 @@ class _Rows:
         if key in self.sets or side[self.network.ranks].all() or not side[self.network.ranks].any():
             return False
         self.sets[key] = side
-        columns, values = set_row(self.network, side, reduce=reduce)
-        self.solver.addRow(0.0, np.inf, len(columns), columns.astype(np.int32), values)
+        self.waiting.append(set_row(self.network, side, reduce=reduce))
         return True
+
+    def hand_over(self) -> None:
+        """Give the solver the rows that were added since the last time, all at once."""
+        if not self.waiting:
+            return
+        count = len(self.waiting)
+        columns, values = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        starts = np.concatenate(([0], np.cumsum([len(own) for own, _ in self.waiting])))[:-1]
+        low, high = np.zeros(count), np.full(count, np.inf)
+        self.solver.addRows(count, low, high, len(columns), starts.astype(np.int32), columns.astype(np.int32), values)
+        self.waiting.clear()
 
     def proof(self, dual: Floats) -> AllReduceProof:
         """The rounded multipliers that prove most."""

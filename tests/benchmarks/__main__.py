@@ -10,6 +10,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from tests.benchmarks.bench_collectives import collective_figures
 from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_routing import routing_figures
@@ -35,6 +36,7 @@ def main(arguments: list[str]) -> int:
         "shared": shared_figures,
         "shards": shard_figures,
         "together": together_figures,
+        "collectives": collective_figures,
     }
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")

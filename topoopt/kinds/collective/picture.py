@@ -1,4 +1,4 @@
-"""The network on a circle, with the limiting cut coloured, and the first tree or steps of a schedule."""
+"""The network on a circle, with the limiting cut coloured."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.drawing.format import number, percent
 from topoopt.drawing.svg import element, joined, picture
 from topoopt.drawing.topology_picture import RADIUS, SIZE, chord, label_step, position, use_class
-
-MOST_LEVELS = 40
-ROW = 34.0
 
 
 def places(solution: CollectiveSolution) -> list[tuple[float, float]]:
@@ -27,6 +24,12 @@ def places(solution: CollectiveSolution) -> list[tuple[float, float]]:
         y = sum(place[node][1] for node in near) / max(len(near), 1) if near else SIZE / 2
         place[switch] = (SIZE / 2 + (x - SIZE / 2) * 0.8, SIZE / 2 + (y - SIZE / 2) * 0.8)
     return [place[node] for node in range(network.nodes)]
+
+
+def side(x: float) -> str | None:
+    """CSS class of a label by its place: texts beside the circle grow away from it."""
+    beside = (x - SIZE / 2) / RADIUS
+    return None if abs(beside) < 0.2 else "rightward" if beside > 0 else "leftward"
 
 
 def network_picture(solution: CollectiveSolution, busy: Floats) -> Markup:
@@ -69,66 +72,12 @@ def network_picture(solution: CollectiveSolution, busy: Floats) -> Markup:
     for k, rank in enumerate(network.ranks.tolist()):
         if k % label_step(n) == 0:
             x, y = position(k, n, RADIUS + 18 + dot / 2)
-            labels.append(element("text", network.names[rank][:10], x=x, y=y))
+            labels.append(element("text", network.names[rank][:10], x=x, y=y, class_=side(x)))
     return picture(
         element("g", joined(drawn), class_="links", stroke_width=width),
         element("g", joined(nodes), class_="nodes"),
         element("g", joined(labels), class_="labels"),
         label=f"Network of {n} ranks with the limiting cut",
-        viewBox=f"-30 -10 {SIZE + 60:.0f} {SIZE + 20:.0f}",
+        viewBox=f"-60 -10 {SIZE + 120:.0f} {SIZE + 20:.0f}",
         class_="topology use-colours",
-    )
-
-
-def block_picture(solution: CollectiveSolution) -> Markup:
-    """The ways of the first block: a row a step, its messages from left to right; empty for very long schedules."""
-    network, sends = solution.network, solution.schedule.sends
-    own = np.flatnonzero(sends.block == (sends.block[0] if len(sends) else 0))
-    steps = sorted(set(sends.step[own].tolist()))
-    if not 0 < len(steps) <= MOST_LEVELS or len(own) > 400:
-        return Markup("")
-    level = {step: place for place, step in enumerate(steps)}
-    owner = int(solution.schedule.blocks.owner[sends.block[own[0]]])
-    rising = bool(sends.reduce[own].any())
-    spots: dict[tuple[str, int], tuple[float, float]] = {}
-    rows: list[list[int]] = [[] for _ in range(len(steps) + 1)]
-    if not rising:
-        rows[0].append(owner)
-        for k in own.tolist():
-            rows[level[int(sends.step[k])] + 1].append(int(sends.head[k]))
-    else:
-        for k in own.tolist():
-            if sends.reduce[k]:
-                rows[level[int(sends.step[k])]].append(int(sends.tail[k]))
-        last = max(level[int(sends.step[k])] for k in own.tolist() if sends.reduce[k]) + 1
-        rows[last].append(owner)
-        for k in own.tolist():
-            if not sends.reduce[k]:
-                rows[level[int(sends.step[k])] + 1].append(int(sends.head[k]))
-    turn = last if rising else 0
-    for place, row in enumerate(rows):
-        for slot, node in enumerate(row):
-            part = "down" if place >= turn else "up"
-            spots[part, node] = ((slot + 1) * SIZE / (len(row) + 1), 20 + place * ROW)
-    spots["up", owner] = spots["down", owner]
-    lines = []
-    for k in own.tolist():
-        part = "up" if sends.reduce[k] else "down"
-        (x1, y1), (x2, y2) = spots[part, int(sends.tail[k])], spots[part, int(sends.head[k])]
-        tip = f"step {sends.step[k]}: {network.names[sends.tail[k]]} → {network.names[sends.head[k]]}"
-        lines.append(element("line", element("title", tip), x1=x1, y1=y1, x2=x2, y2=y2, class_="way"))
-    dots, labels = [], []
-    widest = max(map(len, rows))
-    for (part, node), (x, y) in spots.items():
-        dots.append(element("circle", element("title", network.names[node]), cx=x, cy=y, r=4.0 if widest > 24 else 8.0))
-        if widest <= 24 and not (part == "up" and node == owner):
-            labels.append(element("text", str(node), x=x, y=y + 3.5, text_anchor="middle", class_="tiny"))
-    height = 40 + ROW * len(steps)
-    return picture(
-        joined(lines),
-        element("g", joined(dots), class_="nodes"),
-        joined(labels),
-        label="Ways of the first block",
-        viewBox=f"0 0 {SIZE:.0f} {height:.0f}",
-        class_="tree",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from markupsafe import Markup
 
@@ -11,7 +13,8 @@ from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.kinds.collective.front_chart import front_chart
-from topoopt.kinds.collective.picture import block_picture, network_picture
+from topoopt.kinds.collective.picture import network_picture
+from topoopt.kinds.collective.tree_picture import block_picture
 from topoopt.kinds.collective.words import answer, front_rows, limit_sentence, link_busy, time_text
 
 TEMPLATE = "kinds/collective/page.html.j2"
@@ -35,15 +38,26 @@ def cards(solution: CollectiveSolution) -> tuple[Card, ...]:
 
 
 def step_rows(solution: CollectiveSolution) -> tuple[tuple[tuple[str, str, str], ...], int]:
-    """Of the first steps: number, messages, blocks; and how many steps are left out."""
+    """Of the first steps: numbers, messages, blocks, one row for steps that look the same; steps that are left out."""
     sends = solution.schedule.sends
-    rows = []
-    for step in range(min(solution.steps, SHOWN_STEPS)):
-        own = np.flatnonzero(sends.step == step)
-        sums = int(sends.reduce[own].sum())
-        what = "sums" if sums == len(own) else "copies" if sums == 0 else f"{sums} sums, {len(own) - sums} copies"
-        rows.append((str(step), f"{len(own)} {what}", counted(len(np.unique(sends.block[own])), "block")))
-    return tuple(rows), max(solution.steps - SHOWN_STEPS, 0)
+    sums = np.bincount(sends.step[sends.reduce], minlength=solution.steps)
+    messages = np.bincount(sends.step, minlength=solution.steps)
+    blocks = [
+        len(np.unique(own)) for own in np.split(sends.block, np.searchsorted(sends.step, range(1, solution.steps)))
+    ]
+    figures = list(zip(messages.tolist(), sums.tolist(), blocks, strict=True))
+    rows: list[tuple[str, str, str]] = []
+    first = 0
+    for (count, summed, several), alike in itertools.groupby(figures):
+        last = first + len(list(alike)) - 1
+        copies = count - summed
+        both = ((summed, "sum", "sums"), (copies, "copy", "copies"))
+        what = " and ".join(counted(some, one, many) for some, one, many in both if some)
+        rows.append((str(first) if last == first else f"{first} to {last}", what, counted(several, "block")))
+        first = last + 1
+        if len(rows) == SHOWN_STEPS:
+            break
+    return tuple(rows), solution.steps - first
 
 
 def busiest(solution: CollectiveSolution, busy: np.ndarray) -> tuple[tuple[str, str, str], ...]:
@@ -86,6 +100,7 @@ def render_collective(solution: CollectiveSolution) -> str:
         limit=limit_sentence(solution),
         picture=network_picture(solution, busy),
         uses=utilisation_legend(),
+        has_cut=bool(solution.proof.cut),
         chart=sorted_chart(busy, "%", 0.01, "Use of the links, sorted", "area-use") if busy.max() > 0 else Markup(""),
         busiest=busiest(solution, busy),
         block=block_picture(solution),
