@@ -139,7 +139,8 @@ class _Rows:
                 return Fraction(value).limit_denominator(most)
 
             sets: tuple[list[WeightedSet], list[WeightedSet]] = ([], [])
-            for ((reduce, _), side), weight in zip(self.sets.items(), weights, strict=True):
+            # Where the solver was stopped, the last sets are not in the program yet and have no weight.
+            for ((reduce, _), side), weight in zip(self.sets.items(), weights, strict=False):
                 own = rounded(max(float(weight), 0.0))
                 if own > 0:
                     sets[reduce].append(WeightedSet(tuple(np.flatnonzero(side).tolist()), own))

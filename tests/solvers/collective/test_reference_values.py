@@ -213,3 +213,15 @@ def test_trees_are_flat(make: Callable[[], RatedNetwork], trees: int, most: int)
     packed = forest(network, scaled(network, per_tree), dict.fromkeys(network.ranks.tolist(), trees))
     assert packed.height <= most
     assert sum(batch.count for batch in packed.batches) == trees * len(network.ranks)
+
+
+def test_a_bound_that_is_stopped_is_a_bound() -> None:
+    """Stopped before rows that are violated come into the program: what is proven so far is above the optimum."""
+    network = nets.mesh(4, 4)
+    cut = ratio_cut(network)
+    halted = Stop()
+    halted.interrupted.set()
+    found = allreduce_rate(network, cut, halted)
+    assert found.rounds == 1
+    assert found.stopped_by != "converged"
+    assert float(allreduce_units(network, found.proof)) >= 1.6 - 1e-9

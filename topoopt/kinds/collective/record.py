@@ -15,6 +15,7 @@ RECORDS = (
         files=KindFiles(CollectiveFile, read_collective, SOLUTION_FILE),
         check=at_any_depth(check_collective),
         solver=at_first_use("topoopt.kinds.collective.solve", "SOLVER"),
+        explain=at_first_use("topoopt.kinds.collective.explain", "explain"),
         pages=at_first_use("topoopt.kinds.collective.show", "PAGES"),
         maximise=lambda problem: problem.objective is CollectiveObjective.THROUGHPUT,
     ),
