@@ -49,6 +49,8 @@ PROVENANCE = (
     Harmless("seed", "of the run that made it; what it found is checked, not how"),
     Harmless("method", "name of what found it"),
     Harmless("stopped_by", "of the run that made it", "now *"),
+    Harmless("instance", "a solution need not carry its instance", "key dropped"),
+    Harmless("instance", "the same", "*null"),
     Harmless("check.not_recomputed*", "of the check that was made then; each check says what it left out itself"),
 )
 """Of solutions of all kinds."""

@@ -20,7 +20,7 @@ from topoopt.verify.collective.check import bandwidth_us, check_collective
 
 
 @dataclass(frozen=True)
-class FasterLinks:
+class WidenedCut:
     """Links that are made faster, and how long the bytes of any schedule then take at least."""
 
     links: tuple[str, ...]
@@ -45,14 +45,14 @@ def explain(problem: CollectiveProblem | None, solution: CollectiveSolution, que
     links = limiting_links(problem, solution.proof)
     units = max(int(network.units.max() * float(question.added_links or 1)), 1)
     added = float(units * network.unit_gbytes_per_s)
-    gains: list[FasterLinks] = []
+    gains: list[WidenedCut] = []
     tried = [[arc] for arc in links[: question.checks]] + ([links] if len(links) > 1 else [])
     for arcs in tried:
         if time.monotonic() > ends:
             break
         wider = replace(problem, network=faster(network, arcs, units))
         proof = limiting(wider, Stop().within(max(ends - time.monotonic(), 0.1)))
-        gains.append(FasterLinks(named(network, arcs), added, float(bandwidth_us(wider, proof))))
+        gains.append(WidenedCut(named(network, arcs), added, float(bandwidth_us(wider, proof))))
     words = [
         answer(solution),
         f"Of {time_text(solution.time_us)}, {time_text(latency_us)} are latencies of {solution.steps} steps and "
@@ -115,7 +115,7 @@ def named(network: RatedNetwork, arcs: list[int]) -> tuple[str, ...]:
     return tuple(f"{network.names[a]} → {network.names[b]}" for a, b in network.arcs[arcs].tolist())
 
 
-def sentence(gain: FasterLinks, least: float) -> str:
+def sentence(gain: WidenedCut, least: float) -> str:
     """What faster links gain."""
     where = gain.links[0] if len(gain.links) == 1 else f"each of the {len(gain.links)} limiting links"
     if gain.bytes_us >= least * (1 - 1e-9):
