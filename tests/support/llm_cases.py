@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
+from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberFormats, TrainingBatch
+from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute, StrategySpace
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.search_settings import SearchSettings
+from topoopt.core.units import GIB
+from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+
 CALCULON = Path(__file__).parents[3] / "shared" / "data" / "calculon"
 needs_calculon = pytest.mark.skipif(not CALCULON.is_dir(), reason="../shared/data/calculon is not there")
 
-RECOMPUTE = {"f": "full", "a": "attn_only", "n": "none"}
+AGAIN = {"f": "full", "a": "attn_only", "n": "none"}
 TRANSFERS = {"ar": "ar", "p2p": "p2p_rs_ag", "rs": "rs_ag"}
 
 
@@ -32,7 +39,7 @@ def execution(shape: str, flags: str, *, batch: int, micro_batch: int, chunks: i
         "datatype": "float16",
         "fused_activation": "F" in more,
         "attention_type": "multihead",
-        "activation_recompute": RECOMPUTE[recompute],
+        "activation_recompute": AGAIN[recompute],
         "pipeline_interleaving": chunks,
         "optimizer_sharding": "O" in more,
         "tensor_par_comm_type": TRANSFERS[transfers],
@@ -55,3 +62,20 @@ def imported(folder: Path, model: str, system: str, run: dict[str, Any]) -> dict
     file.write_text(json.dumps(run))
     made = import_execution(CALCULON / f"models/{model}.json", CALCULON / f"systems/{system}.json", file)
     return made.document
+
+
+def training(model: str, gpus: int, sequences: int, length: int, device: str = "h100") -> LlmTrainingProblem:
+    """A model on servers of eight GPUs with an interface of 400 Gbit/s each."""
+    cluster = GpuCluster(max(1, gpus // 8), min(8, gpus), device, 80 * GIB, 0, 3600.0, min(8, gpus), True, 400.0)
+    return LlmTrainingProblem(
+        "case", LANGUAGE_MODELS[model], TrainingBatch(sequences, length), cluster, NumberFormats(), StrategySpace(),
+        Overlap(), "roofline", None, None, ("ideal-switch",), 10, True, SearchSettings(), "",
+    )  # fmt: skip
+
+
+def strategy(**parts: Any) -> ParallelStrategy:
+    """A strategy: names for schedule and recomputation; sequence parallelism beside tensor parallelism."""
+    parts["recompute"] = Recompute(parts.get("recompute", "none"))
+    usual = "interleaved" if parts.get("chunks", 1) > 1 else "1f1b"
+    parts["schedule"] = PipelineSchedule(parts.get("schedule", usual))
+    return ParallelStrategy(**{"sequence": parts.get("tensor", 1) > 1, **parts})

@@ -81,6 +81,11 @@ COMMANDS: dict[str, Line] = {
         "evaluate",
         "Time, its parts and memory of one parallelization strategy of a large language model.",
     ),
+    "calibrate": Line(
+        "topoopt.analyses.calibrate.command",
+        "calibrate",
+        "Fit the efficiencies of a GPU to measured iterations of language models, judged on runs held back.",
+    ),
     "fabrics": Line(
         "topoopt.analyses.fabrics.command",
         "fabrics",

@@ -33,12 +33,48 @@ class NumberFormats:
         fp8_dispatch: tokens go to experts in 8 bits; they come back in 16.
         gradient_bytes: of a gradient that is kept and reduced.
         moment_bytes: of one of the two moments of the optimizer.
+        flash: attention works in tiles that stay on the chip: scores are neither stored nor moved, and the upper half
+            of them is not computed (FlashAttention, arXiv:2307.08691).
     """
 
     fp8: bool = False
     fp8_dispatch: bool = False
     gradient_bytes: int = 4
     moment_bytes: int = 4
+    flash: bool = True
+
+
+@dataclass(frozen=True)
+class ReachedRates:
+    """How much of its peaks a GPU reaches in training.
+
+    The efficiency of a product of matrices is `products` x / (x + half), x its operations.
+
+    Attributes:
+        products: of the peak of 16-bit products of matrices, for ever larger ones.
+        fp8_products: of the peak of 8-bit ones.
+        half_gflops: size at which half of that is reached, 10^9 operations.
+        attention: of the peak of 16-bit products, in the core of attention.
+        memory: of the rate of memory.
+        scale_up: of the rate of links inside a server.
+        network: of the rate of interfaces.
+        pass_us: fixed cost of one layer in one pass over it, forward or backward.
+        expert_us: the same of a layer of experts, whose tokens are counted before they are sent.
+        chunk_us: fixed cost of one pass over the layers of a chunk, and of the messages before and behind it.
+        iteration_ms: fixed cost of an iteration: data, norms of gradients, the step.
+    """
+
+    products: float
+    fp8_products: float
+    half_gflops: float
+    attention: float
+    memory: float
+    scale_up: float
+    network: float
+    pass_us: float
+    expert_us: float
+    chunk_us: float
+    iteration_ms: float
 
 
 @dataclass(frozen=True)
@@ -95,6 +131,7 @@ class LlmTrainingProblem:
     Attributes:
         time_model: name in the table of models of operator times, `roofline` or `calculon`.
         calculon: what that model needs; None for others.
+        reached: what the GPU reaches of its peaks; None: as its device.
         fabrics: names of networks to plan for, the first one first.
         top: how many of the next best strategies to report.
         prove: search until the best is proven.
@@ -109,6 +146,7 @@ class LlmTrainingProblem:
     overlap: Overlap
     time_model: str
     calculon: CalculonSettings | None
+    reached: ReachedRates | None
     fabrics: tuple[str, ...]
     top: int
     prove: bool

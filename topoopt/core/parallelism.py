@@ -105,10 +105,12 @@ class Overlap:
 
     Attributes:
         tensor: part of the time of tensor parallelism that is hidden, 0 to 1.
+        expert: part of the time of the exchange of tokens between experts that is hidden, 0 to 1.
         data: the reduction of gradients goes on during the backward pass, gathering of weights during the forward one.
         pipeline: transfers between stages go on while the stages compute.
     """
 
     tensor: float = 0.0
+    expert: float = 0.0
     data: bool = True
     pipeline: bool = True

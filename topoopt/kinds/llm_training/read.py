@@ -54,11 +54,13 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
             file.formats.dispatch == "fp8",
             4 if file.formats.gradients == "fp32" else 2,
             4 if file.formats.moments == "fp32" else 2,
+            file.formats.attention == "tiled",
         ),
         space=_space(space),
-        overlap=Overlap(file.overlap.tensor, file.overlap.data, file.overlap.pipeline),
+        overlap=Overlap(file.overlap.tensor, file.overlap.expert, file.overlap.data, file.overlap.pipeline),
         time_model=file.time_model,
         calculon=None if file.calculon is None else file.calculon.build(),
+        reached=None if file.efficiencies is None else file.efficiencies.build(),
         fabrics=tuple(file.fabrics),
         top=file.search.top,
         prove=file.search.proof,
@@ -133,9 +135,12 @@ def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iter
         yield Fault(("calculon",), text, None, "a section with time_model: calculon, none with others")
     if file.time_model != "calculon":
         return
+    if file.efficiencies is not None:
+        yield Fault(("efficiencies",), "plays no part", None, "with time_model: roofline")
     text = "outside what time_model: calculon covers"
-    if file.overlap.tensor:
-        yield Fault(("overlap", "tensor"), text, f"{file.overlap.tensor:g}", "0")
+    for key in ("tensor", "expert"):
+        if getattr(file.overlap, key):
+            yield Fault(("overlap", key), text, f"{getattr(file.overlap, key):g}", "0")
     if file.overlap.pipeline:
         yield Fault(("overlap", "pipeline"), text, "true", "false")
     if model is not None:

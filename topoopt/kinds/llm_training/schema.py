@@ -6,13 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from topoopt.core.llm_training import ReachedRates
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
+from topoopt.files.file_part import FilePart
 from topoopt.files.search_section import SearchFile
 from topoopt.kinds.llm_training.calculon_schema import CalculonSection
 
 MOST_GPUS = 2**20
 MOST_LAYERS = 10_000
 Width = Annotated[int, Field(ge=1, le=2**24)]
+Efficiency = Annotated[float, Field(gt=0, le=1)]
 Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 
 
@@ -98,6 +101,9 @@ class FormatsSection(FileModel):
     dispatch: Literal["16-bit", "fp8"] = Field(default="16-bit", description="tokens on their way to experts")
     gradients: Literal["fp32", "16-bit"] = "fp32"
     moments: Literal["fp32", "16-bit"] = "fp32"
+    attention: Literal["tiled", "plain"] = Field(
+        default="tiled", description="tiled: scores stay on the chip; plain: they are stored and moved"
+    )
 
 
 Whole = Literal["auto"] | Parts | Annotated[list[Parts], Field(min_length=1, max_length=64)]
@@ -130,8 +136,27 @@ class OverlapSection(FileModel):
     """What is hidden behind computation."""
 
     tensor: float = Field(default=0.0, ge=0, le=1, description="part of the time of tensor parallelism")
+    expert: float = Field(default=0.0, ge=0, le=1, description="part of the time of the exchange between experts")
     data: bool = Field(default=True, description="reduction of gradients, gathering of weights")
     pipeline: bool = Field(default=True, description="transfers between stages")
+
+
+class EfficienciesSection(FilePart):
+    """How much of its peaks a GPU reaches, as `topoopt calibrate` prints it."""
+
+    core = ReachedRates
+
+    products: Efficiency = Field(description="of the peak of 16-bit products of matrices")
+    fp8_products: Efficiency = Field(description="of the peak of 8-bit products")
+    half_gflops: float = Field(gt=0, le=1e6, description="10^9 operations at which half of that is reached")
+    attention: Efficiency = Field(description="of the peak of 16-bit products, in the core of attention")
+    memory: Efficiency = Field(description="of the rate of memory")
+    scale_up: Efficiency = Field(description="of the rate inside a server")
+    network: Efficiency = Field(description="of the rate of interfaces")
+    pass_us: float = Field(ge=0, le=1e7, description="of a layer and pass")
+    expert_us: float = Field(ge=0, le=1e7, description="of a layer of experts and pass")
+    chunk_us: float = Field(ge=0, le=1e7, description="of a chunk and pass")
+    iteration_ms: float = Field(ge=0, le=1e7, description="of an iteration")
 
 
 class LlmSearchFile(SearchFile):
@@ -153,7 +178,8 @@ class LlmTrainingFile(FileModel):
     formats: FormatsSection = FormatsSection()
     strategy: StrategySection = StrategySection()
     overlap: OverlapSection = OverlapSection()
-    time_model: Literal["calculon"]
+    time_model: Literal["roofline", "calculon"] = "roofline"
+    efficiencies: EfficienciesSection | None = Field(default=None, description="default: those of the device")
     calculon: CalculonSection | None = Field(default=None, description="with time_model: calculon")
     fabrics: list[str] = Field(default=["direct-connect"], min_length=1, max_length=16)
     search: LlmSearchFile = LlmSearchFile()

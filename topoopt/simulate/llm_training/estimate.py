@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from topoopt.core.errors import InputError
-from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
+from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, StepEstimate, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.calculon_estimate import calculon_estimate, calculon_problems
+from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.traffic import iteration_traffic
+from topoopt.workloads.llm_training.devices import device_of
+from topoopt.workloads.llm_training.facts import token_operations
 from topoopt.workloads.llm_training.rules import strategy_problems
 
 
@@ -16,8 +21,41 @@ def estimate(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEst
         InputError: the strategy cannot be run, or the time model does not cover it.
     """
     problems = strategy_problems(problem, strategy)
-    if not problems:
+    if not problems and problem.calculon is not None:
         problems = calculon_problems(problem, strategy)
     if problems:
         raise InputError(problems)
-    return calculon_estimate(problem, strategy)
+    return _roofline(problem, strategy) if problem.calculon is None else calculon_estimate(problem, strategy)
+
+
+def _roofline(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEstimate:
+    model, batch, device = problem.model, problem.batch, device_of(problem)
+    columns = columns_of([strategy], model.layers)
+    step = roofline_columns(problem, device, columns)
+    sent = iteration_traffic(
+        model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
+    )
+    peak = device.fp8_tflops if problem.formats.fp8 and device.fp8_tflops is not None else device.matrix_tflops
+    return StepEstimate(
+        StepBreakdown(
+            forward=float(step.forward[0]),
+            backward=float(step.backward[0]),
+            recompute=float(step.recompute[0]),
+            bubble=float(step.bubble[0]),
+            tensor=float(step.tensor[0]),
+            context=float(step.context[0]),
+            expert=float(step.expert[0]),
+            pipeline=float(step.pipeline[0]),
+            data=float(step.data[0]),
+            optimizer=float(step.optimizer[0]),
+        ),
+        TrainingMemory(
+            weights=float(step.memory.weights[0]),
+            gradients=float(step.memory.gradients[0]),
+            optimizer=float(step.memory.optimizer[0]),
+            activations=float(step.memory.activations[0]),
+        ),
+        token_operations(model, batch.length) * batch.tokens,
+        peak * 1e12,
+        tuple((f"{name}_sent_bytes", float(column[0])) for name, column in vars(sent).items()),
+    )

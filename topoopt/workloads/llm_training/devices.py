@@ -1,10 +1,16 @@
-"""GPUs that language models are trained on: peaks of data sheets, without sparsity."""
+"""GPUs that language models are trained on: peaks of data sheets, and how much of them training reaches.
+
+Efficiencies are what `topoopt calibrate` fits to every second one of the published runs in `instances/llm-training`;
+docs/llm_training.md tells the errors on the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+from topoopt.core.llm_training import LlmTrainingProblem, ReachedRates
 
 
 @dataclass(frozen=True)
@@ -15,19 +21,30 @@ class TrainingDevice:
         matrix_tflops: peak of products of 16-bit matrices.
         fp8_tflops: of 8-bit matrices; None: it has none.
         memory_gbytes_per_s: rate of its memory.
+        reached: how much of that training reaches.
     """
 
     name: str
     matrix_tflops: float
     fp8_tflops: float | None
     memory_gbytes_per_s: float
+    reached: ReachedRates
 
+
+_A100 = ReachedRates(0.7476, 0.6, 3.107, 0.4664, 0.8505, 0.7824, 0.8985, 34.63, 300.0, 150.8, 98.79)
+_H100 = ReachedRates(0.5901, 0.52, 2.127, 0.5248, 0.7834, 0.6221, 0.7829, 32.33, 314.5, 106.2, 63.15)
 
 TRAINING_DEVICES: Mapping[str, TrainingDevice] = MappingProxyType(
     {
-        "a100": TrainingDevice("a100", 312.0, None, 2039.0),
-        "h100": TrainingDevice("h100", 989.4, 1978.9, 3352.0),
-        "h800": TrainingDevice("h800", 989.4, 1978.9, 3352.0),
+        "a100": TrainingDevice("a100", 312.0, None, 2039.0, _A100),
+        "h100": TrainingDevice("h100", 989.4, 1978.9, 3352.0, _H100),
+        "h800": TrainingDevice("h800", 989.4, 1978.9, 3352.0, _H100),
     }
 )
-"""Devices by name."""
+"""Devices by name. An H800 is an H100 with fewer links inside the server, so it has the efficiencies of one."""
+
+
+def device_of(problem: LlmTrainingProblem) -> TrainingDevice:
+    """The device of an instance, with the efficiencies that it states."""
+    device = TRAINING_DEVICES[problem.cluster.device]
+    return device if problem.reached is None else replace(device, reached=problem.reached)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
@@ -55,6 +56,8 @@ _ALL = (
     # Sizes of arXiv:2205.05198, table 3.
     _megatron("megatron-22b", 48, 6144, 64),
     _megatron("megatron-530b", 105, 20480, 128),
+    replace(_megatron("megascale-175b", 96, 12288, 128, 64000), head_size=96),  # arXiv:2402.15627, table 1
+    _megatron("megatron-14.6b", 46, 5120, 40),  # arXiv:2401.10241, table 3
     # Sizes of the Megatron-Core scaling study, vocabulary 131072.
     _megatron("megatron-core-16b", 32, 6144, 48, 131072),
     _megatron("megatron-core-70b", 84, 8192, 64, 131072),

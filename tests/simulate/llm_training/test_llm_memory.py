@@ -1,0 +1,92 @@
+"""Memory of a rank against published figures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.llm_cases import strategy, training
+from topoopt.core.llm_training import NumberFormats
+from topoopt.core.units import GIB
+from topoopt.simulate.llm_training.estimate import estimate
+from topoopt.simulate.llm_training.ledger import in_flight, layer_activations
+from topoopt.simulate.llm_training.rank_weights import rank_weights
+from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.workloads.llm_training.facts import parameters
+
+PLAIN = NumberFormats(flash=False)
+
+KORTHIKANTI = [
+    ("megatron-22b", 1, 1, 4, 59.25, 9.56),
+    ("gpt3-175b", 8, 3, 1, 66.84, 12.35),
+    ("megatron-530b", 35, 3, 1, 114.02, 23.08),
+    ("megatron-1t", 64, 1, 1, 131.25, 26.56),
+]
+"""Model, p, v, b, GiB of activations with t = 8: as it is, and with sequence parallelism and selective recomputation.
+
+arXiv:2205.05198, equations 2, 4 and 6 in figure 7.
+"""
+
+
+@pytest.mark.parametrize(("model", "p", "v", "b", "whole", "least"), KORTHIKANTI)
+def test_activations_of_the_first_rank(model: str, p: int, v: int, b: int, whole: float, least: float) -> None:
+    problem = training(model, 8 * p, 64 * p, 2048)
+    sizes = {"tensor": 8, "pipeline": p, "chunks": v, "micro_batch": b}
+    tried = [strategy(**sizes, sequence=False), strategy(**sizes, recompute="selective")]
+    columns = columns_of(tried, problem.model.layers)
+    layer = layer_activations(problem.model, PLAIN, columns, 2048, expert_layer=False)
+    held = in_flight(columns, np.full(2, 64.0 * p))[0]
+    found = held * columns.inner_layers * layer / GIB
+    assert found.tolist() == pytest.approx([whole, least], abs=0.006)
+
+
+def test_state_is_18_bytes_a_parameter() -> None:
+    """12 L h^2 / (t p) parameters of 175B on 64 GPUs are 45.5625 GiB, biases and norms less than a thousandth more."""
+    problem = training("gpt3-175b", 64, 64, 2048)
+    columns = columns_of([strategy(tensor=8, pipeline=8)], 96)
+    inner = rank_weights(problem.model, columns).dense[1]
+    assert 18 * inner[0] / GIB == pytest.approx(45.5625, rel=1e-3)
+    assert 18 * inner[0] / GIB > 45.5625
+
+
+def test_weights_of_all_ranks_are_those_of_the_model() -> None:
+    for name, parts in (
+        ("llama3-405b", {"tensor": 8, "pipeline": 16}),
+        ("gpt3-175b", {"tensor": 8, "pipeline": 1}),
+        ("mixtral-8x22b", {"tensor": 2, "pipeline": 8, "expert": 8}),
+    ):
+        problem = training(name, 1024, 1024, 4096)
+        columns = columns_of([strategy(**parts)], problem.model.layers)
+        weights = rank_weights(problem.model, columns)
+        p, layers = parts["pipeline"], problem.model.layers
+        # Inner ranks are equal here, but for those that hold what the first and the last have less.
+        first, inner, last = ((one + other * parts.get("expert", 1) / parts["tensor"])[0] for one, other in
+                              zip(weights.dense, weights.experts, strict=True))  # fmt: skip
+        total = (first + last + (p - 2) * inner if p > 1 else first) * parts["tensor"]
+        small = 4 * layers * problem.model.hidden * parts["tensor"]
+        assert total == pytest.approx(parameters(problem.model), rel=2e-2, abs=small)
+
+
+def test_the_405b_ledger() -> None:
+    """8192 GPUs, v 1, nothing computed again: 82 GiB for eight layers and 16 micro-batches on their way."""
+    problem = training("llama3-405b", 8192, 2048, 8192)
+    one = strategy(tensor=8, pipeline=16, data=64, zero=1)
+    columns = columns_of([one], 126)
+    layer = layer_activations(problem.model, problem.formats, columns, 8192, expert_layer=False)[0]
+    memory = estimate(problem, one).memory
+    state = memory.weights + memory.gradients + memory.optimizer
+    assert (state + 8 * 16 * layer) / GIB == pytest.approx(82, abs=0.5)
+    # The first rank has a layer less, for the embedding: the second one is the fullest, with 15 on their way.
+    assert memory.activations == pytest.approx((8 * 15 + 1) * layer)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "chunks", "held"),
+    [("gpipe", 1, 64), ("1f1b", 1, 8), ("zb-h1", 1, 8), ("zb-2p", 1, 16), ("dualpipe", 1, 9), ("interleaved", 4, 9.75)],
+)
+def test_micro_batches_on_their_way_of_the_first_rank(schedule: str, chunks: int, held: float) -> None:
+    # Interleaved: 2 (p-1) + (v-1) p + 1 passes of chunks (arXiv:2104.04473, section 2.2), 39 of 4 a micro-batch.
+    columns = columns_of([strategy(pipeline=8, chunks=chunks, schedule=schedule)], 32)
+    assert in_flight(columns, np.array([64.0]))[0][0] == held
+    few = 8 / chunks if schedule == "interleaved" else 2.0
+    assert in_flight(columns, np.array([2.0]))[0][0] <= max(few, 2.0)

@@ -1,0 +1,83 @@
+"""The closed form of an iteration: its pipeline, its laws, and many strategies at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.llm_cases import strategy, training
+from topoopt.core.language_model import LanguageModel
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import Overlap
+from topoopt.core.pipeline import PipelineShape, StageCosts
+from topoopt.simulate.llm_training.estimate import estimate
+from topoopt.simulate.llm_training.roofline import rank_times, roofline_columns
+from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.pipeline.closed_forms import closed_form_s
+from topoopt.workloads.llm_training.devices import device_of
+
+UNIFORM = LanguageModel("uniform", 32, 4096, 16384, 32, 32, 128, vocabulary=1, gated=False)
+"""Embedding and head take next to nothing."""
+
+
+def _pipelined(**parts: object) -> tuple[LlmTrainingProblem, object]:
+    problem = replace(training("llama3-70b", 64, 256, 4096), model=UNIFORM)
+    return problem, strategy(tensor=1, pipeline=8, data=8, zero=1, **parts)
+
+
+@pytest.mark.parametrize(("schedule", "chunks"), [("1f1b", 1), ("gpipe", 1), ("interleaved", 2), ("interleaved", 4)])
+def test_the_pipeline_takes_the_makespan_of_its_schedule(schedule: str, chunks: int) -> None:
+    """Against formulas of makespans that the explicit orders are held to, hops included."""
+    problem, one = _pipelined(schedule=schedule, chunks=chunks)
+    columns = columns_of([one], 32)  # type: ignore[list-item]
+    ranks, moved, _ = rank_times(problem, device_of(problem), columns)
+    inner = ranks[1]
+    found = estimate(problem, one).breakdown  # type: ignore[arg-type]
+    shape = PipelineShape(8, 32, chunks)
+    hop = float(moved.hop[0]) if chunks == 1 else 0.0
+    costs = StageCosts.uniform(shape, float(inner.forward[0]), float(inner.backward[0]), 0.0, transfer_s=hop)
+    expected = closed_form_s(one.schedule, shape, costs)  # type: ignore[attr-defined]
+    assert expected is not None
+    pipelined = found.forward + found.backward + found.recompute + found.bubble + found.tensor
+    if chunks == 1:
+        pipelined += found.pipeline
+    assert pipelined == pytest.approx(expected, rel=2e-3)
+
+
+def test_parts_add_up_and_columns_are_the_same_as_one_by_one() -> None:
+    problem = training("mixtral-8x22b", 128, 512, 4096)
+    tried = [
+        strategy(tensor=t, pipeline=p, data=128 // t // p, expert=x, zero=z, micro_batch=b, recompute=again)
+        for t in (1, 2, 8) for p in (1, 4) for x in (1, 8) for z in (0, 1) for b in (1, 2) for again in ("none", "full")
+    ]  # fmt: skip
+    together = roofline_columns(problem, device_of(problem), columns_of(tried, 56))
+    for place, one in enumerate(tried):
+        alone = estimate(problem, one)
+        assert alone.iteration_time_s == pytest.approx(together.total[place], rel=1e-12)
+        assert alone.memory.total == pytest.approx(together.memory.total[place], rel=1e-12)
+        assert all(part >= 0 for part in vars(alone.breakdown).values())
+
+
+def test_faster_links_and_less_work_never_cost_time() -> None:
+    problem = training("mixtral-8x22b", 128, 512, 4096)
+    one = strategy(tensor=2, pipeline=4, data=16, expert=8, zero=1, micro_batch=2)
+    base = estimate(problem, one).iteration_time_s
+    cluster = problem.cluster
+    assert estimate(replace(problem, cluster=replace(cluster, link_gbps=800.0)), one).iteration_time_s < base
+    assert estimate(replace(problem, cluster=replace(cluster, intra_server_gbps=7200.0)), one).iteration_time_s < base
+    assert estimate(problem, replace(one, recompute=strategy(recompute="full").recompute)).iteration_time_s > base
+    assert estimate(replace(problem, overlap=Overlap(tensor=0.5)), one).iteration_time_s < base
+    assert estimate(replace(problem, overlap=Overlap(data=False)), one).iteration_time_s > base
+    slow = replace(problem, cluster=replace(cluster, slowdown=1.5))
+    assert estimate(slow, one).iteration_time_s == pytest.approx(1.5 * base)
+
+
+def test_no_gpu_computes_faster_than_its_peak() -> None:
+    for name in ("gpt3-175b", "llama3-70b", "deepseek-v3", "qwen3-235b"):
+        problem = training(name, 1024, 4096, 4096)
+        one = strategy(tensor=8, pipeline=4, data=32, zero=1, micro_batch=4)
+        found = estimate(problem, one)
+        assert 0.02 < found.model_flops / found.iteration_time_s / 1024 / found.peak_flops < 0.7
+        assert np.isfinite(found.memory.total)

@@ -1,0 +1,1 @@
+"""Efficiencies of a GPU, fitted to measured iterations."""

@@ -1,0 +1,87 @@
+"""Seconds of the transfers of one micro-batch, by the rates of the cluster, where each runs alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoopt.core.llm_training import GpuCluster, ReachedRates
+from topoopt.core.parallelism import Overlap
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
+from topoopt.simulate.llm_training.traffic import LayerTraffic
+
+BYTES_PER_GBIT = 1.25e8
+
+
+@dataclass(frozen=True, eq=False)
+class LayerTransfers:
+    """Exposed seconds of a layer and micro-batch, and of a hop, one value a strategy.
+
+    Attributes:
+        tensor: forward, backward, recomputation.
+        context: forward, backward.
+        expert: of each direction, before another micro-batch hides it.
+        hop: to the next stage.
+    """
+
+    tensor: tuple[Column, Column, Column]
+    context: tuple[Column, Column]
+    expert: Column
+    hop: Column
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRates:
+    """Bytes a second of a GPU in its groups.
+
+    Order of ranks: tensor, context, data, pipeline, experts over context and data; a group inside a server uses its
+    links, any other one the interfaces, where those of all members in a server serve it.
+    """
+
+    tensor: Column
+    context: Column
+    data: Column
+    inside: float
+    outside: float
+
+    @staticmethod
+    def of(cluster: GpuCluster, reached: ReachedRates, columns: StrategyColumns) -> GroupRates:
+        """Rates of the groups of strategies."""
+        inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
+        outside = cluster.gpu_gbps * BYTES_PER_GBIT * reached.network
+        g = cluster.gpus_per_server
+        t, c = columns.tensor, columns.context
+        shared = np.minimum(inside, outside * np.maximum(1.0, g / t))
+        return GroupRates(
+            tensor=np.where(t <= g, inside, np.minimum(inside, outside)),
+            context=np.where(t * c <= g, inside, shared),
+            data=np.where(t * c * columns.data <= g, inside, shared),
+            inside=inside,
+            outside=outside,
+        )
+
+
+def layer_transfers(
+    cluster: GpuCluster, overlap: Overlap, columns: StrategyColumns, traffic: LayerTraffic, rates: GroupRates
+) -> LayerTransfers:
+    """Seconds of one micro-batch."""
+    start = (cluster.message_latency_us + cluster.hop_latency_us) * 1e-6
+
+    def collective(sent: Column, rate: Column, ranks: Column, count: float) -> Column:
+        rounds = np.ceil(np.log2(np.maximum(ranks, 1.0)))
+        return np.where(ranks > 1, sent / rate + count * rounds * start, 0.0)
+
+    forward, backward, again = (
+        (1.0 - overlap.tensor) * collective(sent, rates.tensor, columns.tensor, 4.0) for sent in traffic.tensor
+    )
+    again = np.where(traffic.tensor[2] > 0, again, 0.0)
+    here, there = (collective(sent, rates.context, columns.context, 2.0) for sent in traffic.context)
+    crossing = traffic.expert_crossing / rates.outside
+    inside = traffic.expert / rates.inside
+    exchange = np.where(columns.expert > 1, np.maximum(crossing, inside) + 2.0 * start, 0.0)
+    both = columns.scheduled(PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
+    exchange = np.where(both, 1.0, 1.0 - overlap.expert) * exchange
+    hop = np.where(columns.pipeline > 1, traffic.hop / rates.outside + start, 0.0)
+    return LayerTransfers((forward, backward, again), (here, there), exchange, hop)
