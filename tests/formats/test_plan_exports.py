@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from solvers.network.constructions import circulant_topology
 from tests.support.make_solution import circulant, make_solution
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InputError
+from topoopt.core.errors import CheckError, InputError
 from topoopt.core.host_rates import HostSetting, LinkSetting
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings, PathTable, Ring
@@ -26,6 +26,7 @@ from topoopt.formats.exporter import Export, ExportOptions, check_export
 from topoopt.formats.hosts.planned_paths import planned_paths, with_answers
 from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
 from topoopt.formats.table import EXPORTERS
+from topoopt.library.exports import check_written
 
 OPTIONS = ExportOptions()
 
@@ -174,27 +175,32 @@ def test_any_rings_reduce(data: st.DataObject) -> None:
     rings = tuple(Ring(tuple(o), w / sum(weights), ()) for o, w in zip(orders, weights, strict=True))
     solution = make_solution(4, (1,))
     solution = replace(solution, plan=replace(solution.plan, rings=(GroupRings(members, rings),)))
-    check_export(EXPORTERS["msccl"], EXPORTERS["msccl"].build(solution, OPTIONS))
+    check_written(EXPORTERS["msccl"], EXPORTERS["msccl"].build(solution, OPTIONS), solution)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: s.replace('type="rrcs"', 'type="rcs"', 1), "without some sum|counted twice"),
-        (lambda s: re.sub(r'\n *<step s="0" type="s".*', "", s, count=1), "waits for ever|counted twice"),
-        (lambda s: s.replace('srcoff="1"', 'srcoff="0"', 1), "without some sum|counted twice"),
-        (lambda s: re.sub(r'\n *<step s="8" type="r" .*', "", s, count=1), "waits for ever"),
-        (lambda s: s.replace('type="r"', 'type="x"', 1), "unknown type"),
+        (lambda s: s.replace('type="rrcs"', 'type="rcs"', 1), "ends without what rank"),
+        (
+            lambda s: re.sub(r'\n *<step s="0" type="s".*', "", s, count=1),
+            "waits for ever|sends what nobody takes|reads back as something else",
+        ),
+        (lambda s: s.replace('srcoff="1"', 'srcoff="0"', 1), "reads back as something else|different parts"),
+        (lambda s: re.sub(r'\n *<step s="8" type="r" .*', "", s, count=1), "sends what nobody takes"),
+        (lambda s: s.replace('type="r"', 'type="x"', 1), "no such type of step: x"),
         (lambda s: s.replace("</algo>", ""), "not an MSCCL algorithm"),
     ],
 )
-def test_algorithms_that_are_wrong(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
-    """The interpreter finds a sum that is missing, a wait without end, and what is no algorithm."""
+def test_algorithms_that_are_wrong(change: Callable[[str], str], message: str) -> None:
+    """The executor finds a sum that is missing, a wait without end, and what is no algorithm."""
     solution = make_solution(5, (1,))
     export = EXPORTERS["msccl"].build(solution, OPTIONS)
-    spoil(export, tmp_path, next(name for name, _ in export.files if name.endswith("xml")), change)
-    with pytest.raises(InputError, match=message):
-        EXPORTERS["msccl"].read_back(tmp_path)
+    files = tuple(
+        (name, change(data.decode()).encode() if name.endswith("xml") else data) for name, data in export.files
+    )
+    with pytest.raises(CheckError, match=message):
+        check_written(EXPORTERS["msccl"], replace(export, files=files), solution)
 
 
 def test_a_group_of_two_makes_three_steps() -> None:

@@ -13,12 +13,13 @@ from tests.fuzz import foreign
 from tests.support.paths import INSTANCES
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from tests.support.study_cases import routing, study
-from topoopt.formats.exporter import ExportOptions, check_export
+from topoopt.formats.exporter import Exporter, ExportOptions
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds import kind_named
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.library.exports import check_written
 from topoopt.verify.laws.findings import CheckDepth
 
 SMALL = 40_000
@@ -74,7 +75,11 @@ def _use_solution(path: Path) -> None:
     kind.pages().report(solution)
     for exporter in EXPORTERS.values():
         if kind.name in exporter.kinds:
-            foreign.attempt(lambda exporter=exporter: check_export(exporter, exporter.build(solution, ExportOptions())))
+            foreign.attempt(lambda exporter=exporter: _export(exporter, solution))
+
+
+def _export(exporter: Exporter, solution: object) -> None:
+    check_written(exporter, exporter.build(solution, ExportOptions()), solution)
 
 
 SOLVED = ("networks/k4-4.yaml", "networks/uniform-5-2.yaml", "networks/parking-lot-5.yaml", "placement/branches-3.yaml",

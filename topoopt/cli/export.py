@@ -82,8 +82,9 @@ def export(
             return _list(output)
         from topoopt.files.faults import nearest_text, value_text
         from topoopt.files.solution_kind import solution_kind
-        from topoopt.formats.exporter import ExportOptions, check_export
+        from topoopt.formats.exporter import ExportOptions
         from topoopt.formats.table import EXPORTERS
+        from topoopt.library.exports import check_written
 
         given = {"SOLUTION": solution, "--to": to, "--out": out}
         missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
@@ -116,7 +117,7 @@ def export(
             task_graph=None if instance is None or kind != "co-optimisation" else task_graph_of(instance, found),
         )
         made = exporter.build(found, options)
-        check_export(exporter, made)
+        check_written(exporter, made, found)
         files = _write(to, exporter.folder, made, out)
 
         def show(console: Console) -> None:

@@ -90,7 +90,7 @@ class ChunkProgram(Shown):
         name: of the schedule.
         collective: what it is to do.
         ranks: names of the ranks, as the file has them.
-        vector_units: size of the whole vector (in an All-to-All of that of each rank).
+        vector_units: size of the whole vector (in an All-to-All of that of each rank); 0: units are bytes.
         per_share: whether the vector has a share of each rank, so that ranks which a file forgets count.
         buffers: of all ranks, in the order of their cells.
         start: int64[s, 3], rows (cell, label, rank): what is there before: the part with that label of that rank.

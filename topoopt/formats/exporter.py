@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.host_rates import HostSetting
 from topoopt.core.taskgraph import TaskGraph
@@ -69,6 +70,7 @@ class Exporter:
         build: (solution, options) -> files. Raises InputError when this solution cannot be expressed.
         read_back: folder with the files of an export -> its `content`, read as another program would.
             Raises InputError.
+        programs: (folder, solution) -> schedules of collectives in the export, which are executed before it is written.
     """
 
     kinds: tuple[str, ...]
@@ -77,6 +79,7 @@ class Exporter:
     folder: bool
     build: Callable[[Any, ExportOptions], Export]
     read_back: Callable[[Path], object]
+    programs: Callable[[Path, Any], tuple[ChunkProgram, ...]] | None = None
 
 
 def check_export(exporter: Exporter, export: Export) -> None:

@@ -11,11 +11,13 @@ from topoopt.formats.importer import Importer
 EXPORTERS: Mapping[str, Exporter] = PlugIns(
     {
         "astrasim": "topoopt.formats.astrasim.write:EXPORTER",
+        "astrasim-collective": "topoopt.formats.chakra.collective_write:EXPORTER",
         "chakra": "topoopt.formats.chakra.write:EXPORTER",
         "flexnet-taskgraph": "topoopt.formats.flexnet.write:EXPORTER",
         "graphml": "topoopt.formats.graphml.write:EXPORTER",
         "linux-forwarding": "topoopt.formats.linux_forwarding.write:EXPORTER",
         "msccl": "topoopt.formats.msccl.write:EXPORTER",
+        "mscclpp": "topoopt.formats.mscclpp.write:EXPORTER",
         "nccl-topology": "topoopt.formats.nccl.write:EXPORTER",
         "ovs": "topoopt.formats.ovs.write:EXPORTER",
         "patch-list": "topoopt.formats.patch_list.write:EXPORTER",

@@ -85,7 +85,8 @@ def on_network(
         findings.notes.append("neither the file nor --bytes states a size: no times")
         return figures
     shares = len(network.ranks) / len(program.ranks) if program.per_share else 1.0
-    unit_bytes = stated.vector_bytes / (program.vector_units * shares)
+    units = program.vector_units * shares
+    unit_bytes = stated.vector_bytes / units if units else 1.0  # where no chunks are told units are bytes
     unit_us = unit_bytes / (network.gbytes_per_s * 1e3)
     figures["busiest_links"] = _busiest(where.program, network, ways, unit_us)
     last_epoch = None

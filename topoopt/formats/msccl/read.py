@@ -1,104 +1,53 @@
-"""Reader of MSCCL algorithms: executes them on sets of contributions, and says which rings they run.
-
-An AllReduce is right when every rank ends with every chunk summed over all ranks, each counted once. Only the step
-types of ring algorithms are understood, in place.
-"""
+"""What the algorithms of an export say: the rings of a job's groups, or what ranks send each other in a collective."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from pathlib import Path
-from xml.etree import ElementTree
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
-from topoopt.files.untrusted import read_xml_text
-
-MAX_BYTES = 256 * MIB
-
-RECEIVES, REDUCES, KEEPS, SENDS = (
-    {"rrs", "rrcs", "rcs", "r", "rrc"}, {"rrs", "rrcs", "rrc"}, {"rrcs", "rcs", "r", "rrc"}, {"s", "rrs", "rrcs", "rcs"}
-)  # fmt: skip
+from topoopt.files.untrusted import parsing, read_text
+from topoopt.formats.msccl.algorithm import WHAT, MscclAlgorithm, MscclBlock, parsed
+from topoopt.formats.msccl.schedule import program_of
+from topoopt.formats.schedules.placed_blocks import read_traffic
+from topoopt.formats.schedules.reader import ScheduleOptions
 
 Rings = tuple[tuple[tuple[int, ...], int], ...]
 
 
-def read_msccl(folder: Path) -> dict[str, Rings]:
-    """Rings of each algorithm of a folder: order of its ranks, chunks of a block.
+def read_msccl(folder: Path) -> dict[str, object]:
+    """Of each algorithm of a folder its rings (order of ranks, chunks of a block); of a collective its traffic.
 
     Raises:
-        InputError: a file that is no algorithm, waits for ever, or does not end with all sums everywhere.
+        InputError: a file that is no algorithm, or in a job's export no rings.
     """
-    return {file.name: _rings(file) for file in sorted(folder.glob("*.xml"))}
+    files = sorted(folder.glob("*.xml"))
+    single = read_text(folder / "ranks.csv", MIB).startswith("rank,")
+    options = ScheduleOptions()
+    if single:
+        return {file.name: read_traffic(program_of(file, parsed(file, options), 0)) for file in files}
+    return {file.name: _rings(file, parsed(file, options)) for file in files}
 
 
-def _rings(file: Path) -> Rings:
-    try:
-        root = ElementTree.fromstring(read_xml_text(file, MAX_BYTES))
-        ranks = sorted(root.findall("gpu"), key=lambda gpu: int(gpu.attrib["id"]))
-        _execute(file.name, ranks, int(root.attrib["nchunksperloop"]))
-        found = []
-        for channel in range(int(root.attrib["nchannels"])):
-            blocks = [
-                next(block for block in gpu.findall("tb") if int(block.attrib["chan"]) == channel) for gpu in ranks
-            ]
-            following = [int(block.attrib["send"]) for block in blocks]
-            first = _first(blocks, following)
+def _rings(file: Path, algorithm: MscclAlgorithm) -> Rings:
+    ranks = len(algorithm.gpus)
+    found = []
+    with parsing(file.name, WHAT):
+        for channel in range(algorithm.channels):
+            blocks = [next(one for one in gpu.blocks if one.channel == channel) for gpu in algorithm.gpus]
+            following = [block.send for block in blocks]
+            first = _first(blocks)
             order = [first]
-            while following[order[-1]] != first and len(order) <= len(ranks):
+            while following[order[-1]] != first and len(order) <= ranks:
                 order.append(following[order[-1]])
-            counts = {int(step.attrib["cnt"]) for block in blocks for step in block.findall("step")}
-            if sorted(order) != list(range(len(ranks))) or len(counts) != 1:
+            counts = {step.count for block in blocks for step in block.steps}
+            if sorted(order) != list(range(ranks)) or len(counts) != 1:
                 raise InputError([Problem("a channel that is no ring", file=file.name, value=str(channel))])
             found.append((tuple(order), counts.pop()))
-    except (ElementTree.ParseError, KeyError, ValueError, StopIteration) as error:
-        raise InputError([Problem(f"not an MSCCL algorithm: {error!r}", file=file.name)]) from error
     return tuple(found)
 
 
-def _first(blocks: list[ElementTree.Element], following: list[int]) -> int:
+def _first(blocks: list[MscclBlock]) -> int:
     """The rank that sends the first block of its ring first."""
-    starts = [int(block.findall("step")[0].attrib["srcoff"]) for block in blocks]
+    starts = [block.steps[0].source[1] for block in blocks]
     return starts.index(min(starts))
-
-
-def _execute(name: str, ranks: list[ElementTree.Element], chunks: int) -> None:
-    size = len(ranks)
-    held = [[1 << rank] * chunks for rank in range(size)]
-    sent: dict[tuple[int, int, int], deque[list[int]]] = defaultdict(deque)
-    work = [
-        (rank, int(block.attrib["send"]), int(block.attrib["recv"]), int(block.attrib["chan"]), block.findall("step"))
-        for rank, gpu in enumerate(ranks)
-        for block in gpu.findall("tb")
-    ]
-    done = [0] * len(work)
-    moved = True
-    while moved:
-        moved = False
-        for index, (rank, target, source, channel, steps) in enumerate(work):
-            while done[index] < len(steps):
-                step = steps[done[index]].attrib
-                kind, offset, count = step["type"], int(step["srcoff"]), int(step["cnt"])
-                inbox = sent[source, rank, channel]
-                if kind in RECEIVES and not inbox:
-                    break
-                values = held[rank][offset : offset + count]
-                if kind in RECEIVES:
-                    came = inbox.popleft()
-                    if len(came) != count or (
-                        kind in REDUCES and any(a & b for a, b in zip(came, values, strict=True))
-                    ):
-                        raise InputError([Problem("a chunk counted twice, or cut", file=name, value=str(rank))])
-                    values = [a | b for a, b in zip(came, values, strict=True)] if kind in REDUCES else came
-                if kind in KEEPS:
-                    held[rank][offset : offset + count] = values
-                if kind in SENDS:
-                    sent[rank, target, channel].append(values)
-                if kind not in RECEIVES | SENDS:
-                    raise InputError([Problem("unknown type of step", file=name, value=kind)])
-                done[index] += 1
-                moved = True
-    if any(count < len(one[4]) for count, one in zip(done, work, strict=True)) or any(sent.values()):
-        raise InputError([Problem("it waits for ever, or sends what nobody takes", file=name)])
-    if any(chunk != (1 << size) - 1 for own in held for chunk in own):
-        raise InputError([Problem("some rank ends without some sum", file=name)])

@@ -8,14 +8,21 @@ numbers of chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from topoopt.core.chunk_program import ChunkProgram
+from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plain_name, refuse
+from topoopt.formats.msccl.collective_write import build_collective
 from topoopt.formats.msccl.read import read_msccl
+from topoopt.formats.msccl.schedule import read_schedule
+from topoopt.formats.schedules.reader import ScheduleOptions
 
 MAX_STEPS = 2_000_000
 MAX_PARTS = 64
@@ -82,7 +89,16 @@ def algorithm(name: str, group: GroupRings) -> tuple[str, list[int]]:
     return "\n".join([*lines, "</algo>"]) + "\n", parts
 
 
-def build(solution: JobSolution, options: ExportOptions) -> Export:
+def build(solution: JobSolution | CollectiveSolution, options: ExportOptions) -> Export:
+    """The algorithm of a collective, or one for each group of a job that has rings.
+
+    Raises:
+        InputError: no group of two or more servers, or more than the format takes.
+    """
+    return build_collective(solution) if isinstance(solution, CollectiveSolution) else _of_job(solution)
+
+
+def _of_job(solution: JobSolution) -> Export:
     """One algorithm for each group that has rings.
 
     Raises:
@@ -118,9 +134,15 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     return Export(tuple(files), content, tuple(notes))
 
 
+def programs(folder: Path, solution: Any) -> tuple[ChunkProgram, ...]:
+    """The algorithms as they are executed."""
+    options = ScheduleOptions(root=getattr(solution, "root", 0))
+    return tuple(read_schedule(file, options) for file in sorted(folder.glob("*.xml")))
+
+
 EXPORTER = Exporter(
-    kinds=("co-optimisation",),
-    makes="an MSCCL algorithm (XML) for the AllReduce of each group, and ranks.csv",
+    kinds=("co-optimisation", "collective"),
+    makes="MSCCL algorithms (XML): of a collective, or for the AllReduce of each group of a job; and ranks.csv",
     limits=(
         "one rank a server: the AllReduce inside a server is another communicator's",
         "an algorithm says which rank sends to which, not by which interface: routes do (--to linux-forwarding)",
@@ -129,4 +151,5 @@ EXPORTER = Exporter(
     folder=True,
     build=build,
     read_back=read_msccl,
+    programs=programs,
 )

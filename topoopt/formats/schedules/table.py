@@ -14,6 +14,7 @@ SCHEDULES: Mapping[str, ScheduleReader] = PlugIns(
         "teccl": "topoopt.formats.teccl.read:read_schedule",
         "forestcoll": "topoopt.formats.forestcoll.read:read_schedule",
         "sccl": "topoopt.formats.sccl.read:read_schedule",
+        "chakra": "topoopt.formats.chakra.collective_read:read_schedule",
     }
 )
 """The formats of `topoopt collective audit`."""

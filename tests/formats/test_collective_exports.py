@@ -1,0 +1,138 @@
+"""Schedules of ours in other tools' formats: what is written is executed, and an audit calls it valid."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solvers.stop import Stop
+from topoopt.analyses.collective.audit import audit
+from topoopt.analyses.collective.audit_speed import AuditSettings
+from topoopt.core.chunk_program import StatedFigures
+from topoopt.core.collective import CollectiveProblem
+from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.core.errors import CheckError, InputError
+from topoopt.formats.exporter import Export, ExportOptions
+from topoopt.formats.schedules.placed_blocks import placed_schedule
+from topoopt.formats.table import EXPORTERS
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.library.exports import check_written
+
+OPTIONS = ExportOptions()
+TARGETS = ("msccl", "mscclpp", "astrasim-collective")
+GATHERS = ("allgather", "reduce-scatter", "allreduce")
+NETWORKS: dict[str, dict[str, Any]] = {
+    "ring": {"family": "ring", "servers": 5, "link_gbytes_per_s": 12.5},
+    "boxes": {
+        "links": [[k, 8 + k // 4, 100] for k in range(8)] + [[k, 10, 10] for k in range(8)],
+        "directed": False,
+        "switches": [8, 9, 10],
+    },
+    "complete": {"family": "complete", "servers": 60, "link_gbytes_per_s": 1.0},
+    "unequal": {"links": [[0, 1, 3], [1, 2, 1], [2, 0, 2], [2, 3, 2], [3, 0, 1]], "directed": False},
+}
+CASES = [
+    *((c, m, n) for c in GATHERS for m, n in (("bfb", "ring"), ("rings", "ring"), ("forest", "ring"),
+                                              ("forest", "boxes"), ("shortest", "boxes"), ("forest", "unequal"))),
+    *((c, "forest", n) for c in ("broadcast", "reduce") for n in ("ring", "boxes", "unequal")),
+    *(("all-to-all", "all-to-all-paths", n) for n in ("ring", "boxes", "unequal")),
+    ("allgather", "time-expanded", "ring"),
+]  # fmt: skip
+
+
+@cache
+def solved(collective: str, method: str, network: str, size: int = 1_000_000) -> CollectiveSolution:
+    """A schedule of few trees for a small network."""
+    import tempfile
+
+    document = {
+        "schema_version": 1, "kind": "collective", "name": f"{network}-{collective}", "collective": collective,
+        "bytes": size, "topology": NETWORKS[network], "latency_us": {"link": 1, "message": 1},
+        "root": 3 if collective in ("broadcast", "reduce") else 0, "limits": {"trees_per_root": 2},
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.json"
+        path.write_text(json.dumps(document))
+        problem = read_instance(path)
+    assert isinstance(problem, CollectiveProblem)
+    found = solve(problem, SolveOptions(method=method, time_limit_s=60.0))
+    assert isinstance(found, CollectiveSolution)
+    return found
+
+
+def read_program(target: str, export: Export, solution: CollectiveSolution, folder: Path) -> Any:
+    """The program that stands in the files of an export."""
+    for name, data in export.files:
+        (folder / name).write_bytes(data)
+    programs = EXPORTERS[target].programs
+    assert programs is not None
+    (program,) = programs(folder, solution)
+    return program
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("collective", "method", "network"), CASES)
+def test_what_is_written_is_valid(target: str, collective: str, method: str, network: str, tmp_path: Path) -> None:
+    """Executed, every rank ends with what it is due; every link carries as many bytes as in the solution."""
+    solution = solved(collective, method, network)
+    if target == "astrasim-collective" and collective in ("broadcast", "reduce"):
+        with pytest.raises(InputError, match="ASTRA-sim has no such collective"):
+            EXPORTERS[target].build(solution, OPTIONS)
+        return
+    export = EXPORTERS[target].build(solution, OPTIONS)
+    check_written(EXPORTERS[target], export, solution)
+    program = read_program(target, export, solution, tmp_path)
+    settings = AuditSettings(
+        relaying=True, stated=StatedFigures(vector_bytes=float(solution.vector_bytes)), root=solution.root
+    )
+    found = audit(program, solution.network, settings, Stop())
+    assert found.verdict == "valid", found.reasons
+    recomputed = found.document["recomputed"]
+    assert recomputed["busiest_link_us"] == pytest.approx(solution.busy_us, rel=1e-9)
+    assert recomputed["part_of_bound"] <= 1 + 1e-9
+
+
+def test_neighbouring_pieces_are_joined() -> None:
+    """A broadcast of a GB down two trees of a ring, in pieces: as blocks of the vector the two trees are enough."""
+    solution = solved("broadcast", "forest", "ring", 1_000_000_000)
+    placed = placed_schedule(solution)
+    assert len(placed.blocks) <= 2 < len(solution.schedule.blocks.units)
+    assert sum(block.count for block in placed.blocks) == placed.chunks
+    assert [block.owner for block in placed.blocks] == sorted(block.owner for block in placed.blocks)
+
+
+@pytest.mark.parametrize(
+    ("target", "file", "old", "new"),
+    [
+        ("msccl", ".xml", 'type="rrc"', 'type="r"'),
+        ("msccl", ".xml", 'srcoff="1"', 'srcoff="0"'),
+        ("mscclpp", "plan.json", '"re"', '"copy"'),
+    ],
+)
+def test_an_export_that_is_wrong_is_not_written(target: str, file: str, old: str, new: str) -> None:
+    """The same bytes between the same ranks, but not the sum: found because it is executed."""
+    solution = solved("allreduce", "bfb", "ring")
+    export = EXPORTERS[target].build(solution, OPTIONS)
+    files = tuple(
+        (name, data.replace(old.encode(), new.encode(), 1) if name.endswith(file) else data)
+        for name, data in export.files
+    )
+    assert files != export.files
+    with pytest.raises(CheckError, match="does not do what it should"):
+        check_written(EXPORTERS[target], replace(export, files=files), solution)
+
+
+def test_limits_of_targets_are_kept() -> None:
+    """60 ranks that send to all others at once need 118 blocks each; a rank of a plan 59 channels in one block."""
+    solution = solved("allgather", "bfb", "complete")
+    with pytest.raises(InputError, match="too many blocks of a rank"):
+        EXPORTERS["msccl"].build(solution, OPTIONS)
+    with pytest.raises(InputError, match="too much for a plan"):
+        EXPORTERS["mscclpp"].build(solution, OPTIONS)

@@ -1,0 +1,136 @@
+"""Schedules of ours for runtimes: blocks with their places in input and output, and the sends of each, by ranks.
+
+Neighbouring blocks that go the same ways become one: runtimes divide a vector into pieces themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from topoopt.core.chunk_program import ChunkProgram
+from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective_solution import CollectiveSolution
+
+Hop = tuple[int, int, int, bool]
+"""Step, rank that sends, rank that receives, whether that adds it up."""
+
+
+@dataclass(frozen=True)
+class PlacedBlock:
+    """A block.
+
+    Attributes:
+        offset: of its first chunk, in the vector; in an All-to-All within what a rank sends another.
+        count: of chunks.
+        owner, target: ranks as in a schedule; the target is -1 outside an All-to-All.
+        hops: its sends, by step.
+    """
+
+    offset: int
+    count: int
+    owner: int
+    target: int
+    hops: tuple[Hop, ...]
+
+
+@dataclass(frozen=True)
+class RankSchedule:
+    """A schedule for a runtime; `chunks` of the vector, in an All-to-All of that of each rank."""
+
+    collective: CollectiveOp
+    ranks: int
+    chunks: int
+    root: int
+    blocks: tuple[PlacedBlock, ...]
+
+    @property
+    def share(self) -> int:
+        """Chunks of a rank's part of the vector."""
+        return self.chunks // self.ranks
+
+
+def placed_schedule(solution: CollectiveSolution) -> RankSchedule:
+    """Blocks in the order of the vector, sizes in their largest common measure."""
+    network, schedule, wanted = solution.network, solution.schedule, solution.collective
+    rank = np.full(network.nodes, -1, dtype=np.int64)
+    rank[network.ranks] = np.arange(len(network.ranks))
+    blocks, sends = schedule.blocks, schedule.sends
+    owner = rank[blocks.owner]
+    target = np.where(blocks.target >= 0, rank[blocks.target], -1)
+    hops: list[list[Hop]] = [[] for _ in range(len(owner))]
+    columns = (sends.block, sends.step, rank[sends.tail], rank[sends.head], sends.reduce)
+    for block, step, tail, head, adds in zip(*(column.tolist() for column in columns), strict=True):
+        hops[block].append((step, tail, head, adds))
+    ordered = np.lexsort((np.arange(len(owner)), target, owner)).tolist()
+    joined: list[PlacedBlock] = []
+    offset = 0
+    shape: tuple[Any, ...] = ()
+    for block in ordered:
+        own = tuple(sorted(hops[block]))
+        size, ends = int(blocks.units[block]), (int(owner[block]), int(target[block]))
+        starts_pair = not joined or ends != (joined[-1].owner, joined[-1].target)
+        if starts_pair and wanted is CollectiveOp.ALL_TO_ALL:
+            offset = 0
+        early = own[0][0] if own else 0
+        ways = (*ends, tuple((step - early, *rest) for step, *rest in own))
+        if not starts_pair and ways == shape:
+            last = joined[-1]
+            joined[-1] = PlacedBlock(last.offset, last.count + size, *ends, last.hops)
+        else:
+            joined.append(PlacedBlock(offset, size, *ends, own))
+        shape = ways
+        offset += size
+    ranks = len(network.ranks)
+    total = blocks.total // ranks if wanted is CollectiveOp.ALL_TO_ALL else blocks.total
+    measure = math.gcd(total // ranks if total % ranks == 0 else 1, *(one.count for one in joined))
+    return RankSchedule(
+        wanted,
+        ranks,
+        total // measure,
+        solution.root,
+        tuple(
+            PlacedBlock(one.offset // measure, one.count // measure, one.owner, one.target, one.hops) for one in joined
+        ),
+    )
+
+
+Traffic = tuple[str, int, tuple[tuple[int, int, Fraction], ...]]
+"""Collective, ranks, and rows (tail, head, part of the vector that is sent)."""
+
+
+def traffic_of(schedule: RankSchedule) -> Traffic:
+    """What every rank sends each other one, as it should be read in an export."""
+    sent: dict[tuple[int, int], int] = {}
+    for block in schedule.blocks:
+        for _, tail, head, _ in block.hops:
+            sent[tail, head] = sent.get((tail, head), 0) + block.count
+    return _traffic(schedule.collective, schedule.ranks, sent, schedule.chunks)
+
+
+def read_traffic(program: ChunkProgram) -> Traffic:
+    """The same of a file that was read."""
+    sent: dict[tuple[int, int], int] = {}
+    messages = program.messages
+    for tail, head, units in zip(messages.tail.tolist(), messages.head.tolist(), messages.units.tolist(), strict=True):
+        sent[tail, head] = sent.get((tail, head), 0) + units
+    return _traffic(program.collective, len(program.ranks), sent, program.vector_units)
+
+
+def _traffic(collective: CollectiveOp, ranks: int, sent: dict[tuple[int, int], int], whole: int) -> Traffic:
+    rows = tuple((*pair, Fraction(units, whole)) for pair, units in sorted(sent.items()))
+    return collective.value, ranks, rows
+
+
+def cut_to(blocks: Sequence[PlacedBlock], most: int) -> list[PlacedBlock]:
+    """Blocks of at most so many chunks."""
+    return [
+        PlacedBlock(block.offset + low, min(most, block.count - low), block.owner, block.target, block.hops)
+        for block in blocks
+        for low in range(0, block.count, most)
+    ]
