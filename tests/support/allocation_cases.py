@@ -11,6 +11,9 @@ from scipy.optimize import linprog
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Transfer
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.workloads.transfer_routes import ShortestRoutes, path_route
 
 
@@ -128,3 +131,11 @@ def plain_levels(case: AllocationProblem) -> list[float]:
                 stuck.append(t)
         held[stuck] = reached[stuck]
     return held.tolist()
+
+
+def rates(case: AllocationProblem, method: str = "auto") -> list[float]:
+    """Rates of a solution that is optimal and passes its check."""
+    solution = solve(case, SolveOptions(method=method))
+    assert solution.check.ok, solution.check.violations
+    assert solution.status is Status.OPTIMAL
+    return solution.rates_gbps.tolist()

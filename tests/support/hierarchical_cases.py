@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED_DATA
-from topoopt.core.hierarchy import HierarchicalProblem
+from topoopt.core.hierarchy import Design, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.files.documents import Document
 from topoopt.formats.libra.read import libra_document
 from topoopt.kinds.hierarchy.read import read_hierarchical
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
 
 SHARED = SHARED_DATA / "libra"
 
@@ -113,3 +114,13 @@ def random_instance(seed: int, dimensions: int = 3, **fields: Any) -> dict[str, 
     own = job("job", *layers, communicators={"tensor": tensor, "data": data}, loop=fields.pop("loop", "no-overlap"))
     net = network(sizes, prices, total_gbytes_per_s=round(rng.uniform(50, 900)))
     return instance(net, own, **fields)
+
+
+TENSOR_DATA = {"tensor": [4, 1], "data": [1, 8]}
+
+
+def value_at(problem: HierarchicalProblem, design: Design, bandwidth: Any) -> float:
+    """The objective by the checker's evaluation."""
+    time = fleet_time_ns(design, problem.fleet, bandwidth)
+    cost = network_cost_usd(design.network, bandwidth)
+    return {"time": time, "time-times-cost": time * (cost or 0.0), "cost": cost or 0.0}[problem.objective.value]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
-from itertools import accumulate, pairwise
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,24 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.job.strategy_program import prove
-from tests.support.verify_cases import four_servers, twelve_servers, with_arrays
+from tests.support.honest_solution import honest_solution, rows_of
+from tests.support.verify_cases import twelve_servers, with_arrays
 from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
+from topoopt.core.demand import AllReduceDemand
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import (
     Baseline,
     Breakdown,
     ConvergencePoint,
-    Evaluation,
-    JobSolution,
-    OperatorChoice,
     Span,
 )
 from topoopt.core.proofs import Argument, Bound
-from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.solution import Objective
 from topoopt.core.strategy import Strategy, StrategyCertificate
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.verdict import Status
 from topoopt.kinds.job.strategy_bound import program_of
 from topoopt.verify.job.check import check_solution
 from topoopt.verify.job.choices import choices_of
@@ -37,129 +34,7 @@ from topoopt.verify.job.strategy_certificate import strategy_bound
 from topoopt.verify.job.strategy_laws import strategy_laws
 from topoopt.verify.laws.findings import CheckDepth
 
-GROUP_BYTES = 4.0 * (4096 + 8)
-
-
 QUICK = CheckDepth(events=0)
-
-
-def path_of(*steps):
-    """Steps (lane, kind, label, ms) one after another."""
-    ends = list(accumulate(duration for *_, duration in steps))
-    starts = [0.0, *ends]
-    return tuple(Span(lane, kind, label, starts[k], ends[k]) for k, (lane, kind, label, _) in enumerate(steps))
-
-
-def rows_of(workload, plan):
-    """The strategy in words: part k of P of an operator stands on server offset + k n/P."""
-    n, rows = plan.topology.servers, []
-    for operator, (split, offset) in zip(workload.operators, map(astuple, plan.strategy.placements), strict=True):
-        own = operator.splits[split]
-        label = f"x{own.sample_ways}" + (f" ch{own.channel_ways}" if own.channel_ways > 1 else "")
-        servers = tuple(offset + k * n // own.parts for k in range(own.parts))
-        weights = 4 * sum(operator.weight_elements)
-        rows.append(
-            OperatorChoice(operator.name, operator.kind, label, servers, own.forward_ms, own.backward_ms, weights)
-        )
-    return tuple(rows)
-
-
-def four_server_bars():
-    """What happens when: `sent` is the time of 48 bytes.
-
-    The bytes for server 3 wait at server 1's link for a neighbour's, and cross the next link while they cross this one
-    (no latency here); on the way back both links are free. The gradients, 16384 and 32 bytes, are summed when server 3
-    is done; a link carries 3/4 of them after the 48 bytes of server 3, which were there first.
-    """
-    sent, far = 48e-6, 1.75 + 96e-6
-    reduced = far + sent + 0.75 * 16384e-6
-    return (
-        Span(1, "forward", "table", 0.0, 1.0),
-        Span(1, "forward", "layer", 1.0, 1.25),
-        Span(1, "transfer", "layer 1→0", 1.0, 1.0 + sent),
-        Span(1, "transfer", "layer 1→2", 1.0, 1.0 + sent),
-        Span(1, "transfer", "layer 1→3", 1.0, 1.0 + 2 * sent),
-        Span(0, "forward", "layer", 1.0 + sent, 1.25 + sent),
-        Span(2, "forward", "layer", 1.0 + sent, 1.25 + sent),
-        Span(3, "forward", "layer", 1.0 + 2 * sent, 1.25 + 2 * sent),
-        Span(1, "backward", "layer", 1.25, 1.75),
-        Span(0, "backward", "layer", 1.25 + sent, 1.75 + sent),
-        Span(2, "backward", "layer", 1.25 + sent, 1.75 + sent),
-        Span(3, "backward", "layer", 1.25 + 2 * sent, far),
-        Span(0, "transfer", "layer 0→1", 1.75 + sent, far),
-        Span(2, "transfer", "layer 2→1", 1.75 + sent, far),
-        Span(-1, "allreduce", "layer", far, reduced),
-        Span(-1, "allreduce", "layer", far, reduced + 0.75 * 32e-6),
-        Span(3, "transfer", "layer 3→1", far, far + sent),
-        Span(1, "backward", "table", far + sent, far + sent + 2.0),
-    )
-
-
-def honest_solution():
-    """The four-server plan, its figures worked out by hand.
-
-    Table on server 1: forward 1 ms, then 48 bytes (2 samples of 6 elements) to each other server, forward 0.25 ms and
-    backward 0.5 ms everywhere, 48 bytes back, backward 2 ms; 16416 bytes reduced by rings both ways meanwhile. At
-    1e6 bytes/ms on every link, the opposite server's bytes share a link with a neighbour's on the way there.
-    """
-    cluster, workload, plan = four_servers()
-    instance = CoOptimisation("four", cluster, workload, sha256="ab" * 32)
-    matrix = np.zeros((4, 4))
-    matrix[1, [0, 2, 3]] = matrix[[0, 2, 3], 1] = 48.0
-    link_bytes = np.full(8, 0.5 * 2 * 3 / 4 * GROUP_BYTES)
-    arcs = [tuple(arc) for arc in plan.topology.arcs.tolist()]
-    for source, target in ((1, 0), (1, 2), (1, 3), (0, 1), (2, 1), (3, 1)):
-        routes = plan.routes
-        pair = next(k for k in range(12) if (routes.source[k], routes.target[k]) == (source, target))
-        path = routes.path(pair)
-        for hop in pairwise(path):
-            link_bytes[arcs.index(hop)] += 48.0
-    total = 1.0 + 96e-6 + 0.75 + 48e-6 + 2.0
-    evaluation = Evaluation(
-        time_model="rounds",
-        iteration_time_ms=total,
-        breakdown=Breakdown(3.75, 144e-6, 0.0, 0.0, 3.75),
-        link_bytes=link_bytes,
-        link_utilisation=link_bytes / 1e6 / total,
-        bandwidth_tax=float(link_bytes.sum()) / (6 * 48 + 6 * GROUP_BYTES),
-        timeline=four_server_bars(),
-        timeline_servers_left_out=0,
-        critical_path=path_of(
-            (1, "forward", "table", 1.0),
-            (1, "transfer", "layer 1→3", 96e-6),
-            (3, "forward", "layer", 0.25),
-            (3, "backward", "layer", 0.5),
-            (3, "transfer", "layer 3→1", 48e-6),
-            (1, "backward", "table", 2.0),
-        ),
-    )
-    return instance, JobSolution(
-        name="four",
-        kind="co-optimisation",
-        status=Status.FEASIBLE,
-        stopped_by=StopReason.CONVERGED,
-        objective=Objective("iteration_time", total, "ms"),
-        bound=best_bound(cluster, workload),
-        check=CheckResult(True, ()),
-        seed=0,
-        method="hand",
-        cluster=cluster,
-        workload_name="two-layers",
-        samples=8,
-        plan=plan,
-        operators=rows_of(workload, plan),
-        demand=Demand(matrix, (AllReduceDemand((0, 1, 2, 3), GROUP_BYTES),)),
-        evaluation=evaluation,
-        initial_ms=total,
-        diameter=2,
-        mean_hops=4 / 3,
-        diameter_bound=2 * 4**0.5,
-        baselines=(),
-        convergence=(ConvergencePoint(0, "start", total),),
-        instance_sha256="ab" * 32,
-        versions=(),
-    )
-
 
 INSTANCE, SOLUTION = honest_solution()
 

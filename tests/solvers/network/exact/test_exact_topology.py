@@ -1,11 +1,10 @@
-"""Exact topology methods: known optima, agreement of independent methods, constraints, refusals, honest bounds."""
+"""Exact topology methods: known optima, agreement of independent methods, constraints."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,23 +12,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import shortest_path
 
-from solvers.network.exact import METHODS, ExactLimits, TopologyResult
+from solvers.network.exact import METHODS
 from solvers.network.exact.all_networks import maximal_networks
-from solvers.network.exact.bounds import best_bound, layer_sizes, most_within
 from solvers.network.exact.enumeration import moore_sum, networks_of_excess
-from solvers.network.exact.local import price_cut
-from solvers.network.exact.routed import relaxed_theta, route
 from solvers.network.exact.space import open_space
-from solvers.stop import Stop
 from tests.support.every_topology import plain_theta
+from tests.support.exact_cases import LIMITS, ONE_WAY, PAIRS, check, problem, skewed
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network import AdaptedRouting, TopologyProblem
-from topoopt.core.network_solution import FoundNetwork
+from topoopt.core.errors import InfeasibleError
 from topoopt.core.proofs import Argument
 
-ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
-LIMITS = ExactLimits()
 KNOWN = {  # lambda of uniform demand, directed links; published values
     (5, 2): 1 / 3,
     (6, 2): 0.238095,
@@ -41,56 +33,6 @@ KNOWN = {  # lambda of uniform demand, directed links; published values
     (8, 3): 0.272727,
     (10, 3): 0.2,
 }
-
-
-def uniform(n: int) -> NDArray[np.float64]:
-    """One unit between every ordered pair."""
-    return np.ones((n, n)) - np.eye(n)
-
-
-def skewed(n: int, seed: int, *, balanced: bool = False) -> NDArray[np.float64]:
-    """Lognormal demand, all positive; balanced: rows and columns of sum 1."""
-    demand = np.random.default_rng(seed).lognormal(0.0, 1.5, (n, n))
-    np.fill_diagonal(demand, 0.0)
-    for _ in range(200 if balanced else 0):
-        demand /= demand.sum(axis=1, keepdims=True)
-        demand /= demand.sum(axis=0, keepdims=True)
-    return demand
-
-
-def problem(n: int, d: int, demand: NDArray[np.float64] | None = None, **options: object) -> TopologyProblem:
-    """Directed links and uniform demand unless said otherwise."""
-    values: dict[str, object] = {"links": ONE_WAY, "demand": uniform(n) if demand is None else demand}
-    return TopologyProblem("test", n, d, **{**values, **options})  # type: ignore[arg-type]
-
-
-def check(given_problem: TopologyProblem, result: TopologyResult) -> NDArray[np.int64]:
-    """Verify a result from scratch: degrees, deliveries, loads, theta, lengths; returns its link counts."""
-    topology, demand, n = result.network.topology, given_problem.demand, given_problem.servers
-    counts = topology.adjacency()
-    assert counts.sum(axis=1).max() <= given_problem.degree
-    assert counts.sum(axis=0).max() <= given_problem.degree
-    flow = result.network.flows[0].flow
-    net = np.zeros((n, n))
-    for a, (i, j) in enumerate(topology.arcs.tolist()):
-        net[:, j] += flow[:, a]
-        net[:, i] -= flow[:, a]
-    off = ~np.eye(n, dtype=bool)
-    np.testing.assert_allclose(net[off], demand[off], atol=1e-9 * demand.sum())
-    assert (flow >= 0).all()
-    assert result.theta == pytest.approx((flow.sum(axis=0) / topology.multiplicity).max(), rel=1e-12)
-    routing = result.network.routing
-    assert isinstance(routing, AdaptedRouting)
-    lengths = routing.certificates[0].lengths
-    graph = nx.DiGraph()
-    for (i, j), length in zip(topology.arcs.tolist(), lengths.tolist(), strict=True):
-        graph.add_edge(i, j, weight=length)
-    far = dict(nx.all_pairs_dijkstra_path_length(graph))
-    needed = sum(demand[i, j] * far[i][j] for i, j in np.argwhere(demand > 0).tolist())
-    proven = needed / float(lengths @ topology.multiplicity)
-    assert proven == pytest.approx(result.network.routing_bound, rel=1e-9)
-    assert result.bound.value <= result.theta
-    return counts
 
 
 @pytest.mark.parametrize(("n", "d"), list(KNOWN))
@@ -235,167 +177,3 @@ def test_program_equals_branch_and_bound_under_constraints(name: str, links: Lin
             replace(case, **dict.fromkeys(("max_hops", "max_changed")), forbidden=()), LIMITS
         )
         assert free.theta <= thetas[0] * (1 + 1e-9) or not case.parallel_links
-
-
-@given(st.integers(4, 7), st.integers(1, 3), st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
-def test_bounds_hold_for_random_networks(n: int, d: int, seed: int) -> None:
-    """Node cut, layered Moore bound and price cuts of one network never exceed what another one reaches."""
-    rng = np.random.default_rng(seed)
-    demand = skewed(n, seed, balanced=seed % 2 == 0)
-    space = open_space(problem(n, d, demand))
-    first, second = (_random_regular(rng, n, d) for _ in range(2))
-    found = relaxed_theta(demand, first)
-    routed = route(demand, second)
-    assert found is not None
-    assert routed is not None
-    assert best_bound(space.problem, space.allowed)[0].value <= routed.theta * (1 + 1e-9)
-    assert routed.bound == pytest.approx(routed.theta, rel=1e-7)
-    assert routed.theta == pytest.approx(plain_theta(demand, second), rel=1e-7)
-    cut = price_cut(demand, first, found[2])
-    assert cut is not None
-    assert (cut * second).sum() >= 1.0 / routed.theta * (1 - 1e-9)
-    assert (cut * first).sum() == pytest.approx(1.0 / found[0], rel=1e-7), "tight where it was made"
-
-
-def _random_regular(rng: np.random.Generator, n: int, d: int) -> NDArray[np.int64]:
-    """A ring and d - 1 more permutations without fixed points."""
-    ring = rng.permutation(n)
-    counts = np.zeros((n, n), dtype=np.int64)
-    counts[ring, np.roll(ring, -1)] += 1
-    while counts.sum() < n * d:
-        heads = rng.permutation(n)
-        if (heads != np.arange(n)).all():
-            counts[np.arange(n), heads] += 1
-    return counts
-
-
-def test_layers_and_matching_bound() -> None:
-    """Layers 2, 6, ... (directed, d = 2) and 3, 9, ... (fibre pairs, d = 3); b-matching of two heavy pairs by hand."""
-    assert layer_sizes(16, 2, ONE_WAY) == [2, 6, 14, 15]
-    assert layer_sizes(12, 3, PAIRS) == [3, 9, 11]
-    demand = np.array([[0.0, 3.0, 2.0], [2.0, 0.0, 1.0], [0.0, 5.0, 0.0]])
-    assert most_within(demand, 1)[0] == pytest.approx(2.0 + 2.0 + 5.0), "0->2, 1->0, 2->1"
-
-
-@pytest.mark.parametrize(("n", "theta"), [(16, 7.25), (32, 19.5)])
-def test_best_circulants_of_the_specification(n: int, theta: float) -> None:
-    """d = 4, uniform: 7.25 at n = 16 ({1,3,7,12}), 19.5 at n = 32; flagged as a restriction, not called optimal."""
-    case = problem(n, 4)
-    result = METHODS["circulant"].run(case, LIMITS)
-    check(case, result)
-    assert result.theta == pytest.approx(theta)
-    assert result.restricted_bound == pytest.approx(theta)
-    assert result.notes == ("searched circulants only",)
-    assert not result.optimal
-    assert result.bound.value < theta
-
-
-@pytest.mark.heavy
-def test_best_circulant_of_sixty_four() -> None:
-    """n = 64, d = 4, uniform: 52.27 among all circulants."""
-    result = METHODS["circulant"].run(problem(64, 4), LIMITS)
-    assert result.restricted_bound == pytest.approx(result.theta)
-    assert result.theta == pytest.approx(52.27, abs=0.005)
-
-
-@pytest.mark.parametrize("links", [ONE_WAY, PAIRS])
-def test_circulants_for_shift_invariant_and_other_demand(links: LinkDirection) -> None:
-    """n = 7: the best of all circulants by the full program, for demand that goes by cutting planes and for other."""
-    weights = np.array([0.0, 3.0, 1.0, 0.5, 2.0, 1.0, 4.0])
-    shift = np.arange(7)
-    invariant = weights[(shift[None] - shift[:, None]) % 7]
-    for demand in (invariant, skewed(7, 3)):
-        case = problem(7, 2, demand, links=links)
-        result = METHODS["circulant"].run(case, LIMITS)
-        check(case, result)
-        thetas = []
-        for pick in itertools.combinations(range(1, 7), 2):
-            if links is PAIRS and sum(pick) != 7:
-                continue
-            counts = np.zeros((7, 7), dtype=np.int64)
-            for c in pick:
-                counts[shift, (shift + c) % 7] += 1
-            thetas.append(plain_theta(demand, counts))
-        assert result.theta == pytest.approx(min(thetas), rel=1e-7)
-
-
-def test_infeasible_hop_limits() -> None:
-    """Below the Moore bound at once; above it by the program, with the smallest limit known and the Moore bound."""
-    with pytest.raises(InfeasibleError, match="Moore bound is 3 hops"):
-        METHODS["milp"].run(problem(8, 2, max_hops=2), LIMITS)
-    # Six servers, one interface each: only the ring of 6 joins them, diameter 5 = the Moore bound.
-    with pytest.raises(InfeasibleError, match="Moore bound is 5 hops"):
-        METHODS["exact"].run(problem(6, 1, max_hops=4), LIMITS)
-    # d = 2, n = 7 = 1 + 2 + 4: a Moore digraph of diameter 2 does not exist (Plesnik and Znam 1974).
-    with pytest.raises(InfeasibleError, match=r"Moore bound is 2 hops, the smallest limit known to be feasible 3"):
-        METHODS["milp"].run(problem(7, 2, max_hops=2), LIMITS)
-
-
-def test_refusals_list_every_problem() -> None:
-    """Bad demand, bad limits, unknown arcs: all named at once; methods refuse what they do not cover."""
-    bad = problem(3, 0, np.array([[1.0, -1.0, 0.0]] * 3), max_hops=0, forbidden=((0, 9),))
-    for method in METHODS.values():
-        with pytest.raises(InputError) as caught:
-            method.run(bad, LIMITS)
-        assert {p.path for p in caught.value.problems} == {"degree", "demand", "max_hops", "forbidden"}
-    with pytest.raises(InputError, match="enumerate"):
-        METHODS["enumerate"].run(problem(5, 2, skewed(5, 0), max_hops=3), LIMITS)
-    with pytest.raises(InputError, match="branch and bound"):
-        METHODS["branch-and-bound"].run(problem(11, 2), LIMITS)
-    with pytest.raises(InputError, match="too many circulants"):
-        METHODS["circulant"].run(problem(200, 6), LIMITS)
-    with pytest.raises(InputError, match="demand"):
-        METHODS["exact"].run(problem(3, 1, np.zeros((3, 3))), LIMITS)
-
-
-def test_everything_forbidden_is_infeasible() -> None:
-    """A server nobody may send to: branch and bound and program both say so."""
-    case = problem(4, 2, forbidden=((0, 3), (1, 3), (2, 3)))
-    for method in ("branch-and-bound", "milp"):
-        with pytest.raises(InfeasibleError):
-            METHODS[method].run(case, LIMITS)
-
-
-def test_a_given_incumbent_is_never_lost() -> None:
-    """With no time at all, the program still returns the network it was given, and an honest bound."""
-    case = problem(7, 2, skewed(7, 2, balanced=True))
-    known = METHODS["circulant"].run(case, LIMITS)
-    result = METHODS["milp"].run(case, ExactLimits(stop=Stop().within(0.05), incumbent=known.network.topology))
-    assert result.theta <= known.theta * (1 + 1e-9)
-    assert result.bound.value <= result.theta
-    assert result.bound.value >= open_space(case).bound.value * (1 - 1e-9)
-
-
-def test_same_seed_same_result() -> None:
-    """Two runs of the program give the same links and the same flow."""
-    case = problem(5, 2, skewed(5, 4, balanced=True))
-    one, two = (METHODS["milp"].run(case, LIMITS) for _ in range(2))
-    np.testing.assert_array_equal(one.network.topology.arcs, two.network.topology.arcs)
-    np.testing.assert_array_equal(one.network.flows[0].flow, two.network.flows[0].flow)
-
-
-@pytest.mark.parametrize("method", ["exact", "milp", "branch-and-bound"])
-def test_a_network_is_kept_before_the_long_part(method: str) -> None:
-    """Whoever has to leave a method has its first network, with a bound that holds."""
-    kept: list[FoundNetwork] = []
-    case = problem(5, 2, skewed(5, 4, balanced=True))
-    result = METHODS[method].run(case, ExactLimits(keep=kept.append))
-    assert kept
-    assert all(each.bound.verified and each.bound.value <= result.theta * (1 + 1e-9) for each in kept)
-    assert all(each.network.utilisation.max() >= result.theta * (1 - 1e-9) for each in kept)
-
-
-@pytest.mark.parametrize("seed", [3, 6])
-@pytest.mark.parametrize("links", [ONE_WAY, PAIRS])
-def test_demand_over_fourteen_orders_of_magnitude(seed: int, links: LinkDirection) -> None:
-    """Small demands beside large ones, below what solvers call 0: the bound is exact all the same, and is reached."""
-    n = 4 + seed % 2
-    demand = 10.0 ** np.random.default_rng(seed).uniform(-14, 0, (n, n))
-    np.fill_diagonal(demand, 0.0)
-    case = problem(n, 2, demand, links=links)
-    result = METHODS["branch-and-bound"].run(case, LIMITS)
-    counts = check(case, result)
-    assert result.optimal
-    assert result.bound.verified
-    assert plain_theta(demand / demand.sum(), counts) * demand.sum() == pytest.approx(result.theta, rel=1e-6)

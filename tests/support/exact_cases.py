@@ -1,0 +1,66 @@
+"""Small topology problems, and a result of an exact method checked from scratch."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from solvers.network.exact import ExactLimits, TopologyResult
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.network import AdaptedRouting, TopologyProblem
+
+ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
+
+LIMITS = ExactLimits()
+
+
+def uniform(n: int) -> NDArray[np.float64]:
+    """One unit between every ordered pair."""
+    return np.ones((n, n)) - np.eye(n)
+
+
+def skewed(n: int, seed: int, *, balanced: bool = False) -> NDArray[np.float64]:
+    """Lognormal demand, all positive; balanced: rows and columns of sum 1."""
+    demand = np.random.default_rng(seed).lognormal(0.0, 1.5, (n, n))
+    np.fill_diagonal(demand, 0.0)
+    for _ in range(200 if balanced else 0):
+        demand /= demand.sum(axis=1, keepdims=True)
+        demand /= demand.sum(axis=0, keepdims=True)
+    return demand
+
+
+def problem(n: int, d: int, demand: NDArray[np.float64] | None = None, **options: object) -> TopologyProblem:
+    """Directed links and uniform demand unless said otherwise."""
+    values: dict[str, object] = {"links": ONE_WAY, "demand": uniform(n) if demand is None else demand}
+    return TopologyProblem("test", n, d, **{**values, **options})  # type: ignore[arg-type]
+
+
+def check(given_problem: TopologyProblem, result: TopologyResult) -> NDArray[np.int64]:
+    """Verify a result from scratch: degrees, deliveries, loads, theta, lengths; returns its link counts."""
+    topology, demand, n = result.network.topology, given_problem.demand, given_problem.servers
+    counts = topology.adjacency()
+    assert counts.sum(axis=1).max() <= given_problem.degree
+    assert counts.sum(axis=0).max() <= given_problem.degree
+    flow = result.network.flows[0].flow
+    net = np.zeros((n, n))
+    for a, (i, j) in enumerate(topology.arcs.tolist()):
+        net[:, j] += flow[:, a]
+        net[:, i] -= flow[:, a]
+    off = ~np.eye(n, dtype=bool)
+    np.testing.assert_allclose(net[off], demand[off], atol=1e-9 * demand.sum())
+    assert (flow >= 0).all()
+    assert result.theta == pytest.approx((flow.sum(axis=0) / topology.multiplicity).max(), rel=1e-12)
+    routing = result.network.routing
+    assert isinstance(routing, AdaptedRouting)
+    lengths = routing.certificates[0].lengths
+    graph = nx.DiGraph()
+    for (i, j), length in zip(topology.arcs.tolist(), lengths.tolist(), strict=True):
+        graph.add_edge(i, j, weight=length)
+    far = dict(nx.all_pairs_dijkstra_path_length(graph))
+    needed = sum(demand[i, j] * far[i][j] for i, j in np.argwhere(demand > 0).tolist())
+    proven = needed / float(lengths @ topology.multiplicity)
+    assert proven == pytest.approx(result.network.routing_bound, rel=1e-9)
+    assert result.bound.value <= result.theta
+    return counts
