@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import highspy
 import numpy as np
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.result import Claim, Options, SolverTask
 from topoopt.core.verdict import Status, StopReason
+
+if TYPE_CHECKING:
+    import highspy
 
 STATUS_MAP = {
     "kNotset": (Status.UNKNOWN, StopReason.ERROR),
@@ -63,6 +65,8 @@ def algorithm_for(nonzeros: int) -> str:
 @cache
 def option_names() -> frozenset[str]:
     """All options of the installed HiGHS."""
+    import highspy
+
     return frozenset(name for name in dir(highspy.HighsOptions) if not name.startswith("_"))
 
 
@@ -74,6 +78,8 @@ def run_highs(task: SolverTask) -> Claim:
 
 def run_algorithm(algorithm: str, task: SolverTask) -> Claim:
     """Solve with one of ALGORITHMS, or "" for what HiGHS and the options choose."""
+    import highspy
+
     program, limits = task.program, task.limits
     settings: dict[str, Any] = {"threads": limits.threads, "random_seed": limits.seed, **ALGORITHMS.get(algorithm, {})}
     if program.has_integers:
@@ -93,6 +99,8 @@ def run_algorithm(algorithm: str, task: SolverTask) -> Claim:
 
 def highs_model(program: LpArrays) -> highspy.HighsLp:
     """Arrays in the form HiGHS takes."""
+    import highspy
+
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = program.columns, program.rows
     model.col_cost_, model.col_lower_, model.col_upper_ = program.cost, program.lower, program.upper
@@ -113,11 +121,15 @@ def load(solver: Any, program: LpArrays) -> None:
     Raises:
         ValueError: HiGHS refuses the model.
     """
+    import highspy
+
     if solver.passModel(highs_model(program)) == highspy.HighsStatus.kError:
         raise ValueError("HiGHS refuses the model")
 
 
 def _solved(task: SolverTask, settings: Options, time_s: float | None) -> tuple[Claim, highspy.HighsModelStatus]:
+    import highspy
+
     program, start = task.program, task.start
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)

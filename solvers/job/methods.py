@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from solvers.failures.robust_job import RobustDesign
 from solvers.job.alternate import Alternation
-from solvers.job.joint_method import run_joint
 from solvers.job.loop import Keep, LoopResult, LoopSettings, Progress
-from solvers.job.program_topologies import PROGRAMS
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.search_settings import RobustGoal
@@ -105,13 +102,21 @@ def run_method(
         finalists=FINALISTS if method.programs else 1,
     )
     if name == "joint":
+        from solvers.job.joint_method import run_joint
+
         return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress)
     result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress, keep=keep).run()
     if name == "robust":
+        from solvers.failures.robust_job import RobustDesign
+
         design = RobustDesign(
             cluster, workload, result, robust or RobustGoal(), topologies=settings.topologies, seed=seed, stop=stop
         )
         return design.run()
+    if not method.programs:
+        return result
+    from solvers.job.program_topologies import PROGRAMS
+
     too_large = [each for each in method.programs if cluster.servers > PROGRAMS[each].most_servers]
     notes = [f"{PROGRAMS[each].summary}: left out above {PROGRAMS[each].most_servers} servers" for each in too_large]
     return replace(result, notes=(*result.notes, *notes))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from solvers.job.loop import Candidate, LoopSettings
-from solvers.job.program_topologies import TopologyQuestion, program_topologies
 from solvers.job.realise import LP_SERVERS, Realisation, demand_routed, mix_realised, realise
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
@@ -21,6 +21,9 @@ from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
+
+if TYPE_CHECKING:
+    from solvers.job.program_topologies import TopologyQuestion
 
 SIMULATED_BY_ROUNDS = 5
 """Candidates, the best by `hop`, that are simulated by `rounds`."""
@@ -66,6 +69,8 @@ class TopologyStep:
         settings = self.settings
         if not (settings.search_topology and settings.programs) or self.stop.reason() is not None:
             return candidate
+        from solvers.job.program_topologies import program_topologies
+
         graph = self.graph(candidate.strategy)
         demand = demand_of(graph)
         groups = [group.members for group in demand.allreduce]
@@ -96,6 +101,8 @@ class TopologyStep:
 
     def _question(self, demand: Demand) -> TopologyQuestion:
         """The question of a demand, with the ring mixes already known for it."""
+        from solvers.job.program_topologies import TopologyQuestion
+
         payloads = [(group.members, group.payload_bytes) for group in demand.allreduce]
         key = demand.model_parallel_bytes.tobytes() + repr(payloads).encode()
         return self._questions.setdefault(key, TopologyQuestion(self.cluster, demand, self.seed, self.stop))

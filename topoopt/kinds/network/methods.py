@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from solvers.network.exact import METHODS as EXACT
-from solvers.network.exact import ExactLimits
 from solvers.network.exact.enumeration import covers
+from solvers.network.exact.methods import METHODS as EXACT
+from solvers.network.exact.result import ExactLimits
 from solvers.network.exact.space import open_space
 from solvers.network.routing import ROUTING_METHODS as ROUTERS
 from solvers.network.routing import RoutingResult, route

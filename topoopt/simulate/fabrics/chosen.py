@@ -9,7 +9,6 @@ from topoopt.core.errors import Problem
 from topoopt.core.job import BaselineSettings, FabricChoice
 from topoopt.core.price_book import PriceBook
 from topoopt.costs.default_book import default_price_book
-from topoopt.simulate.circuits import DYNAMIC_FABRICS
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.options import FabricOptions
 
@@ -34,6 +33,8 @@ def choice_problems(choices: Sequence[FabricChoice]) -> list[tuple[tuple[int | s
     seen: dict[str, int] = {}
     for place, choice in enumerate(choices):
         if choice.fabric not in FABRICS:
+            from topoopt.simulate.circuits import DYNAMIC_FABRICS
+
             text, allowed = "no such fabric", ", ".join(FABRICS)
             if choice.fabric in DYNAMIC_FABRICS:
                 text = "demand-driven circuits run in topoopt fabrics --fabrics and topoopt reconfigure only"

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.network.exact import METHODS
 from solvers.network.exact.bounds import best_bound, layer_sizes, most_within
 from solvers.network.exact.local import price_cut
+from solvers.network.exact.methods import METHODS
 from solvers.network.exact.routed import relaxed_theta, route
 from solvers.network.exact.space import open_space
 from tests.support.every_topology import plain_theta

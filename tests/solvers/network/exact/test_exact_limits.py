@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.network.exact import METHODS, ExactLimits
+from solvers.network.exact.methods import METHODS
+from solvers.network.exact.result import ExactLimits
 from solvers.network.exact.space import open_space
 from solvers.stop import Stop
 from tests.support.every_topology import plain_theta

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.exact import METHODS, ExactLimits
+from solvers.network.exact.methods import METHODS
 from solvers.network.exact.milp import by_program
+from solvers.network.exact.result import ExactLimits
 from solvers.network.exact.space import open_space
 from solvers.network.routing import route
 from solvers.network.search import SEEDS, SearchBudget, search_topology

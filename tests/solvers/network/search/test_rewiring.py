@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.network.exact import METHODS, ExactLimits
+from solvers.network.exact.methods import METHODS
+from solvers.network.exact.result import ExactLimits
 from solvers.network.routing import route
 from solvers.network.search import SearchBudget, search_topology
 from topoopt.core.cluster import LinkDirection
