@@ -18,6 +18,10 @@ AFTER_SIGNAL_S = 2.0
 """Time that steps have after the first interrupt to end by themselves."""
 
 
+AFTERWARDS = 1.5
+"""Time kept for what follows a search, in times of the first plan: figures, check and files of a job on 1024 servers
+take that long."""
+
 STARVED = 5
 """Times the limit that a search without any result may take on a machine that is busy with other things."""
 
@@ -44,13 +48,26 @@ class Timing:
     limit_s: float | None = None
     kept: Callable[[], Any] | None = None
     left_out: list[str] = field(default_factory=list)
+    _search_at: float = 0.0
     _signal_at: float | None = None
     _cpu_s: float = field(default_factory=time.process_time)
 
     def for_search(self, share: float) -> Stop:
-        """Deadline of the search: that part of the time left, the rest is for what comes after it."""
-        left = self.stop.remaining_s()
-        return self.stop if left is None or share == 1.0 else self.stop.until(self.stop.clock.now() + share * left)
+        """Deadline of the search, which begins: that part of the time left, the rest is for what comes after it."""
+        self._search_at, left = self.stop.clock.now(), self.stop.remaining_s()
+        return self.stop.until(None if left is None else self._search_at + share * left)
+
+    def keep(self, found: Callable[[], Any], search: Stop) -> None:
+        """Take the best so far; the first one shows how long the work on a plan of this size takes.
+
+        What comes after the search does some of it again, so its deadline leaves that much, if there is that much left.
+        """
+        self.stop.end_if_left()
+        first, self.kept = self.kept is None, found
+        if first and self.stop.deadline is not None and search.deadline is not None:
+            now = self.stop.clock.now()
+            latest = self.stop.deadline - AFTERWARDS * (now - self._search_at)
+            search.deadline = min(search.deadline, max(now, latest))
 
     def optional(self, name: str, work: Callable[[], Result]) -> Result | None:
         """Do what a solution can do without; None, and a line in the notes, if there is no time for it."""
@@ -69,15 +86,31 @@ class Timing:
         else in the last moment."""
         if self.stop.hurry.is_set() or self.stop.memory.look():
             return True
-        if self.kept is not None and (self._signalled() or self._past(search.deadline, 0.2, 0.01)):
-            return True
-        return self._past(self.stop.deadline, 0.8, 0.05) and not self._starved()  # nothing is left to be written
+        if self.kept is not None:
+            return self._signalled() or self._past(search.deadline, 0.2, 0.01)
+        return self.nothing_late()
+
+    def nothing_late(self) -> bool:
+        """Whether the limit is over for good where nothing was found: the last moment, as no file is to be written."""
+        return self._past(self.stop.deadline, 0.6, 0.04) and not self._starved()
 
     def check_late(self) -> bool:
         """Whether a check has to be left."""
         if self.stop.memory.look():
             return True
         return self.stop.hurry.is_set() or self._signalled() or self._past(self.stop.deadline, 0.3, 0.02)
+
+    def past_the_end(self) -> bool:
+        """Whether nothing more can be begun that a solution can do without."""
+        return self.stop.hurry.is_set() or self._past(self.stop.deadline, 0.6, 0.04)
+
+    def closing(self, work: Callable[[], Result]) -> Result | None:
+        """Do what comes last, also after the limit or an interrupt, such as a page for people; None if it is too late
+        even for that."""
+        try:
+            return step(work, self.past_the_end)
+        except LateError:
+            return None
 
     def out_of_memory(self) -> None:
         """The system refused memory: the end of the search where there is a limit.

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import topoopt
-from tests.support.cli_cases import Run, chain, job, process, refusals, run, searching, write
+from tests.support.cli_cases import Run, await_search, chain, job, refusals, run, searching, write
 from topoopt.core.comparison import COLUMNS
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
 from topoopt.core.proofs import Argument, Bound
@@ -309,18 +309,11 @@ def test_interrupt_before_the_first_row(tmp_path: Path, contest: Callable[..., N
 
 def test_ctrl_c_of_a_real_comparison(tmp_path: Path) -> None:
     """A search without end is interrupted: its best so far is a row, beside those of the methods before it."""
-    if not Path("/proc/self/status").exists():
-        pytest.skip("needs /proc to see when the search has begun")
     hard = {**FIVE, "servers": 16, "degree": 4, "demand": {"family": "balanced-skew", "seed": 1}}
     table = tmp_path / "t.csv"
     words = ("compare", write(tmp_path, hard), "--methods", "kautz,portfolio", "--time-limit", 1000, "--csv", table)
-    with process(*words, "--json") as child:
-        assert child.stderr is not None
-        for line in child.stderr:  # the second run begins only after the first has its row
-            if "run 2 of 2" in line:
-                break
-        while child.poll() is None and not searching(child.pid):
-            time.sleep(0.02)
+    with searching(*words, "--json") as child:
+        await_search(child)  # the second run begins only after the first has its row
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
         stdout, stderr = child.communicate(timeout=300)

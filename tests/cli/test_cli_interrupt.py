@@ -17,7 +17,7 @@ import pytest
 
 from solvers.network.routing import ROUTING_METHODS
 from solvers.stop import Clock
-from tests.support.cli_cases import ROOT, chain, job, process, run, run_apart, searching, write
+from tests.support.cli_cases import ROOT, chain, job, run, run_apart, searching, write
 from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.job import report as html
 from topoopt.kinds.job import solve as search
@@ -28,12 +28,8 @@ INSTANCE = job(8, 3, chain(8, 6), search={"budget": 10**12})
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_in_the_middle_of_the_search(tmp_path: Path, number: signal.Signals) -> None:
     """An endless search is interrupted: exit code 130, solution and report are there, the checker takes the plan."""
-    if not Path("/proc/self/status").exists():
-        pytest.skip("needs /proc to see when the search has begun")
     instance = write(tmp_path, INSTANCE)
-    with process("solve", instance, "--out", tmp_path / "out", "--json") as child:
-        while child.poll() is None and not searching(child.pid):
-            time.sleep(0.02)
+    with searching("solve", instance, "--out", tmp_path / "out", "--json") as child:
         time.sleep(0.3)
         child.send_signal(number)
         stdout, stderr = child.communicate(timeout=300)
@@ -154,6 +150,29 @@ def test_a_routing_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: p
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
 
 
+@pytest.mark.parametrize("step", ["topoopt.kinds.instance_file.parse_document", "topoopt.cli.solve.kind_named"])
+def test_reading_counts_against_the_limit(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance that is read for ever, solvers that load for ever: exit code 5 at the limit, nothing written."""
+    monkeypatch.setattr(step, endless)
+    words = ("solve", write(tmp_path, INSTANCE), "--out", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
+    result = run(*words)
+    assert (result.code, result.json["error"]) == (5, "the time limit came before anything was found")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_that_has_no_time_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solution is written without its page, which is named; the page of an older solution is gone."""
+    instance, out = write(tmp_path, {**INSTANCE, "search": {"budget": 100}}), tmp_path / "out"
+    assert run("solve", instance, "--out", out).code == 0
+    monkeypatch.setattr("topoopt.kinds.job.report.verdict_cards", endless)
+    result = run("solve", instance, "--out", out, "--time-limit", LIMIT_S, "--json")
+    assert (result.code, result.json["report"]) == (0, None)
+    assert "left out (no time): report.html" in result.stderr
+    assert [path.name for path in out.iterdir()] == ["solution.json"]
+    monkeypatch.undo()
+    assert run("report", out / "solution.json", "-o", tmp_path / "r.html").code == 0
+
+
 def test_a_check_that_was_cut_off_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan whose check has no time is written, says so, and is never called optimal."""
     monkeypatch.setattr("topoopt.kinds.pipeline.BRIEF", None)
@@ -254,6 +273,20 @@ def test_the_second_signal_leaves_what_hangs(
     assert "Traceback" not in done.stderr
     assert f"finishing: {doing}; Ctrl-C again to stop with what is there" in done.stderr
     assert run("check", instance, out / "solution.json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("topoopt.kinds.instance_file", "parse_document"), ("topoopt.cli.solve", "kind_named")]
+)
+def test_one_signal_ends_what_comes_first(tmp_path: Path, module: str, name: str) -> None:
+    """While files are read and solvers load there is nothing to keep: one Ctrl-C, exit code 130, no traceback."""
+    words = {"module": module, "name": name, "hangs": True, "signals": "(signal.SIGINT,)"}
+    script = HANGING.format(**words, instance=str(write(tmp_path, INSTANCE)), out=str(tmp_path / "out"))
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert '"stopped_by": "interrupted"' in done.stdout
 
 
 def test_interrupt_while_the_program_loads() -> None:

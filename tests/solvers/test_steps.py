@@ -99,6 +99,26 @@ def test_a_halted_clock_moves_no_deadline_nearer(monkeypatch: pytest.MonkeyPatch
     assert Clock().halted_s == 0.0
 
 
+def test_the_first_plan_shows_what_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search whose first plan took 20 of 100 s leaves 1.5 times that for what follows; later plans change nothing."""
+    now = [1000.0]
+    monkeypatch.setattr("solvers.stop.time.monotonic", lambda: now[0])
+    timing = Timing(Stop(1100.0), 100.0)
+    search = timing.for_search(1.0)
+    assert search.deadline == 1100.0
+    now[0] += 20.0
+    timing.keep(lambda: 1, search)
+    assert search.deadline == 1070.0
+    now[0] += 40.0
+    timing.keep(lambda: 2, search)
+    assert (search.deadline, timing.stop.deadline) == (1070.0, 1100.0)
+    late = Timing(Stop(1160.0), 100.0)
+    search = late.for_search(1.0)
+    now[0] += 90.0  # nothing is left of the time: the search ends at once
+    late.keep(lambda: 1, search)
+    assert search.deadline == now[0]
+
+
 def test_what_has_no_time_is_named() -> None:
     """An optional step after the deadline is not begun; the note says which, and why."""
     timing = Timing(Stop(time.monotonic() - 1.0), 1.0)

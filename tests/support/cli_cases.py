@@ -181,14 +181,41 @@ def refusals(document: Mapping[str, Any]) -> list[tuple[str | None, str | None, 
     return [(problem["path"], problem["value"], problem["message"]) for problem in document["problems"]]
 
 
-def searching(pid: int) -> bool:
-    """Whether the process looks after SIGHUP, which it does only while it searches (Linux)."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    caught = next((line.split()[1] for line in text.splitlines() if line.startswith("SigCgt")), "0")
-    return bool(int(caught, 16) >> (signal.SIGHUP - 1) & 1)
+TELLING = r"""
+import os, sys
+from solvers.timing import Timing
+from topoopt.cli.main import main
+begin = Timing.for_search
+def telling(*values):
+    os.write(2, b"search begins\n")
+    return begin(*values)
+Timing.for_search = telling
+sys.argv = ["topoopt", *{words!r}]
+main()
+"""
+
+
+def searching(*words: object) -> subprocess.Popen[str]:
+    """A command in a process of its own, whose search has begun; or which ended before."""
+    script = TELLING.format(words=[str(word) for word in words])
+    heeding = {"preexec_fn": _heed_hangups} if os.name == "posix" else {}
+    child = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=ROOT,
+        **heeding,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    await_search(child)
+    return child
+
+
+def await_search(child: subprocess.Popen[str]) -> None:
+    """Wait until a search begins, the next one after that waited for before; or until the process ends."""
+    assert child.stderr is not None
+    while (line := child.stderr.readline()) and line != "search begins\n":
+        pass
 
 
 def besides_kernels(stderr: str) -> list[str]:

@@ -7,11 +7,13 @@ import io
 import os
 import sys
 
+from topoopt.console.began import begin
 from topoopt.console.interrupt import INTERRUPTED, leave_on_interrupt
 
 
 def main() -> None:
     """Run the command line; leaves with its exit code."""
+    begin()
     leave_on_interrupt()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no × or →, file names that are not text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from topoopt.analyses.costs.prices import given_book
-from topoopt.console.attended import attended
+from topoopt.console.attended import AttendedRun, attended
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
@@ -64,24 +64,55 @@ def solve(
     network, and strategies and shape where the instance leaves them open. Kind placement: put the operators of
     a graph on devices, so that the busiest one is least loaded.
     """
-    began = time.monotonic()
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.instance_file import located, read_instance
-        from topoopt.kinds.pipeline import search_problems
-
-        problem = read_instance(instance)
-        kind = kind_named(problem.kind)
-        _require_writable(out)
-        book = given_book(prices, [kind])
-        options = SolveOptions(seed, time_limit, budget, method, book=book, memory_bytes=memory_bytes(memory_limit))
-        own = located(search_problems(kind, problem), instance) if method is None else []
-        if own:
-            raise InputError(own)
-        return _solve(kind, problem, output, out, options, began)
+        memory = memory_bytes(memory_limit)
+        options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory)
+        with attended(output, time_limit) as run:
+            try:
+                given = run.first(lambda: _read(instance, out, prices, options))
+            except LimitError as error:
+                return output.fail(error)
+            if time_limit is None:
+                run.limit(given.problem.search.time_limit_s)
+            return _solve(given, output, out, run)
 
     output.run(command)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is to be solved, read and looked through.
+
+    Attributes:
+        kind, problem: as read.
+        options: of the call.
+    """
+
+    kind: Kind
+    problem: Any
+    options: SolveOptions
+
+
+def _read(instance: Path, out: Path, prices: Path | None, options: SolveOptions) -> Given:
+    """Read everything, and load the solvers.
+
+    Raises:
+        InputError, WriteError: something is wrong with it.
+    """
+    from topoopt.kinds.instance_file import located, read_instance
+    from topoopt.kinds.pipeline import search_problems
+
+    problem = read_instance(instance)
+    kind = kind_named(problem.kind)
+    _require_writable(out)
+    book = given_book(prices, [kind])
+    own = located(search_problems(kind, problem), instance) if options.method is None else []
+    if own:
+        raise InputError(own)
+    kind.solver()
+    return Given(kind, problem, replace(options, book=book))
 
 
 def memory_bytes(text: str | None) -> int | None:
@@ -99,39 +130,38 @@ def memory_bytes(text: str | None) -> int | None:
     return size
 
 
-def _solve(
-    kind: Kind,
-    problem: Any,
-    output: Output,
-    out: Path,
-    options: SolveOptions,
-    began: float,
-) -> int:
+def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.console.solution_tables import show_end
     from topoopt.files.atomic import make_directory, write_text_atomically
-    from topoopt.kinds.pipeline import settings_of
     from topoopt.kinds.pipeline import solve as solved
 
-    kind.solver()  # loaded while a signal still ends the process at once: there is nothing to keep
-    with attended(output, settings_of(problem, options).time_limit_s, began) as run:
-        try:
-            with solving_bar(output) as progress:
-                told = replace(options, progress=run.telling(progress), stop=run.stop)
-                solution = solved(problem, told)
-        except (InfeasibleError, LimitError) as error:
-            return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - began))
-        run.doing = "files"  # what was found is written, however late Ctrl-C comes
-        wall_s = time.monotonic() - began
-        pages = kind.pages()
-        extra = pages.table(solution)
-        texts = {} if extra is None else dict([extra])
-        files = [out / name for name in ("solution.json", *texts, "report.html")]
-        texts["report.html"] = pages.report(solution)
-        make_directory(out)
-        kind.files.solutions.write(solution, files[0])
-        for name, text in texts.items():
-            write_text_atomically(out / name, text)
+    kind, problem = given.kind, given.problem
+    run.doing = "start"
+    try:
+        with solving_bar(output) as progress:
+            options = replace(given.options, progress=run.telling(progress), timing=run.timing)
+            solution = solved(problem, options)
+    except (InfeasibleError, LimitError) as error:
+        return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - run.began))
+    run.doing = "files"  # what was found is written, however late Ctrl-C comes
+    wall_s = time.monotonic() - run.began
+    pages = kind.pages()
+    extra = pages.table(solution)
+    make_directory(out)
+    files = [out / "solution.json"]
+    kind.files.solutions.write(solution, files[0])
+    for name, text in [] if extra is None else [extra]:
+        files.append(out / name)
+        write_text_atomically(files[-1], text)
+    page = run.timing.closing(lambda: pages.report(solution))
+    report = out / "report.html"
+    if page is None:
+        report.unlink(missing_ok=True)  # that of another solution
+        output.errors.print(f"{REPORT_LEFT}: topoopt report {files[0]} writes it", markup=False, highlight=False)
+    else:
+        files.append(report)
+        write_text_atomically(report, page)
     figures = dict(pages.figures(problem, solution))
     if extra is not None:
         figures["table"] = str(files[1])
@@ -140,15 +170,19 @@ def _solve(
         pages.show(console, solution, wall_s)
         show_end(console, solution, files)
 
-    output.result(summary_of(solution, wall_s, figures, files), show)
+    output.result(summary_of(solution, wall_s, figures, files[0], None if page is None else report), show)
     code = output.exit_code(solution.check, solution.stopped_by)
-    return INTERRUPTED if solution.check.ok and run.stop.interrupted.is_set() else code
+    return INTERRUPTED if solution.check.ok and run.timing.stop.interrupted.is_set() else code
+
+
+REPORT_LEFT = "left out (no time): report.html"
+"""Said when there was none for the report."""
 
 
 def summary_of(
-    solution: SolutionHead, wall_s: float, figures: Mapping[str, Any], files: Sequence[Path]
+    solution: SolutionHead, wall_s: float, figures: Mapping[str, Any], file: Path, report: Path | None
 ) -> dict[str, Any]:
-    """The JSON object of a solve: what all kinds have, around the figures of one; first and last file by name."""
+    """The JSON object of a solve: what all kinds have, around the figures of one, and its files."""
     from topoopt.files.solution_head import bound_document
 
     objective, bound, claimed = solution.objective, solution.bound, solution.claimed_bound
@@ -169,8 +203,8 @@ def summary_of(
         "versions": dict(solution.versions),
         "instance_sha256": solution.instance_sha256,
         "notes": list(solution.notes),
-        "solution": str(files[0]),
-        "report": str(files[-1]),
+        "solution": str(file),
+        "report": None if report is None else str(report),
     }
 
 

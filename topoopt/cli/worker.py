@@ -8,7 +8,9 @@ import sys
 def command_line(arguments: list[str]) -> int:
     """`topoopt` with these arguments; the exit code."""
     from topoopt.cli.app import app
+    from topoopt.console.began import begin
 
+    begin()
     sys.argv = ["topoopt", *arguments]
     try:
         app(args=arguments)

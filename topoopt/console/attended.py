@@ -6,11 +6,18 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from solvers.stop import Stop, stop_on_signals
+from solvers.steps import LateError, step
+from solvers.stop import stop_on_signals
+from solvers.timing import Timing
+from topoopt.console.began import began
 from topoopt.console.output import Output
+from topoopt.core.errors import LimitError
 from topoopt.simulate.compilation import heard
+
+Result = TypeVar("Result")
 
 Tell = Callable[[str, int, int | None], None]
 
@@ -20,12 +27,19 @@ class AttendedRun:
     """A run that is under way.
 
     Attributes:
-        stop: deadline and interrupts.
-        doing: what goes on, for people.
+        timing: deadline and interrupts.
+        began: `time.monotonic()` at the start of the program.
+        doing: what goes on, for people; None: there is nothing yet that could be kept.
     """
 
-    stop: Stop
-    doing: str = "start"
+    timing: Timing = field(default_factory=Timing)
+    began: float = field(default_factory=began)
+    doing: str | None = None
+
+    def limit(self, seconds: float | None) -> None:
+        """Set the time limit, from the start of the program; None for none."""
+        self.timing.limit_s = seconds
+        self.timing.stop.deadline = None if seconds is None else self.began + seconds
 
     def telling(self, show: Tell) -> Tell:
         """The same, which also remembers what is told."""
@@ -36,20 +50,36 @@ class AttendedRun:
 
         return tell
 
+    def first(self, work: Callable[[], Result]) -> Result:
+        """Do what has to come first, such as reading files and loading solvers: there is nothing to keep meanwhile.
+
+        Raises:
+            KeyboardInterrupt: a signal came.
+            LimitError: the time limit did.
+        """
+        stop = self.timing.stop
+        try:
+            return step(work, lambda: stop.interrupted.is_set() or self.timing.nothing_late())
+        except LateError:
+            if stop.interrupted.is_set():
+                raise KeyboardInterrupt from None
+            raise LimitError(self.timing.nothing()) from None
+
 
 @contextmanager
-def attended(output: Output, time_limit_s: float | None, began: float) -> Iterator[AttendedRun]:
+def attended(output: Output, time_limit_s: float | None) -> Iterator[AttendedRun]:
     """Look after signals and say so at once on standard error; say when kernels are compiled.
 
     Args:
         output: of the command.
-        time_limit_s: of the run, without the time of the compiler; None for none.
-        began: `time.monotonic()` when it was asked for.
+        time_limit_s: of the run from the start of the program, without the time of the compiler; None for none.
     """
-    run = AttendedRun(Stop())
+    run = AttendedRun()
     compiling: list[float] = []
 
     def told(signals: int) -> None:
+        if run.doing is None:
+            return
         doing = run.doing.split(":", 1)[0]
         text = f"finishing: {doing}; Ctrl-C again to stop with what is there" if signals == 1 else "stopping"
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
@@ -60,9 +90,8 @@ def attended(output: Output, time_limit_s: float | None, began: float) -> Iterat
         compiling.append(time.monotonic())
 
     with stop_on_signals(None, hurries=True, told=told) as stop:
-        run.stop = stop
-        if time_limit_s is not None:
-            stop.deadline = began + time_limit_s
+        run.timing.stop = stop
+        run.limit(time_limit_s)
         with heard(compiler_began, lambda: None):
             yield run
     if compiling:

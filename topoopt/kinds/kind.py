@@ -62,7 +62,7 @@ class SolveOptions:
         book: prices, for kinds that take them; None: those shipped.
         progress: told what is being done.
         memory_bytes: resident memory that the run and its solvers may hold together; None for no limit.
-        stop: deadline and interrupts, by whoever looks after signals; None: those of the call itself.
+        timing: deadline and interrupts, by whoever looks after signals; None: those of the call itself.
     """
 
     seed: int | None = None
@@ -73,7 +73,7 @@ class SolveOptions:
     book: PriceBook | None = None
     progress: Progress | None = None
     memory_bytes: int | None = None
-    stop: Stop | None = None
+    timing: Timing | None = None
 
 
 AS_STATED = SolveOptions()
@@ -104,9 +104,8 @@ class Effort:
 
     def keep(self, found: Callable[[], Any]) -> None:
         """Offer the best so far: called for what a method would return now, should the method have to be left."""
-        self.stop.end_if_left()
         if self.timing is not None:
-            self.timing.kept = found
+            self.timing.keep(found, self.stop)
 
     def optional(self, name: str, work: Callable[[], Result]) -> Result | None:
         """What a solution can do without; None, and a note, when time runs out."""

@@ -88,6 +88,9 @@ def judged(problem: Any, found: Any, effort: Effort) -> Any:
     return solution.judged(findings.violations, findings.not_recomputed)
 
 
+INSTANCE_LEFT = "left out (time limit): the instance in the solution"
+"""Said of a solution that is checked with its instance beside it."""
+
 CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it")
 """What a check that was cut off did not recompute."""
 
@@ -123,15 +126,22 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         raise InputError(problems)
     asked = replace(problem, search=search)
     with ExitStack() as stack:
-        stop = options.stop or stack.enter_context(stop_on_signals(search.time_limit_s, hurries=True))
+        timing = options.timing
+        if timing is None:
+            own = stack.enter_context(stop_on_signals(search.time_limit_s, hurries=True))
+            timing = Timing(own, search.time_limit_s)
+        stop = timing.stop
         stack.enter_context(heard(stop.clock.halt, stop.clock.go_on))
-        stop.memory.limit_bytes = options.memory_bytes
-        timing = Timing(stop, search.time_limit_s)
+        if options.memory_bytes is not None:
+            stop.memory.limit_bytes = options.memory_bytes
         effort = Effort(search, timing.for_search(solver.search_share), options, timing)
         found = _found(solver, methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
         solution = step(lambda: judged(asked, found, effort), lambda: False)
-    solution = replace(solution, instance=document_to_embed(problem))
+        document = timing.closing(lambda: document_to_embed(problem))
+    solution = replace(solution, instance=document)
+    if document is None and timing.past_the_end():
+        solution = replace(solution, notes=(*solution.notes, INSTANCE_LEFT))
     if stop.interrupted.is_set() and solution.check.ok:
         return replace(solution, stopped_by=StopReason.INTERRUPTED)
     return solution
@@ -145,9 +155,7 @@ def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: T
     """
 
     def work() -> Any:
-        timing.stop.clock.halt()  # loading kernels counts as little as compiling them
         solver.prepare(asked)
-        timing.stop.clock.go_on()
         return method.run(asked, effort)
 
     if timing.stop.memory.look():
