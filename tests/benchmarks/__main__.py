@@ -13,6 +13,7 @@ from rich.table import Table
 from tests.benchmarks.bench_collectives import collective_figures
 from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
+from tests.benchmarks.bench_llm_training import llm_training_figures
 from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_shards import shard_figures
 from tests.benchmarks.bench_shared import shared_figures
@@ -37,6 +38,7 @@ def main(arguments: list[str]) -> int:
         "shards": shard_figures,
         "together": together_figures,
         "collectives": collective_figures,
+        "llm-training": llm_training_figures,
     }
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")

@@ -12,8 +12,11 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
 from topoopt.files.checked_file import read_checked
 from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.kinds.llm_training.schema import MOST_EXPERTS, MOST_PER_TOKEN
 
 Size = Annotated[int, Field(ge=1, le=2**24)]
+ExpertCount = Annotated[int, Field(ge=1, le=MOST_EXPERTS)]
+PerToken = Annotated[int, Field(ge=1, le=MOST_PER_TOKEN)]
 
 
 class _Config(BaseModel):
@@ -74,8 +77,8 @@ class _Llama(_Config):
 
 
 class _Mixtral(_Llama):
-    num_local_experts: Size
-    num_experts_per_tok: Size
+    num_local_experts: ExpertCount
+    num_experts_per_tok: PerToken
 
     def extras(self) -> dict[str, Any]:
         return {"experts": Experts(self.num_local_experts, self.num_experts_per_tok, self.intermediate_size)}
@@ -92,8 +95,8 @@ class _Qwen3(_Llama):
 
 
 class _QwenExperts(_Llama):
-    num_experts: Size
-    num_experts_per_tok: Size
+    num_experts: ExpertCount
+    num_experts_per_tok: PerToken
     moe_intermediate_size: Size
     decoder_sparse_step: int = 1
     mlp_only_layers: list[int] = Field(default_factory=list)
@@ -146,9 +149,9 @@ class _DeepSeek(_Llama):
     qk_nope_head_dim: Size
     qk_rope_head_dim: Size
     v_head_dim: Size
-    n_routed_experts: Size
+    n_routed_experts: ExpertCount
     n_shared_experts: Annotated[int, Field(ge=0, le=1000)] = 0
-    num_experts_per_tok: Size
+    num_experts_per_tok: PerToken
     moe_intermediate_size: Size
     first_k_dense_replace: Annotated[int, Field(ge=0, le=10_000)] = 0
     moe_layer_freq: int = 1

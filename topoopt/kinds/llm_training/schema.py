@@ -14,6 +14,8 @@ from topoopt.kinds.llm_training.calculon_schema import CalculonSection
 
 MOST_GPUS = 2**20
 MOST_LAYERS = 10_000
+MOST_EXPERTS = 65_536
+MOST_PER_TOKEN = 1024
 Width = Annotated[int, Field(ge=1, le=2**24)]
 Efficiency = Annotated[float, Field(gt=0, le=1)]
 Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
@@ -22,8 +24,8 @@ Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 class ExpertsSection(FileModel):
     """Experts that stand in a layer instead of one MLP."""
 
-    count: Width = Field(description="routed experts of a layer")
-    per_token: Width = Field(description="routed experts that a token goes to")
+    count: int = Field(ge=1, le=MOST_EXPERTS, description="routed experts of a layer")
+    per_token: int = Field(ge=1, le=MOST_PER_TOKEN, description="routed experts that a token goes to")
     hidden: Width = Field(description="inner width of an expert")
     shared: int = Field(default=0, ge=0, le=1000, description="experts of the same width that all tokens go to")
     dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS, description="first layers without experts")

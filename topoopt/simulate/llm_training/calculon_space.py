@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from math import isqrt
 
 import numpy as np
 
@@ -17,7 +18,8 @@ Row = tuple[int, int, int, int, int, int, str, str, bool, bool, bool]
 
 def divisors(number: int) -> list[int]:
     """All of them, ascending."""
-    return [one for one in range(1, number + 1) if number % one == 0]
+    small = [one for one in range(1, isqrt(number) + 1) if number % one == 0]
+    return small + [number // one for one in reversed(small) if one * one != number]
 
 
 def calculon_space(model: LanguageModel, length: int, batch: int, gpus: int, first: StepNetwork) -> CalculonRecords:
