@@ -24,6 +24,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.plan import Plan
 from topoopt.core.strategy import Strategy, strided_groups
+from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
@@ -65,7 +66,8 @@ class Alternation:
         self.topology = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
         self.keep = keep
         self.kept: Candidate | None = None
-        self.initial_ms = np.inf
+        self.initial_ms: float | None = None
+        self.notes: tuple[str, ...] = ()
 
     def run(self) -> LoopResult:
         """Alternate until converged, out of budget, or stopped.
@@ -117,7 +119,7 @@ class Alternation:
             convergence=tuple(self.log.points),
             stopped_by=stopped_by,
             proposals=self.log.proposals,
-            notes=(f"start: {best.origin}",),
+            notes=(f"start: {best.origin}", *self.notes),
         )
 
     def _offer(self, candidate: Candidate) -> None:
@@ -139,12 +141,15 @@ class Alternation:
         starts: list[Start] = list(starting_strategies(self.cluster, self.workload))
         first = Start("data parallel", data_parallel(n, self.workload))
         initial = self.topology.portfolio(first.name, first.strategy, limit=1)[0]
-        self.initial_ms = initial.iteration_time_ms
+        if self._overflow(initial.strategy) == 0:
+            self.initial_ms = initial.iteration_time_ms
+        else:
+            self.notes = (self._left_for_memory(initial.strategy),)
         self._offer(initial)
         self.log.step("start", 0, initial.iteration_time_ms if self._overflow(initial.strategy) == 0 else np.inf)
         feasible = [start for start in starts if self._overflow(start.strategy) == 0]
         if not self.settings.search_strategy:
-            starts, feasible = starts[:1], feasible[:1]
+            starts, feasible = starts[:1], [start for start in starts[:1] if start in feasible]
         pool = []
         for start in feasible or sorted(starts, key=lambda start: self._overflow(start.strategy))[:1]:
             pool.append(self.topology.portfolio(start.name, start.strategy, limit=self.settings.topologies)[0])
@@ -156,6 +161,14 @@ class Alternation:
         plain = [candidate for candidate in pool if candidate.origin == first.name and feasible]
         pool.sort(key=lambda candidate: candidate.iteration_time_ms)
         return pool[: self.settings.beam], plain
+
+    def _left_for_memory(self, strategy: Strategy) -> str:
+        needed = max(strategy.server_memory_bytes(self.workload, self.cluster.servers)) / self.cluster.gpus_per_server
+        there = (self.cluster.gpu_memory_bytes or 0) / GIB
+        return (
+            f"data parallelism is no plan here: it needs {needed / GIB:.1f} GiB of a GPU, {there:g} GiB are there; "
+            "nothing is compared with it"
+        )
 
     def _topology_step(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy found: keep the topology unless another is better."""
@@ -246,7 +259,7 @@ class Alternation:
             error = InfeasibleError if self.stop.reason() is None else LimitError
             raise error(
                 "no strategy found fits the memory of the servers: the best one overflows by "
-                f"{self._overflow(candidate.strategy) / 2**30:.1f} GiB in all; raise cluster.gpu_memory_gib, use more "
+                f"{self._overflow(candidate.strategy) / GIB:.1f} GiB in all; raise cluster.gpu_memory_gib, use more "
                 "servers, or offer splits that take less memory"
             )
 

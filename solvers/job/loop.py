@@ -50,11 +50,18 @@ class LoopSettings:
 
 @dataclass(frozen=True, eq=False)
 class LoopResult:
-    """Best plan, the time of the first one (data parallel on TotientPerms), how it went, what method `joint` proves."""
+    """What a search ends with.
+
+    Attributes:
+        plan: the best one found, of this iteration time.
+        initial_ms: of the first one, data parallel on TotientPerms; None: it does not fit the memory.
+        convergence: how it went.
+        joint: what method `joint` proves.
+    """
 
     plan: Plan
     iteration_time_ms: float
-    initial_ms: float
+    initial_ms: float | None
     convergence: tuple[ConvergencePoint, ...]
     stopped_by: StopReason
     proposals: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,33 @@ def test_memory_that_does_not_suffice(tmp_path: Path, case: str) -> None:
     assert result.code == code
     assert "memory" in result.json["error"]
     assert not (tmp_path / "out").exists()
+
+
+def test_data_parallelism_that_does_not_fit(tmp_path: Path) -> None:
+    """Four layers of 1 GiB a replica on servers of 2 GiB: shown, never compared with; asked for it, exit code 3."""
+    operators = chain(4)
+    for each in operators:
+        for split in each["splits"]:
+            split["server_memory_bytes"] = GIB
+    document = job(4, 2, operators, gpu_memory_gib=1.0)
+    result = solve(tmp_path, document)
+    assert result.code == 0
+    assert result.json["initial_ms"] is None
+    needed = result.json["gpu_memory_gib"]
+    assert needed["limit"] == 1.0
+    plan = json.loads((tmp_path / "out/solution.json").read_text())
+    layers = [sum(server in row["servers"] for row in plan["operators"]) for server in range(4)]
+    assert needed["needed"] == max(layers) / 2 <= 1.0
+    document["search"]["method"] = "data-parallel"
+    for folder in ("again", "free"):
+        (tmp_path / folder).mkdir()
+    refused = solve(tmp_path / "again", document)
+    assert (refused.code, refused.json["status"]) == (3, "infeasible")
+    assert "memory" in refused.json["error"]
+    assert not (tmp_path / "again/out").exists()
+    unlimited = solve(tmp_path / "free", job(4, 2, operators, gpu_memory_gib=None))
+    assert unlimited.json["gpu_memory_gib"]["limit"] is None
+    assert unlimited.json["initial_ms"] > 0
 
 
 def test_one_huge_flow(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_strategy_folds_only_what_is_alike(make_solution: Builder) -> None:
     plain = make_solution(4, (1,))
 
     def operator(name: str, kind: str, split: str, servers: tuple[int, ...]) -> OperatorChoice:
-        return OperatorChoice(name, kind, split, servers, 0.5, 1.0, 1_000_000)
+        return OperatorChoice(name, kind, split, servers, 0.5, 1.0, 1_000_000, 0)
 
     operators = (
         operator("e0", "embedding", "x1", (0,)),
@@ -98,7 +98,7 @@ def test_long_strategies_fold_across_kinds(make_solution: Builder) -> None:
     """A data-parallel network of 150 operators of changing kinds is one row that counts the kinds."""
     plain = make_solution(4, (1,))
     kinds = ("conv", "norm", "relu")
-    operators = tuple(OperatorChoice(f"op{i}", kinds[i % 3], "x4", (0, 1, 2, 3), 0.1, 0.1, 0) for i in range(150))
+    operators = tuple(OperatorChoice(f"op{i}", kinds[i % 3], "x4", (0, 1, 2, 3), 0.1, 0.1, 0, 0) for i in range(150))
     (row,) = strategy_rows(replace(plain, operators=operators))
     assert (row.count, row.kind, row.servers) == (150, "conv 50, norm 50, relu 50", "all 4")
 

@@ -11,9 +11,13 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
+from topoopt.core.bill import FabricPrices
 from topoopt.core.job_solution import Breakdown, JobSolution
 from topoopt.core.proofs import Argument
 from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.verdict import Status
+from topoopt.kinds.job.answer import answer
+from topoopt.kinds.job.report import render_html
 from topoopt.kinds.job.show import figures, show
 from topoopt.kinds.job.traffic_summary import path_hop_shares, traffic_summary
 
@@ -49,6 +53,7 @@ def test_figures_have_the_keys_and_values_of_the_solution(make_solution: Builder
         "mean_hops": pytest.approx(32 / 15),  # {1, 5} on 16: 4, 6, 4, 1 servers at 1..4 hops
         "diameter_bound": pytest.approx(8.0),  # 4 * 16^(1/4)
         "initial_ms": solution.initial_ms,
+        "gpu_memory_gib": {"needed": 0.75, "limit": None},  # a table of 3 GiB a server of 4 GPUs
         "baselines_ms": {line.fabric: line.iteration_time_ms for line in solution.baselines},
         "prices": None,
     }
@@ -181,3 +186,48 @@ def test_traffic_in_a_few_numbers(make_solution: Builder) -> None:
     assert found["link_bytes"]["max"] == loads[-1]
     assert found["link_bytes"]["p50"] == loads[(len(loads) + 1) // 2 - 1]
     assert found["link_bytes"]["mean"] == pytest.approx(sum(loads) / len(loads))
+
+
+def test_one_sentence_answers_first(make_solution: Builder) -> None:
+    """What the network gains over the fat-tree, at which price, and what is proven; without a fat-tree, over the start."""
+    plain = make_solution(16)
+    tree = replace(plain.baselines[0], fabric="fat-tree", iteration_time_ms=80.0)
+    solution = replace(
+        plain,
+        objective=Objective("iteration time", 50.0, "ms"),
+        bound=replace(plain.bound, value=40.0),
+        initial_ms=75.0,
+        baselines=(tree,),
+        prices=FabricPrices("by-hand", "ef" * 32, (("direct-connect", 1000.0), ("fat-tree", 1010.0))),
+    )
+    proven = "no plan on these servers can be more than 1.25× faster (proven)."
+    assert (
+        answer(solution) == f"One iteration takes 50.00 ms, 1.60× faster than on a fat-tree of the same price; {proven}"
+    )
+    dear = replace(solution, prices=FabricPrices("by-hand", "ef" * 32, (("direct-connect", 1e3), ("fat-tree", 2e3))))
+    assert "on a fat-tree at 2.00× the price" in answer(dear)
+    assert "faster than on a fat-tree; " in answer(replace(solution, prices=None))
+    alone = replace(solution, baselines=())
+    assert answer(alone) == f"One iteration takes 50.00 ms, 1.50× faster than data parallelism; {proven}"
+    assert answer(replace(alone, initial_ms=None)) == f"One iteration takes 50.00 ms; {proven}"
+    optimal = replace(alone, status=Status.OPTIMAL)
+    assert answer(optimal).endswith("no plan on these servers is faster (proven).")
+    assert printed(solution).startswith("One iteration takes 50.00 ms, 1.60× faster")
+    assert f'<p class="answer">{answer(solution)}</p>' in render_html(solution)
+
+
+def test_memory_is_shown_and_an_impossible_start_is_not_compared(make_solution: Builder) -> None:
+    """Needed and there, per GPU; data parallelism that does not fit is in no table and on no card."""
+    plain = make_solution(16)
+    limited = replace(plain, cluster=replace(plain.cluster, gpu_memory_bytes=80 * 2**30), initial_ms=None)
+    text = printed(limited)
+    assert "0.750 GiB of 80.00 GiB of each GPU on the fullest server" in text
+    assert "no plan: data parallelism does not fit the memory" in text
+    assert "0.750 GiB, not checked against a limit" in printed(plain)
+    found = figures(None, limited)
+    assert found["gpu_memory_gib"] == {"needed": 0.75, "limit": 80.0}
+    assert found["initial_ms"] is None
+    page = render_html(limited)
+    assert "starting plan" not in page
+    assert "starting plan" in render_html(plain)
+    assert "0.750 GiB of 80.00 GiB" in page

@@ -137,8 +137,8 @@ def ring_of_four() -> JobSolution:
         samples=8,
         plan=Plan(strategy, topology, routes, (GroupRings((0, 1, 2, 3), (ring,)),)),
         operators=(
-            OperatorChoice("first", "dense", "x4", (0, 1, 2, 3), 0.5, 1.0, 16640),
-            OperatorChoice("zweite Schicht \N{GREEK SMALL LETTER ALPHA}", "dense", "x2", (0, 2), 0.25, 0.5, 8192),
+            OperatorChoice("first", "dense", "x4", (0, 1, 2, 3), 0.5, 1.0, 16640, 100),
+            OperatorChoice("zweite Schicht \N{GREEK SMALL LETTER ALPHA}", "dense", "x2", (0, 2), 0.25, 0.5, 8192, 200),
         ),
         demand=Demand(traffic, (AllReduceDemand((0, 1, 2, 3), 16640.0),)),
         evaluation=Evaluation(

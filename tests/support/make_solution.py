@@ -29,6 +29,7 @@ from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.topology import Topology
+from topoopt.core.units import GIB
 from topoopt.core.verdict import Status, StopReason
 
 NASTY_NAME = "<script>alert(1)</script>"
@@ -126,24 +127,24 @@ def dlrm_operators(n: int, tables: int) -> tuple[OperatorChoice, ...]:
     everyone = tuple(range(n))
     kinds = [("dense", 7.3e6)] * 4
     bottom = [
-        OperatorChoice(f"bottom_{i}", kind, f"x{n}", everyone, 0.21, 0.43, int(weight))
+        OperatorChoice(f"bottom_{i}", kind, f"x{n}", everyone, 0.21, 0.43, int(weight), 0)
         for i, (kind, weight) in enumerate(kinds)
     ]
     embeddings = [
-        OperatorChoice(f"embedding_{i}", "embedding", "x1", (i * n // tables,), 0.12, 0.2, 512_000_000 * 4)
+        OperatorChoice(f"embedding_{i}", "embedding", "x1", (i * n // tables,), 0.12, 0.2, 512_000_000 * 4, 3 * GIB)
         for i in range(tables)
     ]
     top = [
-        OperatorChoice(NASTY_NAME, NASTY_KIND, f"x{n}", everyone, 0.83, 1.71, 37_748_736),
+        OperatorChoice(NASTY_NAME, NASTY_KIND, f"x{n}", everyone, 0.83, 1.71, 37_748_736, 0),
         *(
-            OperatorChoice(f"top_{i}", "dense", f"x{n}", everyone, 0.83 - i / 100, 1.71 - i / 50, 16_777_216)
+            OperatorChoice(f"top_{i}", "dense", f"x{n}", everyone, 0.83 - i / 100, 1.71 - i / 50, 16_777_216, 0)
             for i in range(3)
         ),
     ]
     half = n // 2
     if half >= 2:
-        top.append(OperatorChoice("top_wide", "dense", f"x{half}", tuple(range(0, n, 2)), 1.2, 2.3, 67_108_864))
-    concat = OperatorChoice("concat", "concat", f"x{n}", everyone, 0.05, 0.05, 0)
+        top.append(OperatorChoice("top_wide", "dense", f"x{half}", tuple(range(0, n, 2)), 1.2, 2.3, 67_108_864, 0))
+    concat = OperatorChoice("concat", "concat", f"x{n}", everyone, 0.05, 0.05, 0, 0)
     return (*bottom, *embeddings, concat, *top)
 
 

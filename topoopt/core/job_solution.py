@@ -133,7 +133,10 @@ class ConvergencePoint:
 
 @dataclass(frozen=True, repr=False)
 class OperatorChoice(Shown):
-    """What the strategy does with one operator (for people; `plan.strategy` is what counts)."""
+    """What the strategy does with one operator (for people; `plan.strategy` is what counts).
+
+    `memory_bytes` is that of one part, over all GPUs of its server.
+    """
 
     name: str
     kind: str
@@ -142,6 +145,7 @@ class OperatorChoice(Shown):
     forward_ms: float
     backward_ms: float
     weight_bytes: int
+    memory_bytes: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,7 +174,8 @@ class JobSolution(SolutionHead):
         operators: the strategy in words.
         demand: what the plan asks of the network.
         evaluation: simulated iteration.
-        initial_ms: iteration time of the best starting plan, before any search.
+        initial_ms: iteration time of data parallelism on TotientPerms, before any search; None: it does not fit the
+            memory, and is no plan.
         diameter, mean_hops: of the topology, in hops over all ordered pairs.
         diameter_bound: d n^(1/d) of TotientPerms (NSDI'23, theorem 1), in hops.
         baselines: the same job on other fabrics.
@@ -187,7 +192,7 @@ class JobSolution(SolutionHead):
     operators: tuple[OperatorChoice, ...]
     demand: Demand
     evaluation: Evaluation
-    initial_ms: float
+    initial_ms: float | None
     diameter: int
     mean_hops: float
     diameter_bound: float
@@ -196,6 +201,15 @@ class JobSolution(SolutionHead):
     certificate: StrategyCertificate | None = None
     prices: FabricPrices | None = None
     joint: JointBound | None = None
+
+    @property
+    def gpu_memory_bytes(self) -> float:
+        """Memory that a GPU of the fullest server needs, the parts of a server spread over its GPUs evenly."""
+        needed = [0] * self.cluster.servers
+        for operator in self.operators:
+            for server in operator.servers:
+                needed[server] += operator.memory_bytes
+        return max(needed) / self.cluster.gpus_per_server
 
     def columns(self) -> dict[str, Columns]:
         """As of all solutions; `links` with bytes and utilisation, `routes`, `rings`, and the `timeline`."""

@@ -32,6 +32,14 @@ class Strategy(Shown):
         parts = workload.operators[operator].splits[placement.split].parts
         return tuple(placement.offset + part * (n // parts) for part in range(parts))
 
+    def server_memory_bytes(self, workload: Workload, n: int) -> list[int]:
+        """Memory that each server needs."""
+        needed = [0] * n
+        for index, (operator, placement) in enumerate(zip(workload.operators, self.placements, strict=True)):
+            for server in self.servers(workload, index, n):
+                needed[server] += operator.splits[placement.split].server_memory_bytes
+        return needed
+
 
 @dataclass(frozen=True, repr=False)
 class StrategyCase(Shown):

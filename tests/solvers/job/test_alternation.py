@@ -13,6 +13,7 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.job import CoOptimisation
+from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job.solve import evaluate_plan
@@ -113,6 +114,20 @@ def test_memory_decides_over_time():
         run_method(
             "alternating", Cluster(4, 1, 2, 50.0, gpu_memory_bytes=500), workload, budget=50, seed=0, stop=Stop()
         )
+
+
+def test_data_parallelism_that_does_not_fit_is_no_start_and_no_plan():
+    """Each replica needs 3 GiB of 2: no time of it is told, the note says why, and asked for it there is no plan."""
+    workload, cluster = job(4, memory=GIB), Cluster(4, 1, 2, 50.0, gpu_memory_bytes=2 * GIB)
+    found = run_method("alternating", cluster, workload, budget=300, seed=0, stop=Stop())
+    assert check_plan(cluster, workload, found.plan) == ()
+    assert max(found.plan.strategy.server_memory_bytes(workload, 4)) <= 2 * GIB
+    assert found.initial_ms is None
+    assert any("it needs 3.0 GiB of a GPU, 2 GiB are there" in note for note in found.notes)
+    with pytest.raises(InfeasibleError, match="memory"):
+        run_method("data-parallel", cluster, workload, budget=300, seed=0, stop=Stop())
+    free = run_method("alternating", Cluster(4, 1, 2, 50.0), workload, budget=300, seed=0, stop=Stop())
+    assert free.initial_ms is not None
 
 
 def test_solving_gives_a_checked_solution_whose_parts_agree():

@@ -9,6 +9,7 @@ from topoopt.drawing.format import byte_size, counted, milliseconds, number, per
 from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
 from topoopt.drawing.switches import switch_rows
 from topoopt.drawing.topology_picture import dark_ports, families, find_links, topology_svg
+from topoopt.kinds.job.answer import answer
 from topoopt.kinds.job.convergence import convergence
 from topoopt.kinds.job.heat_maps import traffic_panels
 from topoopt.kinds.job.link_rows import link_charts, statistics_rows
@@ -22,6 +23,7 @@ from topoopt.kinds.job.times import (
     critical_strip,
     fabric_bars,
     longest_steps,
+    memory_text,
     path_summary,
 )
 
@@ -52,7 +54,7 @@ def verdict_cards(solution: JobSolution) -> tuple[Card, ...]:
 def comparison_cards(solution: JobSolution) -> tuple[Card, ...]:
     """The plan against its start and against each baseline."""
     own = solution.objective.value
-    others = [("starting plan", solution.initial_ms)]
+    others = [] if solution.initial_ms is None else [("starting plan", solution.initial_ms)]
     others += [(line.fabric, line.iteration_time_ms) for line in solution.baselines]
     return tuple(
         Card(f"against {name}", comparison(own, time_ms)[0], f"{name}: {milliseconds(time_ms)}")
@@ -92,7 +94,6 @@ def subtitle(solution: JobSolution) -> str:
 def provenance(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
     cluster = solution.cluster
-    memory = "not checked" if cluster.gpu_memory_bytes is None else f"{number(cluster.gpu_memory_bytes / 2**30)} GiB"
     book = solution.prices
     prices = "networks not priced" if book is None else f"{book.book}, SHA-256 {book.book_sha256}"
     return (
@@ -102,7 +103,7 @@ def provenance(solution: JobSolution) -> tuple[tuple[str, str], ...]:
         ("hop latency", f"{cluster.hop_latency_us:g} µs"),
         ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),
         ("inside a server", f"{cluster.intra_server_gbps:g} Gbit/s, {cluster.local_allreduce.value} AllReduce"),
-        ("GPU memory", memory),
+        ("memory of a GPU", memory_text(solution)),
         ("price book", prices),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     )
@@ -125,6 +126,7 @@ def render_html(solution: JobSolution) -> str:
         solution.check,
         solution=solution,
         subtitle=subtitle(solution),
+        answer=answer(solution),
         verdict=verdict_cards(solution),
         comparisons=comparison_cards(solution),
         breakdown_bar=breakdown_bar(solution),

@@ -12,10 +12,12 @@ from rich.text import Text
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
+from topoopt.core.units import GIB
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
+from topoopt.kinds.job.answer import answer
 from topoopt.kinds.job.report import render_html
 from topoopt.kinds.job.strategy_table import strategy_rows
-from topoopt.kinds.job.times import breakdown_terms, comparison, fabric_bars
+from topoopt.kinds.job.times import breakdown_terms, comparison, fabric_bars, memory_text
 from topoopt.kinds.job.traffic_summary import traffic_summary
 from topoopt.kinds.kind import Pages
 
@@ -49,7 +51,11 @@ def figures(problem: CoOptimisation | None, solution: JobSolution) -> dict[str, 
         "diameter": solution.diameter,
         "mean_hops": _finite(solution.mean_hops),
         "diameter_bound": _finite(solution.diameter_bound),
-        "initial_ms": _finite(solution.initial_ms),
+        "initial_ms": None if solution.initial_ms is None else _finite(solution.initial_ms),
+        "gpu_memory_gib": {
+            "needed": solution.gpu_memory_bytes / GIB,
+            "limit": None if solution.cluster.gpu_memory_bytes is None else solution.cluster.gpu_memory_bytes / GIB,
+        },
         "baselines_ms": {
             **dict.fromkeys(() if problem is None else (each.name for each in problem.baselines.fabrics)),
             **{line.fabric: _finite(line.iteration_time_ms) for line in solution.baselines},
@@ -122,7 +128,10 @@ def _facts(solution: JobSolution) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    gained = comparison(solution.objective.value, solution.initial_ms)[1]
+    started = "no plan: data parallelism does not fit the memory"
+    if solution.initial_ms is not None:
+        gained = comparison(solution.objective.value, solution.initial_ms)[1]
+        started = f"{milliseconds(solution.initial_ms)}; this plan is {gained} it"
     offsets = ", ".join(str(p) for p in topology.offsets)
     terms = " + ".join(f"{term.name} {number(term.ms)}" for term in breakdown_terms(solution) if term.ms)
     rows = (
@@ -138,7 +147,8 @@ def _facts(solution: JobSolution) -> Table:
             f"computes {milliseconds(evaluation.breakdown.busiest_server_compute_ms)}; exposed communication "
             f"{milliseconds(evaluation.breakdown.exposed_communication_ms)}",
         ),
-        ("started from", f"{milliseconds(solution.initial_ms)}; this plan is {gained} it"),
+        ("memory", f"{memory_text(solution)} of each GPU on the fullest server"),
+        ("started from", started),
         ("lower bound", f"{milliseconds(solution.bound.value)}, gap {percent(solution.gap)}"),
         ("proved by", solution.bound.proved_by),
         ("topology", (topology.origin or "not recorded") + (f"; offsets {offsets}" if offsets else "")),
@@ -165,6 +175,7 @@ def show(console: Console, solution: JobSolution, wall_s: float) -> None:
     head.append(solution.name, style="bold")
     head.append(f"  {milliseconds(solution.objective.value)}", style="bold cyan")
     head.append(f"  {solution.objective.name}; {solution.status.value}, stopped by {solution.stopped_by.value}")
+    console.print(Text(answer(solution)))
     console.print(head)
     console.print(_facts(solution))
     console.print()

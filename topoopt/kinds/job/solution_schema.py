@@ -59,6 +59,7 @@ class OperatorChoicePart(FilePart):
     forward_ms: Amount
     backward_ms: Amount
     weight_bytes: int = Field(ge=0, le=10**18)
+    memory_bytes: int = Field(ge=0, le=2**62)
 
 
 class BreakdownPart(FilePart):
@@ -169,7 +170,7 @@ class JobSolutionFile(SolutionHeadFile):
     cluster: ClusterPart
     workload_name: Text
     samples: int = Field(ge=1, le=2**40)
-    initial_ms: Number
+    initial_ms: Number | None
     diameter: int = Field(ge=-1, le=10**6)
     mean_hops: Number
     diameter_bound: Number

@@ -190,6 +190,7 @@ def _choices(instance: CoOptimisation, plan: Plan) -> list[OperatorChoice]:
                 forward_ms=split.forward_ms,
                 backward_ms=split.backward_ms,
                 weight_bytes=GRADIENT_BYTES * sum(operator.weight_elements),
+                memory_bytes=split.server_memory_bytes,
             )
         )
     return choices

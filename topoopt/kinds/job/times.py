@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.job_solution import JobSolution, Span
+from topoopt.core.units import GIB
 from topoopt.drawing.format import counted, milliseconds, number, percent, quotient, ratio, shortened
 from topoopt.drawing.svg import element, percentage, picture
 
@@ -42,6 +43,12 @@ def breakdown_terms(solution: JobSolution) -> tuple[Term, ...]:
         ("idle", "idle", 0.0 if abs(parts.idle_ms) <= ROUNDING * total else parts.idle_ms, "anything else"),
     )
     return tuple(Term(name, css, ms, ms / total if total > 0 else 0.0, text) for name, css, ms, text in rows)
+
+
+def memory_text(solution: JobSolution) -> str:
+    """What a GPU of the fullest server needs, and what it has."""
+    needed, there = f"{number(solution.gpu_memory_bytes / GIB)} GiB", solution.cluster.gpu_memory_bytes
+    return f"{needed}, not checked against a limit" if there is None else f"{needed} of {number(there / GIB)} GiB"
 
 
 def breakdown_bar(solution: JobSolution) -> Markup:
@@ -147,10 +154,11 @@ def fabric_bars(solution: JobSolution) -> tuple[FabricBar, ...]:
     own = solution.evaluation.iteration_time_ms
     rows = [
         ("this plan", "plan", own, "found strategy, topology and routes"),
-        ("starting plan", "start", solution.initial_ms, "data parallel on TotientPerms, before any search"),
         ("lower bound", "bound", solution.bound.value, f"proved by: {solution.bound.proved_by}"),
         *((line.fabric, "base", line.iteration_time_ms, line.description) for line in solution.baselines),
     ]
+    if solution.initial_ms is not None:
+        rows.append(("starting plan", "start", solution.initial_ms, "data parallel on TotientPerms, before any search"))
     rows.sort(key=lambda row: (row[2] if math.isfinite(row[2]) else math.inf, row[1] != "plan"))
     longest = max((row[2] for row in rows if math.isfinite(row[2])), default=0.0)
     bars = []

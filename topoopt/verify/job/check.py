@@ -215,9 +215,9 @@ def _check_bounds(
     for bound in tighter:
         if not value >= bound.value * (1 - ROUNDING):
             findings.add("bound", f"the objective {value!r} beats the lower bound {bound.value!r} ({bound.proved_by})")
-    initial = as_float(solution.initial_ms)
+    initial = None if solution.initial_ms is None else as_float(solution.initial_ms)
     for bound in proven:
-        if not initial >= bound.value * (1 - ROUNDING):
+        if initial is not None and not initial >= bound.value * (1 - ROUNDING):
             findings.add("bound", f"the first plan's {initial!r} beats the lower bound {bound.value!r}")
     derivations = {bound.argument: partial(float, bound.value) for bound in proven}
     check_stated(findings, solution.bound, derivations, value, code="bound-claim")

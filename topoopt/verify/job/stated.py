@@ -48,6 +48,7 @@ def check_operators(
             ("forward_ms", ways.forward_ms),
             ("backward_ms", ways.backward_ms),
             ("weight_bytes", GRADIENT_BYTES * sum(operator.weight_elements)),
+            ("memory_bytes", ways.server_memory_bytes),
         ):
             stated = getattr(row, name)
             if stated != due:
@@ -85,7 +86,10 @@ def check_history(findings: ViolationLog, instance: CoOptimisation, solution: Jo
         findings.add("convergence", "the search notes no time at all")
     elif differs(best[-1], value, Tolerance.EVENTS.relative) and not (robust and value > best[-1]):
         findings.add("convergence", f"the search ends at {best[-1]!r} ms, the plan takes {value!r}")
-    # The first plan may overflow the memory, and is no plan then.
+    if solution.initial_ms is None:
+        if instance.cluster.gpu_memory_bytes is None:
+            findings.add("convergence", "no time of the first plan, which no limit of memory rules out")
+        return
     first = as_float(solution.initial_ms)
-    if best and instance.cluster.gpu_memory_bytes is None and not first >= best[0] * (1 - Tolerance.EVENTS.relative):
+    if best and not first >= best[0] * (1 - Tolerance.EVENTS.relative):
         findings.add("convergence", f"the first plan takes {first!r} ms, the search begins at {best[0]!r}")
