@@ -189,7 +189,7 @@ def test_traffic_in_a_few_numbers(make_solution: Builder) -> None:
 
 
 def test_one_sentence_answers_first(make_solution: Builder) -> None:
-    """What the network gains over the fat-tree, at which price, and what is proven; without a fat-tree, over the start."""
+    """What the network gains over the fat-tree, at which price, and what is proven; else over the start."""
     plain = make_solution(16)
     tree = replace(plain.baselines[0], fabric="fat-tree", iteration_time_ms=80.0)
     solution = replace(

@@ -42,8 +42,9 @@ def rows_of(workload: Workload, plan: Plan) -> tuple[OperatorChoice, ...]:
         label = f"x{own.sample_ways}" + (f" ch{own.channel_ways}" if own.channel_ways > 1 else "")
         servers = tuple(offset + k * n // own.parts for k in range(own.parts))
         weights = 4 * sum(operator.weight_elements)
+        times = (own.forward_ms, own.backward_ms)
         rows.append(
-            OperatorChoice(operator.name, operator.kind, label, servers, own.forward_ms, own.backward_ms, weights)
+            OperatorChoice(operator.name, operator.kind, label, servers, *times, weights, own.server_memory_bytes)
         )
     return tuple(rows)
 

@@ -153,6 +153,11 @@ def at(array, index, factor):
         (replace(SOLUTION, bound=Bound(1.0, Argument.COMPUTE_WORK), status=Status.OPTIMAL), "status"),
         (replace(SOLUTION, status=Status.INFEASIBLE), "status"),
         (replace(SOLUTION, initial_ms=0.1), "bound"),
+        (replace(SOLUTION, initial_ms=None), "convergence"),
+        (
+            replace(SOLUTION, operators=(replace(SOLUTION.operators[0], memory_bytes=7), *SOLUTION.operators[1:])),
+            "operators",
+        ),
         (replace(SOLUTION, baselines=(based(1.0),)), "baseline"),
         (replace(SOLUTION, baselines=(based(float("nan")),)), "baseline"),
         (replace(SOLUTION, baselines=(based(4.0, fabric="torus-2d"),)), "baseline"),
