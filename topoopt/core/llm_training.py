@@ -9,6 +9,10 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.parallelism import Overlap, StrategySpace
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.stated import Stated
+
+END_SLOTS = 2
+"""Runs of layers that may be empty, as the embedding or the head stands there."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,8 @@ class GpuCluster:
         return None if self.gpu_memory_bytes is None else self.gpu_memory_bytes - self.headroom_bytes
 
 
-@dataclass(frozen=True)
-class LlmTrainingProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class LlmTrainingProblem(Stated):
     """An instance of kind `llm-training`.
 
     Attributes:

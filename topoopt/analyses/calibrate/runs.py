@@ -25,8 +25,8 @@ from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import MIB
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.untrusted import read_text
+from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
-from topoopt.workloads.llm_training.rules import strategy_problems
 
 MOST_RUNS = 10_000
 MOST_CHOICES = 64

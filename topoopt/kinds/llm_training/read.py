@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.language_model import LanguageModel
-from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberFormats, TrainingBatch
+from topoopt.core.llm_training import END_SLOTS, GpuCluster, LlmTrainingProblem, NumberFormats, TrainingBatch
 from topoopt.core.parallelism import Overlap, ParallelDimension, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
@@ -22,7 +22,6 @@ from topoopt.files.sections import within
 from topoopt.kinds.llm_training.read_model import model_of
 from topoopt.kinds.llm_training.schema import GpuClusterSection, LlmTrainingFile, StrategySection
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
-from topoopt.workloads.llm_training.rules import END_SLOTS
 
 Choice = TypeVar("Choice")
 

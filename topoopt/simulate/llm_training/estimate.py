@@ -7,11 +7,11 @@ from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, StepEst
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.calculon_estimate import calculon_estimate, calculon_problems
 from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import iteration_traffic
 from topoopt.workloads.llm_training.devices import device_of
 from topoopt.workloads.llm_training.facts import token_operations
-from topoopt.workloads.llm_training.rules import strategy_problems
 
 
 def estimate(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEstimate:

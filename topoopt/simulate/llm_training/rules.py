@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from topoopt.core.errors import Problem
 from topoopt.core.language_model import LanguageModel
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.pipeline import PipelineSchedule, PipelineShape
+from topoopt.simulate.pipeline.table import schedule_problems
 
-END_SLOTS = 2
-"""Chunks that hold the embedding or the head alone."""
-
-CHUNKS_OF = {
-    PipelineSchedule.GPIPE: "1",
-    PipelineSchedule.ONE_F_ONE_B: "1",
-    PipelineSchedule.INTERLEAVED: "2 or more",
-    PipelineSchedule.ZB_H1: "1",
-    PipelineSchedule.ZB_2P: "1",
-    PipelineSchedule.DUALPIPE: "1",
-    PipelineSchedule.DUALPIPE_V: "2",
-}
-"""Runs of layers of a stage under each schedule."""
+PARTS = {"stages": "pipeline", "chunks": "chunks", "micro-batches": "micro_batch", "group": "schedule"}
+"""Sizes of a pipeline by the part of a strategy that sets them."""
 
 
 def strategy_problems(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> list[Problem]:
@@ -105,17 +96,16 @@ def _of_pipeline(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> Ite
             text = "plays no part with one stage"
             yield Problem(text, path="schedule", value=strategy.schedule.value, allowed="1f1b")
         return
-    allowed = CHUNKS_OF[strategy.schedule]
-    if not (v > 1 if allowed == "2 or more" else str(v) == allowed):
-        text = f"not for schedule {strategy.schedule.value}"
-        yield Problem(text, path="chunks", value=str(v), allowed=allowed)
+    if strategy.schedule is PipelineSchedule.INTERLEAVED and v == 1:
+        yield Problem("with one run of layers it is 1f1b", path="chunks", value="1", allowed="2 or more")
     m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
-    if strategy.schedule is PipelineSchedule.INTERLEAVED and problem.time_model != "calculon" and m % p:
-        text = "an interleaved schedule goes through micro-batches in groups of as many as there are stages"
-        yield Problem(text, path="schedule", value=f"{m} micro-batches", allowed=f"multiples of {p}")
-    if strategy.schedule is PipelineSchedule.DUALPIPE and (p % 2 or m % 2):
-        text = "both directions take half of the stages and micro-batches"
-        yield Problem(text, path="schedule", value=f"{p} stages, {m} micro-batches", allowed="even numbers")
+    if problem.time_model == "calculon":
+        # Its bubble has a term for micro-batches that are no whole groups, and it knows two schedules alone.
+        if strategy.schedule is PipelineSchedule.ONE_F_ONE_B and v > 1:
+            yield Problem("not for schedule 1f1b", path="chunks", value=str(v), allowed="1")
+    elif m:
+        for one in schedule_problems(strategy.schedule, PipelineShape(p, m, v)):
+            yield replace(one, path=PARTS[one.path or ""])
     if strategy.stage_layers and (len(strategy.stage_layers) != p * v or sum(strategy.stage_layers) != layers):
         value = f"{len(strategy.stage_layers)} chunks, {sum(strategy.stage_layers)} layers"
         yield Problem("not all layers on all chunks", path="stage_layers", value=value, allowed=f"{p * v}, {layers}")
