@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from topoopt.analyses.collective.audit_command import audit
+from topoopt.analyses.collective.job_command import job
 from topoopt.console.output import JsonOption, Output
 
 app = typer.Typer(help="Collectives on any network: what is best, and what schedules do.", no_args_is_help=True)
@@ -71,3 +72,4 @@ def bound(
 
 
 app.command("audit")(audit)
+app.command("job")(job)

@@ -1,0 +1,166 @@
+"""AllReduce of a job on its own topology: rings of the plan beside trees and breadth-first broadcasts, by gradient.
+
+A gradient of S bytes takes, alone on the network, 2 (k-1) rounds of S / k bytes on the rings of its group of k servers;
+other schedules take fewer steps, and trees may use links better. Servers outside the group pass on what they get, as
+switches do. A message over h hops costs the fixed time of a ring round and h - 1 times the latency of a hop besides its
+bytes, on rings as elsewhere. Each schedule is executed and timed by the checker of collectives.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster
+from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
+from topoopt.core.collective_solution import BestBySize
+from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import JobSolution
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.routing import GroupRings
+from topoopt.core.search_settings import SearchSettings
+from topoopt.core.taskgraph import TaskKind
+from topoopt.core.topology import Topology
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.simulate.lower import build_task_graph
+from topoopt.verify.job.plan import check_plan
+
+MOST_MEMBERS = 128
+"""Members of a group up to which schedules are made."""
+
+MOST_GROUPS = 8
+"""Groups that schedules are made for, those with most bytes first."""
+
+
+@dataclass(frozen=True)
+class GradientSize:
+    """Gradients of one size in one group.
+
+    Attributes:
+        count: how many.
+        bytes: of each.
+        ring_us: of each, on the rings of the plan.
+        best_us: by the best schedule, rings among them.
+        schedule: the best one.
+        steps: its steps.
+    """
+
+    count: int
+    bytes: int
+    ring_us: float
+    best_us: float
+    schedule: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class GroupSchedules:
+    """A group: its rings as a line over bytes, what else is best by size, and its gradients, large ones first."""
+
+    members: tuple[int, ...]
+    rings: BestBySize
+    front: tuple[BestBySize, ...]
+    gradients: tuple[GradientSize, ...]
+
+    def total_us(self, name: str) -> float:
+        """Sum over all gradients of `ring_us` or `best_us`."""
+        return sum(one.count * float(getattr(one, name)) for one in self.gradients)
+
+
+@dataclass(frozen=True)
+class JobCollectives:
+    """All groups that were looked at, and how many were left out: too large, or with few bytes."""
+
+    groups: tuple[GroupSchedules, ...]
+    left_out: int
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        totals = {name: sum(group.total_us(name) for group in self.groups) for name in ("ring_us", "best_us")}
+        return {"groups": [asdict(group) for group in self.groups], "left_out": self.left_out, **totals}
+
+
+def job_collectives(instance: CoOptimisation, solution: JobSolution, stop: Stop) -> JobCollectives:
+    """Schedules for the AllReduce groups of a plan.
+
+    Raises:
+        InputError: the plan is not one of this instance.
+        CheckError: the checker rejects a schedule (a bug of ours).
+    """
+    plan, cluster = solution.plan, instance.cluster
+    wrong = check_plan(cluster, instance.workload, plan)
+    if wrong:
+        raise InputError([Problem(f"not a plan for this instance: {wrong[0].message}")])
+    graph = build_task_graph(cluster, instance.workload, plan.strategy)
+    reduced = np.flatnonzero((graph.kind == TaskKind.ALLREDUCE) & (graph.group >= 0))
+    payload = np.bincount(graph.group[reduced], graph.bytes[reduced], len(graph.groups))
+    order = [int(group) for group in np.argsort(-payload, kind="stable") if payload[group] > 0]
+    fitting = [group for group in order if len(graph.groups[group]) <= MOST_MEMBERS][:MOST_GROUPS]
+    rings = {tuple(sorted(one.members)): one for one in plan.rings}
+    found: list[GroupSchedules] = []
+    for group in fitting:
+        if found and stop.reason() is not None:
+            break
+        members = tuple(sorted(graph.groups[group]))
+        sizes = graph.bytes[reduced[graph.group[reduced] == group]]
+        found.append(_group(cluster, plan.topology, rings[members], sizes.tolist(), stop))
+    return JobCollectives(tuple(found), len(order) - len(found))
+
+
+def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[int], stop: Stop) -> GroupSchedules:
+    members = tuple(sorted(rings.members))
+    line = ring_line(cluster, topology, rings)
+    network = group_network(cluster, topology, members)
+    problem = CollectiveProblem(
+        f"AllReduce of {len(members)} servers",
+        network,
+        CollectiveOp.ALLREDUCE,
+        max(sizes),
+        message_us=max(cluster.ring_round_latency_us - cluster.hop_latency_us, 0.0),
+        objective=CollectiveObjective.PARETO,
+        search=SearchSettings(),
+        sha256="0" * 64,
+    )
+    solution = solve(problem, SolveOptions(time_limit_s=stop.remaining_s()))
+    if not solution.check.ok:
+        raise CheckError(f"a schedule of {problem.name} is rejected: {solution.check.violations[0].message}")
+    gradients = []
+    for size in sorted(set(sizes), reverse=True):
+        best = min((line, *solution.front), key=lambda one: one.time_us(size))
+        row = GradientSize(sizes.count(size), size, line.time_us(size), best.time_us(size), best.method, best.steps)
+        gradients.append(row)
+    return GroupSchedules(members, line, solution.front, tuple(gradients))
+
+
+def group_network(cluster: Cluster, topology: Topology, members: tuple[int, ...]) -> RatedNetwork:
+    """The topology with the members as ranks; other servers pass on, as switches do."""
+    rate = Fraction(str(cluster.link_gbps)) / 8
+    links = [
+        (tail, head, rate * count)
+        for (tail, head), count in zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True)
+    ]
+    passing = [server not in members for server in range(cluster.servers)]
+    return RatedNetwork.of_links(passing, links, latency_us=cluster.hop_latency_us, origin=topology.origin)
+
+
+def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> BestBySize:
+    """Time of an AllReduce on rings by its bytes: in each round every member of a ring sends its part on at once."""
+    k = len(group.members)
+    number = {(tail, head): place for place, (tail, head) in enumerate(topology.arcs.tolist())}
+    load = np.zeros(len(number))
+    for ring in group.rings:
+        for path in ring.paths:
+            for hop in itertools.pairwise(path):
+                load[number[hop]] += ring.share / k
+    gbytes_per_s = topology.multiplicity * cluster.link_gbps / 8
+    hops = max(len(path) - 1 for ring in group.rings for path in ring.paths)
+    steps = 2 * (k - 1)
+    latency = cluster.ring_round_latency_us + (hops - 1) * cluster.hop_latency_us
+    return BestBySize(1, "rings", 1, steps, steps * latency, steps * float((load / gbytes_per_s).max()) * 1e3)
