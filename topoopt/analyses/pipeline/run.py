@@ -16,7 +16,7 @@ from topoopt.simulate.pipeline.bounds import makespan_bound_s
 from topoopt.simulate.pipeline.closed_forms import closed_form_s
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, schedule_problems
-from topoopt.simulate.pipeline.timeline import PassTimes, most_held
+from topoopt.simulate.pipeline.timeline import PipelineTimeline, most_held
 
 ALL = "all"
 MOST_DRAWN = 12_000
@@ -141,7 +141,7 @@ def _busiest_s(orders: PassOrders, costs: StageCosts, micro_batches: int) -> flo
     return float(of_rank.max())
 
 
-def _drawn(orders: PassOrders, line: PassTimes) -> tuple[DrawnPass, ...]:
+def _drawn(orders: PassOrders, line: PipelineTimeline) -> tuple[DrawnPass, ...]:
     """All passes with their times, or none if there are too many for a picture."""
     if len(orders.passes) > MOST_DRAWN:
         return ()

@@ -8,7 +8,7 @@ from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.periods import shift_of
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders
-from topoopt.simulate.pipeline.timeline import PassTimes, TickCosts, timed
+from topoopt.simulate.pipeline.timeline import PipelineTimeline, TickCosts, timed
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class PipelineTime:
     makespan_s: float
     longest_span_s: float
     orders: PassOrders
-    line: PassTimes
+    line: PipelineTimeline
 
 
 def pipeline_time(

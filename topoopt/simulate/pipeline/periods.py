@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.pipeline import PipelineShape
-from topoopt.simulate.pipeline.timeline import PassTimes
+from topoopt.simulate.pipeline.timeline import PipelineTimeline
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def interleaved_period(shape: PipelineShape) -> Period | None:
     return Period(few, group, rounds, 2, (groups - 2) * rounds - ahead, skipped) if few < m else None
 
 
-def shift_of(period: Period, line: PassTimes) -> int | None:
+def shift_of(period: Period, line: PipelineTimeline) -> int | None:
     """D in ticks: by how much all ends of the second period are later than those of the first; None: it varies.
 
     Args:

@@ -57,7 +57,7 @@ class TickCosts:
 
 
 @dataclass(frozen=True, eq=False)
-class PassTimes:
+class PipelineTimeline:
     """When the passes of orders are done.
 
     Attributes:
@@ -84,7 +84,7 @@ class PassTimes:
         return self.costs.seconds(int(self.spans.max()))
 
 
-def timed(orders: PassOrders, ticks: TickCosts) -> PassTimes:
+def timed(orders: PassOrders, ticks: TickCosts) -> PipelineTimeline:
     """Do the passes as early as their order allows.
 
     Raises:
@@ -104,7 +104,7 @@ def timed(orders: PassOrders, ticks: TickCosts) -> PassTimes:
     )
     if len(ends) < len(orders.passes):
         raise ValueError("passes wait for each other in a circle")
-    return PassTimes(ticks, ends, int(ends.max(initial=0)), spans)
+    return PipelineTimeline(ticks, ends, int(ends.max(initial=0)), spans)
 
 
 @piece

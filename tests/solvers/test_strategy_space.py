@@ -1,0 +1,171 @@
+"""The whole space of strategies of small models and clusters, against each rule tried on each combination."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from solvers.llm_training.exhaust import exhaust
+from solvers.llm_training.records import rows_of_shape, strategy_of
+from solvers.llm_training.shapes import strategy_shapes
+from solvers.stop import Stop
+from tests.support.llm_cases import training
+from topoopt.core.language_model import Experts, LanguageModel
+from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute, StrategySpace
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.units import GIB
+from topoopt.core.verdict import StopReason
+from topoopt.simulate.llm_training.estimate import estimate
+from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.rules import strategy_problems
+from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.workloads.llm_training.devices import device_of
+
+
+def drawn_problem(rng: np.random.Generator) -> LlmTrainingProblem:
+    """A small model on a few GPUs; sometimes with experts, with parts stated, with memory that few strategies fit."""
+    heads = int(rng.choice([2, 3, 4]))
+    head_size = 64
+    experts = Experts(4, 2, 512) if rng.random() < 0.3 else None
+    model = LanguageModel(
+        "small", int(rng.integers(1, 4)), heads * head_size, 1536, heads, int(rng.choice([1, heads])), head_size, 4096,
+        experts=experts,
+    )  # fmt: skip
+    gpus = int(rng.choice([2, 4, 6]))
+    problem = training("llama3-70b", 8, 8, 128)
+    cluster = replace(
+        problem.cluster, servers=gpus // 2, gpus_per_server=2, degree=2,
+        gpu_memory_bytes=int(GIB * rng.choice([0.05, 0.08, 0.15, 80.0])),
+    )  # fmt: skip
+    space = StrategySpace(
+        tensor=(1, 2) if rng.random() < 0.3 else None,
+        zero=(0, 1, 3) if rng.random() < 0.3 else None,
+        schedule=tuple(PipelineSchedule)[:4] if rng.random() < 0.3 else None,
+        recompute=(Recompute.NONE, Recompute.FULL) if rng.random() < 0.3 else None,
+    )
+    return replace(
+        problem,
+        model=model,
+        batch=TrainingBatch(int(rng.choice([4, 6, 8])), int(rng.choice([64, 96]))),
+        cluster=cluster,
+        space=space,
+        overlap=Overlap(tensor=float(rng.choice([0.0, 0.5])), data=bool(rng.integers(0, 2))),
+    )
+
+
+def all_strategies(problem: LlmTrainingProblem) -> list[ParallelStrategy]:
+    """Every combination of parts that the rules and the instance allow, those that do the same included."""
+    gpus, batch, experts = problem.cluster.gpus, problem.batch, problem.model.experts
+    stages = problem.model.layers + 2
+    ranges = {
+        "tensor": range(1, gpus + 1),
+        "context": range(1, gpus + 1),
+        "pipeline": range(1, gpus + 1),
+        "data": range(1, gpus + 1),
+    }
+    found = []
+    for t, c, p, d in itertools.product(*ranges.values()):
+        if t * c * p * d != gpus or batch.sequences % d:
+            continue
+        rest = itertools.product(
+            (False, True),
+            range(1, stages + 1),
+            range(1, 5 if experts else 2),
+            (0, 1) if p > 1 and problem.space.zero is None else range(4),
+            [b for b in range(1, batch.sequences // d + 1) if batch.sequences // d % b == 0],
+            PipelineSchedule,
+            Recompute,
+        )
+        for sequence, v, x, zero, b, schedule, again in rest:
+            one = ParallelStrategy(t, sequence, c, p, v, d, x, 1, zero, b, schedule, again)
+            if stated(problem.space, one) and not strategy_problems(problem, one):
+                found.append(one)
+    return found
+
+
+def stated(space: StrategySpace, one: ParallelStrategy) -> bool:
+    """Whether the instance allows each part that plays one."""
+    idle = {"order"}
+    idle |= {"sequence"} if one.tensor == 1 else set()
+    idle |= {"zero"} if one.data * one.context == 1 else set()
+    idle |= {"schedule"} if one.pipeline == 1 else set()
+    for part in fields(StrategySpace):
+        values = getattr(space, part.name)
+        if values is not None and part.name not in idle and getattr(one, part.name) not in values:
+            return False
+    return True
+
+
+def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy]) -> list[float]:
+    """Times of those that fit, ascending."""
+    if not strategies:
+        return []
+    step = roofline_columns(problem, device_of(problem), columns_of(strategies, problem.model.layers))
+    return sorted(step.total[step.memory.total <= problem.cluster.usable_bytes].tolist())
+
+
+def spelled(problem: LlmTrainingProblem) -> list[ParallelStrategy]:
+    """The space that is gone through."""
+    return [strategy_of(shape, row) for shape in strategy_shapes(problem) for row in rows_of_shape(problem, shape)]
+
+
+def test_each_strategy_stands_once() -> None:
+    """Random models: the canonical space is what the rules leave of all combinations, selective recomputation (which
+    does nothing beside attention in tiles) left out; no strategy stands twice."""
+    rng = np.random.default_rng(31)
+    for _ in range(5):
+        problem = drawn_problem(rng)
+        found = spelled(problem)
+        assert len(set(found)) == len(found)
+        none = Recompute.NONE in (problem.space.recompute or Recompute)
+        expected = {one for one in all_strategies(problem) if not none or one.recompute is not Recompute.SELECTIVE}
+        assert set(found) == expected
+
+
+def compare(seed: int, cases: int) -> int:
+    """Search random models, and go through all combinations; how many cases nothing fits."""
+    rng = np.random.default_rng(seed)
+    none = 0
+    for _ in range(cases):
+        problem = drawn_problem(rng)
+        usable = problem.cluster.usable_bytes
+        found = exhaust(problem, Stop(), count=3)
+        assert found.stopped_by is StopReason.CONVERGED
+        times, again = fitting_times(problem, all_strategies(problem)), spelled(problem)
+        assert found.records == len(again)
+        assert found.fitting == len(fitting_times(problem, again))
+        if not times:
+            none += 1
+            assert not found.ranked
+            assert all(one.best_s is None and one.least_bytes > usable for one in found.shapes)
+            continue
+        assert found.ranked[0].iteration_time_s == pytest.approx(times[0], rel=1e-12)
+        assert min(one.best_s for one in found.shapes if one.best_s is not None) == pytest.approx(times[0], rel=1e-12)
+        ranked = [one.iteration_time_s for one in found.ranked]
+        assert ranked == pytest.approx(fitting_times(problem, again)[:3], rel=1e-12)
+        assert [estimate(problem, one.strategy).iteration_time_s for one in found.ranked] == pytest.approx(ranked)
+    return none
+
+
+def test_the_best_of_all() -> None:
+    """Random models and clusters: the fastest that fits of all combinations of parts is the one found; where none fits
+    none is found, and the least memory of each shape says so."""
+    assert compare(37, 6) < 6
+
+
+@pytest.mark.heavy
+def test_the_best_of_all_of_many() -> None:
+    """The same for 200 of them."""
+    assert 1 < compare(41, 200) < 100
+
+
+def test_limits_keep_the_best_so_far() -> None:
+    """A limit that is over from the start: the first shapes are gone through, the others are told as left."""
+    problem = training("gpt3-175b", 64, 64, 2048)
+    found = exhaust(problem, Stop(deadline=0.0), count=1)
+    assert found.left > 0
+    assert found.stopped_by is StopReason.TIME
