@@ -10,6 +10,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from tests.benchmarks.bench_collective_find import collective_find_figures
 from tests.benchmarks.bench_collectives import collective_figures
 from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
@@ -39,6 +40,7 @@ def main(arguments: list[str]) -> int:
         "together": together_figures,
         "collectives": collective_figures,
         "llm-training": llm_training_figures,
+        "collective-find": collective_find_figures,
     }
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")

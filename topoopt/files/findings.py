@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -24,6 +25,21 @@ def fitting(shape: type[Value] | TypeAdapter[Value], raw: object) -> Value | Non
         return adapter.validate_python(raw)
     except ValidationError:
         return None
+
+
+def within(section: str, step: Callable[[], Result]) -> Result:
+    """Run a step whose problems have paths relative to a section."""
+    try:
+        return step()
+    except InputError as error:
+        raise InputError(
+            [
+                problem
+                if problem.file is not None
+                else replace(problem, path=f"{section}.{problem.path}" if problem.path else section)
+                for problem in error.problems
+            ]
+        ) from None
 
 
 class Findings:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Strict, Tag
+from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Strict, Tag, model_serializer
 
 from topoopt.files.fields import MAX_SERVERS, FileModel, Seed
 from topoopt.files.topology_families import FAMILIES
+from topoopt.files.topology_named import DISTANCE_REGULAR
 from topoopt.workloads.demand_matrices import DEMAND_FAMILIES
 
 MAX_LINKS = 64 * MAX_SERVERS
@@ -20,6 +21,12 @@ Amount = Annotated[float, Field(ge=0, le=1e12)]
 ArcRow = Annotated[tuple[Server, Server], Strict(False)]
 ArcRows = Annotated[list[ArcRow], Field(max_length=MAX_LINKS)]
 _FAMILY_KEYS = "; ".join(f"{family.name}: {', '.join(family.needs)}" for family in FAMILIES.values())
+
+
+LATER_KEYS = frozenset(
+    {"loops", "graph", "modulus", "order", "twist", "generators", "of", "times", "copies", "factors"}
+)
+"""Of families, added after instances of others had been solved."""
 
 
 class FamilyTopology(FileModel):
@@ -42,6 +49,31 @@ class FamilyTopology(FileModel):
         default=None, description="fibre pairs (default where the family allows it) or single fibres"
     )
     seed: Seed | None = Field(default=None, description="of a random regular graph; default: 0")
+    loops: Literal["joined", "dropped"] | None = Field(
+        default=None,
+        description="links of a server to itself in Kautz and de Bruijn graphs: led round a ring of such servers "
+        "(default), or left out",
+    )
+    graph: str | None = Field(
+        default=None, description="name of a distance-regular graph", json_schema_extra={"enum": [*DISTANCE_REGULAR]}
+    )
+    modulus: int | None = Field(default=None, ge=1, le=MAX_SERVERS, description="m of a Cayley digraph of Z_m x| Z_k")
+    order: int | None = Field(default=None, ge=1, le=MAX_SERVERS, description="k of it")
+    twist: int | None = Field(default=None, ge=0, le=MAX_SERVERS, description="r of it, r^k = 1 modulo m")
+    generators: Annotated[list[Server], Field(min_length=1, max_length=MAX_SERVERS)] | None = Field(
+        default=None, description="of a Cayley digraph: numbers k a + b of elements (a, b)"
+    )
+    of: FamilyTopology | None = Field(default=None, description="the smaller topology that is expanded")
+    times: int | None = Field(default=None, ge=1, le=12, description="line graphs of line graphs; default: 1")
+    copies: int | None = Field(default=None, ge=2, le=MAX_SERVERS, description="of every server")
+    factors: Annotated[list[FamilyTopology], Field(min_length=2, max_length=12)] | None = Field(
+        default=None, description="of a Cartesian product"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_later_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out those of LATER_KEYS that are not given, so that instances without them keep their identity."""
+        return {key: value for key, value in dump(self).items() if value is not None or key not in LATER_KEYS}
 
 
 class LinksTopology(FileModel):

@@ -16,7 +16,7 @@ from topoopt.files.fields import MAX_SERVERS, FileModel
 from topoopt.files.network_sections import FamilyTopology, Server, Servers
 from topoopt.files.rated_graph_files import read_rated_graph
 from topoopt.files.sections import existing_file
-from topoopt.files.topology_families import family_arcs
+from topoopt.files.topology_families import family_arcs, family_text
 
 MAX_LINKS = 200_000
 LinkRate = Annotated[float, Field(ge=1e-6, le=1e6)]
@@ -86,11 +86,10 @@ def network_of(section: RatedSection, folder: FilePath, latency_us: float = 0.0)
         return _preset(section, latency_us)
     if isinstance(section, FamilyNetwork):
         given = section.model_dump(exclude={"family", "link_gbytes_per_s"}, exclude_none=True)
-        n, _, arcs = family_arcs(section.family, given, seed=0, max_servers=MAX_SERVERS)
+        made = family_arcs(section.family, given, seed=0, max_servers=MAX_SERVERS)
         rate = Fraction(str(section.link_gbytes_per_s))
-        sizes = ", ".join(f"{key} {value}" for key, value in given.items())
-        links = [(tail, head, rate) for tail, head in arcs.tolist()]
-        return checked([False] * n, links, latency_us, (), f"{section.family} ({sizes})")
+        links = [(tail, head, rate) for tail, head in made.arcs.tolist()]
+        return checked([False] * made.servers, links, latency_us, (), family_text(section.family, given))
     if isinstance(section, LinksNetwork):
         links = [(tail, head, Fraction(str(rate))) for tail, head, rate in section.links]
         links += [] if section.directed else [(head, tail, rate) for tail, head, rate in links]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TypeVar
 
 import numpy as np
 
@@ -27,10 +25,8 @@ from topoopt.files.network_sections import (
     TopologySection,
 )
 from topoopt.files.topology_builders import Arcs, unreachable_pair
-from topoopt.files.topology_families import MAX_ARCS, family_arcs
+from topoopt.files.topology_families import MAX_ARCS, family_arcs, family_text
 from topoopt.workloads.demand_matrices import DEMAND_FAMILIES, demand_matrix
-
-Result = TypeVar("Result")
 
 MOST_DEMAND = 1e12
 """In links; more has no meaning and leaves little of double precision."""
@@ -45,21 +41,6 @@ class TopologyContent:
 
     topology: Topology
     notes: tuple[str, ...] = ()
-
-
-def within(section: str, step: Callable[[], Result]) -> Result:
-    """Run a step whose problems have paths relative to a section."""
-    try:
-        return step()
-    except InputError as error:
-        raise InputError(
-            [
-                problem
-                if problem.file is not None
-                else replace(problem, path=f"{section}.{problem.path}" if problem.path else section)
-                for problem in error.problems
-            ]
-        ) from None
 
 
 def _refuse(message: str, path: str | None, value: object = None, allowed: str | None = None) -> InputError:
@@ -92,9 +73,8 @@ def topology_of(section: TopologySection, folder: FilePath, *, connected: bool =
     """
     if isinstance(section, FamilyTopology):
         given = section.model_dump(exclude={"family"}, exclude_none=True)
-        n, _, arcs = family_arcs(section.family, given, seed=0, max_servers=MAX_SERVERS)
-        sizes = ", ".join(f"{key} {value}" for key, value in given.items())
-        return TopologyContent(make_topology(n, arcs, None, f"{section.family} ({sizes})"))
+        made = family_arcs(section.family, given, seed=0, max_servers=MAX_SERVERS)
+        return TopologyContent(make_topology(made.servers, made.arcs, None, family_text(section.family, given)))
     if isinstance(section, LinksTopology):
         arcs = np.array(section.links, dtype=np.int64).reshape(-1, 2)
         n = section.servers or max(2, int(arcs.max()) + 1)

@@ -1,17 +1,19 @@
-"""Regular and other well-known graphs as lists of unit arcs."""
+"""Regular and other well-known graphs, and larger ones made of them, as lists of unit arcs."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topoopt.core.arrays import Ints
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.cayley import SemidirectGroup
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.regular_graphs import kautz_arcs, torus_steps
+from topoopt.core.graph_expansions import UnitGraph, cartesian_product, copied, line_digraph
+from topoopt.core.regular_graphs import de_bruijn_arcs, kautz_arcs, mesh_arcs, torus_steps
 
 Arcs = Ints
 """int64[m, 2], rows (tail, head), one for each unit link and direction; repeated rows are parallel links."""
@@ -31,6 +33,20 @@ class Parameters:
     sides: tuple[int, int] = (0, 0)
     offsets: tuple[int, ...] = ()
     seed: int = 0
+    loops: str = "joined"
+    graph: str = ""
+    modulus: int = 1
+    order: int = 1
+    twist: int = 1
+    generators: tuple[int, ...] = ()
+    times: int = 1
+    copies: int = 1
+    factors: tuple[UnitGraph, ...] = ()
+
+    @property
+    def of(self) -> UnitGraph:
+        """The one network that is expanded."""
+        return self.factors[0]
 
 
 def refused(message: str, key: str, value: object, allowed: str) -> InputError:
@@ -91,11 +107,85 @@ def complete(p: Parameters) -> Arcs:
     return np.column_stack((tail, head)).astype(np.int64)
 
 
+def mesh(p: Parameters) -> Arcs:
+    """Grid without wrap-around links, servers numbered with the last axis fastest."""
+    return mesh_arcs(p.dims)
+
+
 def generalized_kautz(p: Parameters) -> Arcs:
     """Generalized Kautz graph (`topoopt.core.regular_graphs.kautz_arcs`)."""
+    _fewer_than_servers(p)
+    return kautz_arcs(p.servers, p.degree, joined=p.loops == "joined")
+
+
+def de_bruijn(p: Parameters) -> Arcs:
+    """Generalized de Bruijn graph (`topoopt.core.regular_graphs.de_bruijn_arcs`)."""
+    _fewer_than_servers(p)
+    return de_bruijn_arcs(p.servers, p.degree, joined=p.loops == "joined")
+
+
+def _fewer_than_servers(p: Parameters) -> None:
     if not p.degree < p.servers:
         raise refused("the rule needs fewer links than servers", "degree", p.degree, f"at most {p.servers - 1}")
-    return kautz_arcs(p.servers, p.degree)
+
+
+def cayley(p: Parameters) -> Arcs:
+    """Cayley digraph of a semidirect product (`topoopt.core.cayley`); fibre pairs need generators and inverses."""
+    try:
+        group = SemidirectGroup(p.modulus, p.order, p.twist)
+    except ValueError as error:
+        raise refused(str(error), "twist", p.twist, "twist^order is 1 modulo modulus; 1 always is") from None
+    wrong = [s for s in p.generators if not 1 <= s < group.elements]
+    if wrong:
+        raise refused("not a generator", "generators", wrong[0], f"1 to {group.elements - 1}; 0 is the identity")
+    if p.links is LinkDirection.BIDIRECTIONAL:
+        count = p.generators.count
+        alone = [s for s in p.generators if count(s) != count(group.inverse(s))]
+        if alone:
+            text = f"fibre pairs need as many of its inverse {group.inverse(alone[0])}"
+            raise refused(text, "generators", alone[0], "sets closed under inversion, or unidirectional links")
+    return group.arcs(p.generators)
+
+
+def line_graph(p: Parameters) -> Arcs:
+    """The line digraph, so many times over."""
+    graph = p.of
+    for _ in range(p.times):
+        graph = line_digraph(graph)
+    return graph.arcs
+
+
+def degree_expansion(p: Parameters) -> Arcs:
+    """Every server in so many copies, each linked to all copies of its neighbours."""
+    return copied(p.of, p.copies).arcs
+
+
+def product(p: Parameters) -> Arcs:
+    """The Cartesian product of several networks; of a network with itself: a Cartesian power."""
+    whole = p.factors[0]
+    for factor in p.factors[1:]:
+        whole = cartesian_product(whole, factor)
+    return whole.arcs
+
+
+def line_servers(p: Parameters) -> int:
+    """Servers of a line digraph, without making it: walks of as many links."""
+    arcs, n = p.of.arcs, p.of.servers
+    walks: Floats = np.ones(n)
+    for _ in range(p.times):
+        walks = np.asarray(np.bincount(arcs[:, 0], walks[arcs[:, 1]], n), dtype=np.float64)
+    return int(min(walks.sum(), 2.0**60))
+
+
+def line_arcs(p: Parameters) -> int:
+    """Links of a line digraph, without making it."""
+    return line_servers(replace(p, times=p.times + 1))
+
+
+def product_arcs(p: Parameters) -> int:
+    """Links of a product, without making it."""
+    servers = math.prod(factor.servers for factor in p.factors)
+    return sum(servers // factor.servers * len(factor.arcs) for factor in p.factors)
 
 
 def random_regular(p: Parameters) -> Arcs:

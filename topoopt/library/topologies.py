@@ -19,7 +19,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.sections import make_topology
-from topoopt.files.topology_families import FAMILIES, family_arcs
+from topoopt.files.topology_families import FAMILIES, family_arcs, family_text
 
 __all__ = ["circulant", "families", "family", "totient"]
 
@@ -43,8 +43,8 @@ def family(name: str, *, seed: int = 0, **sizes: Any) -> Topology:
     given = {key: list(value) if isinstance(value, tuple) else value for key, value in sizes.items()}
     if given.get("links", LinkDirection.BIDIRECTIONAL) not in list(LinkDirection):
         raise InputError([_unknown("links", str(given["links"]), list(LinkDirection))])
-    n, _, arcs = family_arcs(name, given, seed=seed, max_servers=MAX_SERVERS)
-    return switched(make_topology(n, arcs, None, f"{name} ({', '.join(f'{k} {v}' for k, v in sizes.items())})"))
+    made = family_arcs(name, given, seed=seed, max_servers=MAX_SERVERS)
+    return switched(make_topology(made.servers, made.arcs, None, family_text(name, given)))
 
 
 def circulant(servers: int, offsets: Sequence[int], *, links: str = "bidirectional") -> Topology:

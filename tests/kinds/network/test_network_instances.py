@@ -58,6 +58,21 @@ FAMILIES = [
     ({"family": "complete", "servers": 5}, nx.complete_graph(5)),
     ({"family": "circulant", "servers": 16, "offsets": [3, 4]}, nx.circulant_graph(16, [3, 4])),
     ({"family": "circulant", "servers": 8, "offsets": [1, 4]}, nx.circulant_graph(8, [1, 4])),
+    ({"family": "mesh", "dims": [3, 4]}, nx.grid_2d_graph(3, 4)),
+    ({"family": "distance-regular", "graph": "petersen"}, nx.petersen_graph()),
+    (
+        {"family": "product", "factors": [{"family": "ring", "servers": 5}, {"family": "complete", "servers": 3}]},
+        nx.cartesian_product(nx.cycle_graph(5), nx.complete_graph(3)),
+    ),
+    (
+        {"family": "degree-expansion", "of": {"family": "ring", "servers": 5}, "copies": 2},
+        nx.lexicographic_product(nx.cycle_graph(5), nx.empty_graph(2)),
+    ),
+    # The dihedral group of six elements with its three reflections.
+    (
+        {"family": "cayley", "modulus": 3, "order": 2, "twist": 2, "generators": [1, 3, 5], "links": "bidirectional"},
+        nx.complete_bipartite_graph(3, 3),
+    ),
 ]
 
 
@@ -70,6 +85,29 @@ def test_families_are_the_graphs_of_networkx(tmp_path: Path, section: dict[str, 
     assert made.number_of_edges() == 2 * graph.number_of_edges()
     assert set(problem.topology.multiplicity.tolist()) == {1}
     assert problem.topology.links is LinkDirection.BIDIRECTIONAL
+
+
+def test_one_way_expansions(tmp_path: Path) -> None:
+    """The line graph of a line graph, and a Cayley digraph of a group that does not commute."""
+    ring = {"family": "complete", "servers": 4}
+    twice = arcs_of(routed(tmp_path, {"family": "line-graph", "of": ring, "times": 2}))
+    due = nx.line_graph(nx.line_graph(nx.complete_graph(4).to_directed()))
+    assert nx.is_isomorphic(nx.DiGraph([(t, h) for t, h, _ in twice]), due)
+    section = {"family": "cayley", "modulus": 7, "order": 3, "twist": 2, "generators": [1, 3]}
+    # (a, b) has the number 3 a + b; times (0, 1) it is (a, b + 1), times (1, 0) it is (a + 2^b, b).
+    links = {(3 * a + b, 3 * a + (b + 1) % 3, 1) for a in range(7) for b in range(3)}
+    links |= {(3 * a + b, 3 * ((a + 2**b) % 7) + b, 1) for a in range(7) for b in range(3)}
+    assert arcs_of(routed(tmp_path, section)) == links
+
+
+def test_later_keys_leave_identities_alone(tmp_path: Path) -> None:
+    """Keys that came with later families are not part of the identity of instances without them."""
+    from topoopt.files.network_sections import FamilyTopology
+
+    dumped = FamilyTopology(family="ring", servers=6).model_dump(mode="json")
+    assert set(dumped) == {
+        "family", "servers", "degree", "dims", "dimension", "sides", "offsets", "links", "seed",
+    }  # fmt: skip
 
 
 def test_unidirectional_circulant(tmp_path: Path) -> None:

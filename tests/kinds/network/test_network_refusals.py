@@ -41,7 +41,29 @@ def test_bad_demand_is_refused(tmp_path: Path, demand: Any, message: str) -> Non
     assert message in refused(tmp_path, with_(ROUTING, demand=demand))
 
 
+CAYLEY = {"family": "cayley", "modulus": 7, "order": 3, "twist": 2, "generators": [1, 3]}
+RING = {"family": "ring", "servers": 5}
+
 BAD_TOPOLOGY = [
+    ({"family": "de-bruijn", "servers": 3, "degree": 3}, "the rule needs fewer links than servers"),
+    ({"family": "de-bruijn", "servers": 8, "degree": 1, "loops": "dropped"}, "not connected"),
+    ({"family": "generalized-kautz", "servers": 8, "degree": 2, "loops": "kept"}, "topology.loops"),
+    ({"family": "ring", "servers": 8, "loops": "joined"}, "ring has no such key"),
+    ({"family": "mesh", "dims": [3, 3], "links": "unidirectional"}, "mesh comes in other links"),
+    ({**CAYLEY, "twist": 3}, "3^3 is not 1 modulo 7"),
+    ({**CAYLEY, "generators": [0, 3]}, "not a generator"),
+    ({**CAYLEY, "generators": [21]}, "1 to 20; 0 is the identity"),
+    ({**CAYLEY, "links": "bidirectional"}, "fibre pairs need as many of its inverse 2"),
+    ({**CAYLEY, "generators": [3]}, "not connected"),
+    ({"family": "distance-regular", "graph": "petersn"}, "no such graph"),
+    ({"family": "line-graph", "of": {"family": "rung", "servers": 5}}, "topology.of.family"),
+    ({"family": "line-graph", "of": {"family": "ring"}}, "topology.of.servers"),
+    ({"family": "line-graph", "of": {"family": "complete", "servers": 60}, "times": 3}, "this many servers"),
+    ({"family": "line-graph", "of": RING, "links": "bidirectional"}, "line-graph has no such key"),
+    ({"family": "degree-expansion", "of": RING, "copies": 1}, "topology.copies"),
+    ({"family": "product", "factors": [RING]}, "topology.factors"),
+    ({"family": "product", "factors": [RING, {"family": "ring", "servers": 5, "dims": [5]}]}, "factors[1].dims"),
+    ({"family": "product", "factors": [{"family": "complete", "servers": 900}, RING]}, "this many servers"),
     ({"links": [[0, 1], [1, 0], [0, 7]], "servers": 3}, "topology.links[2]: unknown server"),
     ({"links": [[0, 1], [1, 1]]}, "topology.links[1]: a link from a server to itself"),
     ({"links": [[0, 1], [1, 2]]}, "not connected: no way from server 1 to server 0"),

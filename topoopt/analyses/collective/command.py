@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from topoopt.analyses.collective.audit_command import audit
+from topoopt.analyses.collective.find_command import find, rebuild
 from topoopt.analyses.collective.job_command import job
 from topoopt.console.output import JsonOption, Output
 
@@ -73,3 +74,5 @@ def bound(
 
 app.command("audit")(audit)
 app.command("job")(job)
+app.command("find")(find)
+app.command("atlas")(rebuild)

@@ -10,9 +10,8 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.documents import Document
 from topoopt.files.fields import FileModel
-from topoopt.files.findings import Findings
+from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
-from topoopt.files.sections import within
 from topoopt.files.yaml_document import parse_yaml
 
 NETWORK_FILES = (".graphml", ".csv", ".txt")

@@ -13,6 +13,7 @@ from rich.console import Console
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.regular_graphs import moore_bound
 
 MOST_SERVERS = 4096
 
@@ -44,9 +45,9 @@ def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, famil
     from topoopt.simulate.hops import diameter_and_mean_hops
 
     given = {"servers": servers, "degree": degree, "links": links.value}
-    n, _, arcs = family_arcs(family, given, seed=seed, max_servers=MOST_SERVERS)
+    made = family_arcs(family, given, seed=seed, max_servers=MOST_SERVERS)
     try:
-        diameter, mean_hops = diameter_and_mean_hops(make_topology(n, arcs, None, family))
+        diameter, mean_hops = diameter_and_mean_hops(make_topology(made.servers, made.arcs, None, family))
     except ValueError:
         text = "not every server can reach every other"
         raise InputError([Problem(text, path="--family", value=family, allowed="another seed or degree")]) from None
@@ -54,24 +55,14 @@ def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, famil
 
 
 def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> TopologyMetrics:
-    """The Moore bound: no topology has a smaller diameter or mean.
-
-    Within k hops a server reaches d + d^2 + ... + d^k others at most over single fibres, and
-    d + d (d - 1) + ... + d (d - 1)^(k-1) over fibre pairs, as one of the d links leads back.
-    """
-    spread = degree if links is LinkDirection.UNIDIRECTIONAL else degree - 1
-    left, layer, hops, total = servers - 1, degree, 0, 0
-    while left > 0:
-        hops += 1
-        reached = min(left, layer)
-        if reached <= 0:
-            raise InputError(
-                [Problem("this degree cannot connect so many servers", path="--degree", value=str(degree))]
-            )
-        total += hops * reached
-        left -= reached
-        layer *= spread
-    return TopologyMetrics(hops, total / (servers - 1) if servers > 1 else 0.0, "bound")
+    """The Moore bound (`topoopt.core.regular_graphs.moore_bound`)."""
+    try:
+        bound = moore_bound(servers, degree, links)
+    except ValueError:
+        raise InputError(
+            [Problem("this degree cannot connect so many servers", path="--degree", value=str(degree))]
+        ) from None
+    return TopologyMetrics(bound.diameter, bound.distances / (servers - 1) if servers > 1 else 0.0, "bound")
 
 
 FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], TopologyMetrics]] = {
@@ -79,6 +70,7 @@ FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], TopologyMetrics]
     "totient-flexnet": partial(_totient, selection="flexnet"),
     "best-circulant": partial(_totient, selection="best"),
     "generalized-kautz": partial(_family, family="generalized-kautz"),
+    "de-bruijn": partial(_family, family="de-bruijn"),
     "random-regular": partial(_family, family="random-regular"),
     "moore": moore,
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from topoopt.core.chunk_program import UNKNOWN
 from topoopt.formats.schedules.builder import ProgramBuilder
@@ -23,7 +22,8 @@ class Piece:
     summed: bool = False
 
 
-class TimedSend(NamedTuple):
+@dataclass(frozen=True)
+class TimedSend:
     """A send of a piece in an epoch, at a place of the file, through stated switches or not."""
 
     piece: int
@@ -34,7 +34,8 @@ class TimedSend(NamedTuple):
     via: tuple[str, ...] | None = None
 
 
-class _Held(NamedTuple):
+@dataclass(frozen=True)
+class _Held:
     """What a rank has of a piece: the parts of which ranks, and the actions that brought them."""
 
     parts: int

@@ -15,8 +15,8 @@ from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
-from topoopt.files.findings import Findings
-from topoopt.files.sections import topology_of, within
+from topoopt.files.findings import Findings, within
+from topoopt.files.sections import topology_of
 from topoopt.kinds.allocation.schema import AllocationFile
 from topoopt.kinds.allocation.transfers import RoutedDemand, generated_transfers, listed_transfers, routed_demand
 

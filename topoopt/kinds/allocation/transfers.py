@@ -14,8 +14,9 @@ from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.files.faults import Fault
+from topoopt.files.findings import within
 from topoopt.files.network_sections import FamilyDemand
-from topoopt.files.sections import demand_of, within
+from topoopt.files.sections import demand_of
 from topoopt.kinds.allocation.schema import MAX_TRANSFERS, TransferFile, TransferSource
 from topoopt.kinds.network.solution_file import SOLUTION_FILE
 from topoopt.workloads.transfer_routes import ShortestRoutes, mixed_route, path_problem, path_route, routes_of_flow

@@ -11,9 +11,8 @@ from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
 from topoopt.files.fields import MAX_BYTES
-from topoopt.files.findings import Findings
+from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, network_of
-from topoopt.files.sections import within
 from topoopt.kinds.collective.schema import CollectiveFile
 
 ROOTED = ("broadcast", "reduce")

@@ -10,7 +10,8 @@ from topoopt.files.fields import MAX_SERVERS, FileModel, FileName, LatencyUs, Sc
 from topoopt.files.rated_sections import RatedSection
 from topoopt.files.search_section import SearchFile
 
-SizeText = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$", max_length=40)]
+SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$"
+SizeText = Annotated[str, Field(pattern=SIZE_PATTERN, max_length=40)]
 
 
 class LatencySection(FileModel):

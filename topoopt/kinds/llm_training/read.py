@@ -17,8 +17,7 @@ from topoopt.core.units import GIB
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, nearest_text, value_text
-from topoopt.files.findings import Findings
-from topoopt.files.sections import within
+from topoopt.files.findings import Findings, within
 from topoopt.kinds.llm_training.read_model import model_of
 from topoopt.kinds.llm_training.schema import GpuClusterSection, LlmTrainingFile, StrategySection
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES

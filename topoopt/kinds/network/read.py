@@ -18,9 +18,9 @@ from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, parse_path
 from topoopt.files.fields import MAX_SERVERS
-from topoopt.files.findings import Findings, fitting
+from topoopt.files.findings import Findings, fitting, within
 from topoopt.files.network_sections import TopologySection
-from topoopt.files.sections import TopologyContent, topology_of, within
+from topoopt.files.sections import TopologyContent, topology_of
 from topoopt.files.topology_builders import unreachable_pair
 from topoopt.kinds.network.read_demands import read_demand_keys
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile

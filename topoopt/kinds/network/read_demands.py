@@ -14,9 +14,9 @@ from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.demand_traces import TRACE_ENDINGS, read_trace
 from topoopt.files.faults import Fault
-from topoopt.files.findings import Findings, fitting
+from topoopt.files.findings import Findings, fitting, within
 from topoopt.files.network_sections import DemandSection, FileDemand
-from topoopt.files.sections import demand_of, existing_file, in_links, within
+from topoopt.files.sections import demand_of, existing_file, in_links
 from topoopt.kinds.network.schema import DemandsEntry, HotExpertsDemand
 from topoopt.workloads.demand_traces import HotExperts, hot_experts
 

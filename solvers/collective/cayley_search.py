@@ -1,0 +1,97 @@
+"""Search for Cayley digraphs on which breadth-first broadcasts take few steps and balance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from solvers.collective.cayley_kernels import climb
+from solvers.stop import Stop
+from topoopt.core.cayley import SemidirectGroup, semidirect_groups
+from topoopt.core.cluster import LinkDirection
+
+MOST_DEGREE = 10
+"""Generators up to which all sets of them are looked at."""
+PATIENCE = 100
+UNMET = 1 << 60
+MOST_AT_ONCE = 50_000_000
+"""Links followed between two looks at the limits."""
+
+
+@dataclass(frozen=True)
+class CayleyDigraph:
+    """What a search finds for one number of steps.
+
+    Attributes:
+        group: whose elements are the servers.
+        generators: of the links out of each.
+        steps: diameter, T_L.
+        bandwidth: factor T_B of breadth-first broadcasts.
+        distances: sum of the distances from a server to all others.
+    """
+
+    group: SemidirectGroup
+    generators: tuple[int, ...]
+    steps: int
+    bandwidth: Fraction
+    distances: int
+
+
+def search_cayley(
+    servers: int, degree: int, links: LinkDirection, stop: Stop, *, visits: int, most_steps: int, seed: int
+) -> list[CayleyDigraph]:
+    """The best found of every number of steps.
+
+    All groups Z_m x| Z_k of the size are tried; again and again the half with the larger distances is left out, and the
+    others get twice the draws, until one is left. Same arguments, same result, unless stopped.
+
+    Args:
+        servers: n; degree: d, at most n - 1 and `MOST_DEGREE`.
+        links: fibre pairs need generators with their inverses.
+        stop: ends the search early.
+        visits: about how many links are followed in all, a measure of work.
+        most_steps: diameters looked for.
+        seed: of the draws.
+    """
+    parts = math.lcm(*range(1, degree + 1))
+    load = np.full(most_steps + 1, UNMET, dtype=np.int64)
+    far = np.full(most_steps + 1, UNMET, dtype=np.int64)
+    generators = np.zeros((most_steps + 1, degree), dtype=np.int64)
+    owner: dict[int, SemidirectGroup] = {}
+    state = np.array([seed], dtype=np.uint64)
+    groups = semidirect_groups(servers)
+    rounds = max(len(groups) - 1, 0).bit_length() + 1
+    # Each draw follows all links of one search, and sums over the sets of generators for a few steps.
+    cost = degree * (servers + 2 * 2**degree)
+    share = max(visits // (rounds * cost), 1)
+    at_once = max(MOST_AT_ONCE // cost, 1)
+    while True:
+        met: list[tuple[int, int]] = []
+        for place, group in enumerate(groups):
+            least, left = -1, max(share // len(groups), 1)
+            sizes = group.modulus, group.order, group.powers, links is LinkDirection.BIDIRECTIONAL
+            while left > 0 and stop.reason() is None:
+                before = load.copy(), far.copy()
+                reached = climb(*sizes, min(left, at_once), PATIENCE, parts, state, load, far, generators)
+                left -= at_once
+                least = reached if least < 0 or 0 <= reached < least else least
+                for steps in np.flatnonzero((load != before[0]) | (far != before[1])).tolist():
+                    owner[steps] = group
+            if least >= 0:
+                met.append((least, place))
+        if len(groups) == 1 or stop.reason() is not None or not met:
+            break
+        groups = [groups[place] for _, place in sorted(met)[: (len(met) + 1) // 2]]
+    return [
+        CayleyDigraph(
+            owner[steps],
+            tuple(generators[steps].tolist()),
+            steps,
+            Fraction(degree * int(load[steps]), parts * servers),
+            int(far[steps]),
+        )
+        for steps in sorted(owner)
+    ]
