@@ -7,6 +7,7 @@ as the proof. The duals of the rising rows weighted by gain sum to 1, so that ev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -28,13 +29,20 @@ PRICE_DUST = 1e-11
 """Prices below this part of the largest are left out of a certificate."""
 
 
-def raise_levels(network: SharedCapacities, shares: Shares, backend: str, stop: Stop) -> AllocationResult:
+def raise_levels(
+    network: SharedCapacities,
+    shares: Shares,
+    backend: str,
+    stop: Stop,
+    keep: Callable[[AllocationResult], None] = lambda _: None,
+) -> AllocationResult:
     """Rates and their proofs; after a limit, those of the rounds that were done.
 
     Args:
         network, shares: what there is; the bases fit the capacities.
         backend: name in `SOLVERS` of one that ends at a vertex.
         stop: asked before every program.
+        keep: given what there is after each level.
 
     Raises:
         LimitError: the limit came before the first level was known.
@@ -69,6 +77,8 @@ def raise_levels(network: SharedCapacities, shares: Shares, backend: str, stop: 
         given = np.bincount(network.owner, weights=rates)[held]
         floor[held] = np.minimum(own.base[held] + own.gain[held] * level, given)
         gain[held] = 0.0
+        so_far = fitted(network, rates * unit)
+        keep(AllocationResult(so_far, tuple(certificates), StopReason.TIME, f"lp ({backend})", len(certificates)))
     if rates is None:
         raise LimitError(f"stopped by {reason} before the first level was known")
     found = fitted(network, rates * unit)

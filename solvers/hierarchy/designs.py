@@ -6,6 +6,7 @@ does; so the result is the best of all of them, not of those looked at.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,8 +76,10 @@ def solve_program(
     return data, found
 
 
-def best_design(problem: HierarchicalProblem, stop: Stop) -> BestDesign:
-    """The best design of a problem with its bandwidths.
+def best_design(
+    problem: HierarchicalProblem, stop: Stop, keep: Callable[[BestDesign], None] = lambda _: None
+) -> BestDesign:
+    """The best design of a problem with its bandwidths; `keep` is given each that is better than those before.
 
     Raises:
         InputError: nothing limits a bandwidth, or cost may vanish. InfeasibleError: nothing satisfies the constraints.
@@ -120,6 +123,7 @@ def best_design(problem: HierarchicalProblem, stop: Stop) -> BestDesign:
         bounds[design] = max(bounds[design], found.bound)
         if found.objective < target:
             best = (design, found)
+            keep(BestDesign(*best, float(bounds.min()), tuple(proofs), opened, StopReason.TIME))
         if found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED):
             reason = found.stopped_by
             break

@@ -10,6 +10,8 @@ always the ones that were simulated together.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress
@@ -22,6 +24,7 @@ from solvers.job.topology_step import TopologyStep
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.job_solution import ConvergencePoint
 from topoopt.core.plan import Plan
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.units import GIB
@@ -122,14 +125,24 @@ class Alternation:
             notes=(f"start: {best.origin}", *self.notes),
         )
 
-    def _offer(self, candidate: Candidate) -> None:
+    def _offer(self, candidate: Candidate, phase: str) -> None:
         """Have the best so far kept, should the search be left in the middle."""
         fits = self.keep is not None and self._overflow(candidate.strategy) == 0
         if not fits or (self.kept is not None and self.kept.iteration_time_ms <= candidate.iteration_time_ms):
             return
         self.kept = candidate
+        proposals = self.log.proposals
+
+        def found() -> LoopResult:
+            result = self._result(candidate, self.stop.reason() or StopReason.TIME)
+            # The log may be ahead of what was offered, and be behind it by a moment: it ends with the plan.
+            way = [point for point in result.convergence if point.best_ms > candidate.iteration_time_ms]
+            way = [point for point in way if point.proposals <= proposals]
+            way.append(ConvergencePoint(proposals, phase, candidate.iteration_time_ms))
+            return replace(result, convergence=tuple(way))
+
         if self.keep is not None:
-            self.keep(lambda: self._result(candidate, self.stop.reason() or StopReason.TIME))
+            self.keep(found)
 
     def _first_pairs(self) -> tuple[list[Candidate], list[Candidate]]:
         """Every start on the topologies that suit it.
@@ -145,7 +158,7 @@ class Alternation:
             self.initial_ms = initial.iteration_time_ms
         else:
             self.notes = (self._left_for_memory(initial.strategy),)
-        self._offer(initial)
+        self._offer(initial, "start")
         self.log.step("start", 0, initial.iteration_time_ms if self._overflow(initial.strategy) == 0 else np.inf)
         feasible = [start for start in starts if self._overflow(start.strategy) == 0]
         if not self.settings.search_strategy:
@@ -153,7 +166,7 @@ class Alternation:
         pool = []
         for start in feasible or sorted(starts, key=lambda start: self._overflow(start.strategy))[:1]:
             pool.append(self.topology.portfolio(start.name, start.strategy, limit=self.settings.topologies)[0])
-            self._offer(pool[-1])
+            self._offer(pool[-1], "start")
             if self._overflow(start.strategy) == 0:
                 self.log.step("start", 0, pool[-1].iteration_time_ms)
             if self.stop.reason() is not None:
@@ -246,7 +259,7 @@ class Alternation:
         return best_ms if self._overflow(candidate.strategy) == 0 else float("inf")
 
     def _note(self, phase: str, candidate: Candidate) -> None:
-        self._offer(candidate)
+        self._offer(candidate, phase)
         if self._overflow(candidate.strategy) == 0:
             self.log.step(phase, 0, candidate.iteration_time_ms)
 

@@ -5,6 +5,7 @@ What is found is a `PlacedSchedule` of the simulator, so its value is never a so
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,7 @@ class LatencySearch:
         claim: a larger one by a program; None where there is none.
         best: best schedule so far; `place`: its placement by groups.
         stopped_by: why the last engine ended, if it says so.
+        better: called after each schedule that is better than those before.
     """
 
     problem: PlacementProblem
@@ -47,6 +49,7 @@ class LatencySearch:
     best: PlacedSchedule | None = None
     place: Placement | None = None
     stopped_by: StopReason | None = None
+    better: Callable[[], None] | None = None
 
     @property
     def allocate(self) -> bool:
@@ -73,6 +76,8 @@ class LatencySearch:
         """Keep a schedule if it is better."""
         if schedule.makespan_ms < self.value:
             self.best, self.place = schedule, place
+            if self.better is not None:
+                self.better()
             return True
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,13 +75,18 @@ def to_devices(graph: StageGraph, settings: Throughput, found: Positions) -> Int
 
 
 class Search:
-    """One problem being solved: the reduced graph and the best placement so far, valued on the original graph."""
+    """One problem being solved: the reduced graph and the best placement so far, valued on the original graph.
+
+    Attributes:
+        better: called after each placement that is better than those before.
+    """
 
     def __init__(self, problem: PlacementProblem) -> None:
         self.problem, self.settings = problem, settings_of(problem)
         self.graph = reduced(stage_graph(problem), self.settings)
         self.best: Positions | None = None
         self.value = np.inf
+        self.better: Callable[[], None] | None = None
 
     def offer(self, positions: Positions | None) -> None:
         """Keep a placement if it is the best."""
@@ -90,6 +96,8 @@ class Search:
         value = max_load_ms(self.settings, device_loads(self.problem, device))
         if value < self.value:
             self.best, self.value = positions, value
+            if self.better is not None:
+                self.better()
 
     def closed(self) -> bool:
         """Whether the best placement meets the work bound."""

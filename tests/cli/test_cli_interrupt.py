@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,15 @@ from typing import Any
 import pytest
 
 from solvers.network.routing import ROUTING_METHODS
-from solvers.stop import Clock
 from tests.support.cli_cases import ROOT, chain, job, run, run_apart, searching, write
+from tests.support.hanging import LIMIT_S, endless, time_passes
 from topoopt.core.job_solution import JobSolution
 from topoopt.kinds.job import report as html
 from topoopt.kinds.job import solve as search
+
+__all__ = ["time_passes"]
+
+pytestmark = pytest.mark.usefixtures("time_passes")
 
 INSTANCE = job(8, 3, chain(8, 6), search={"budget": 10**12})
 
@@ -59,34 +61,6 @@ def test_interrupt_after_the_search(tmp_path: Path, module: Any, step: str, monk
     assert result.json["check"]["ok"]
     monkeypatch.undo()
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
-
-
-HUNG, FREE = threading.Event(), threading.Event()
-"""Whether some work hangs, and whether it may end."""
-
-LIMIT_S = 1000
-"""A time limit that no machine reaches but by hanging."""
-
-
-@pytest.fixture(autouse=True)
-def time_passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Once work hangs, the time limit is over; when the test ends, what hangs is freed."""
-    original = Clock.now
-    monkeypatch.setattr(Clock, "now", lambda clock: original(clock) + 10.0 * LIMIT_S * HUNG.is_set())
-    yield
-    FREE.set()
-    for thread in threading.enumerate():
-        if thread.name == "topoopt step":
-            thread.join(300.0)
-    HUNG.clear()
-    FREE.clear()
-
-
-def endless(*values: object, **named: object) -> Any:
-    """Work that looks at no clock."""
-    HUNG.set()
-    FREE.wait()
-    raise SystemExit
 
 
 @pytest.mark.parametrize(

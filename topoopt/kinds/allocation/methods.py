@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from solvers.allocation import (
@@ -16,12 +17,12 @@ from solvers.allocation import (
     shares_of,
     water_fill,
 )
-from solvers.stop import Stop
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
 from topoopt.core.errors import InfeasibleError, Problem
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
 
-Step = Callable[[AllocationProblem, SharedCapacities, Shares, Stop], AllocationResult]
+Step = Callable[[AllocationProblem, SharedCapacities, Shares, Effort], AllocationResult]
 
 
 def wants_total(problem: AllocationProblem) -> bool:
@@ -30,20 +31,25 @@ def wants_total(problem: AllocationProblem) -> bool:
 
 
 def _programs(
-    problem: AllocationProblem, network: SharedCapacities, shares: Shares, stop: Stop, backend: str
+    problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort, backend: str
 ) -> AllocationResult:
-    step = largest_total if wants_total(problem) else raise_levels
-    return step(network, shares, backend, stop)
+    if wants_total(problem):
+        return largest_total(network, shares, backend, effort.stop)
+
+    def keep(found: AllocationResult) -> None:
+        effort.keep(lambda: replace(found, stopped_by=effort.stop.reason() or StopReason.TIME))
+
+    return raise_levels(network, shares, backend, effort.stop, keep)
 
 
-def _filled(problem: AllocationProblem, network: SharedCapacities, shares: Shares, stop: Stop) -> AllocationResult:
-    return water_fill(network, shares, stop.reason())
+def _filled(problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort) -> AllocationResult:
+    return water_fill(network, shares, effort.stop.reason())
 
 
-def _chosen(problem: AllocationProblem, network: SharedCapacities, shares: Shares, stop: Stop) -> AllocationResult:
+def _chosen(problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort) -> AllocationResult:
     if network.single_route and not wants_total(problem):
-        return _filled(problem, network, shares, stop)
-    return _programs(problem, network, shares, stop, "highs-simplex")
+        return _filled(problem, network, shares, effort)
+    return _programs(problem, network, shares, effort, "highs-simplex")
 
 
 def _fair_only(problem: AllocationProblem) -> Problem | None:
@@ -63,7 +69,7 @@ def _after_guarantees(step: Step, problem: AllocationProblem, effort: Effort) ->
     clash = clashing_guarantees(network, shares, effort.stop)
     if clash is not None:
         raise InfeasibleError(clash)
-    return step(problem, network, shares, effort.stop)
+    return step(problem, network, shares, effort)
 
 
 def _method(name: str, summary: str, step: Step) -> Method:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram, plain_program
 from solvers.hierarchy import BestDesign, FrontPoint, best_design, front
-from solvers.stop import Stop
 from topoopt.core.hierarchy import Design, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution, ParetoPoint
 from topoopt.core.proofs import Argument, Bound
@@ -50,19 +49,37 @@ def _best(problem: HierarchicalProblem, effort: Effort) -> FoundDesign:
         InfeasibleError: nothing satisfies the constraints; they are named.
         LimitError: the limit came before anything was found.
     """
-    choice = best_design(problem, effort.stop)
+
+    def design_kept(best: BestDesign) -> None:
+        effort.keep(lambda: _left(problem, replace(best, stopped_by=_reason(effort)), (), effort))
+
+    choice = best_design(problem, effort.stop, design_kept)
+
+    def front_kept(points: tuple[ParetoPoint, ...]) -> None:
+        effort.keep(lambda: _left(problem, choice, points, effort))
+
+    front_kept(())
     plain = plain_program(problem.designs[choice.design], problem)
-    points = _front(plain, problem, problem.designs[choice.design], effort.stop)
+    points: list[ParetoPoint] = []
+    if problem.pareto_points and effort.stop.reason() is None:
+        for point in front(plain, problem.pareto_points, effort.stop):
+            points.append(_point(plain, problem, problem.designs[choice.design], point))
+            front_kept(tuple(points))
     late = effort.stop.reason() if len(points) < problem.pareto_points else None
+    return FoundDesign(choice, plain, tuple(points), late)
+
+
+def _reason(effort: Effort) -> StopReason:
+    return effort.stop.reason() or StopReason.TIME
+
+
+def _left(
+    problem: HierarchicalProblem, choice: BestDesign, points: tuple[ParetoPoint, ...], effort: Effort
+) -> FoundDesign:
+    """What there is when the search is left."""
+    plain = plain_program(problem.designs[choice.design], problem)
+    late = _reason(effort) if len(points) < problem.pareto_points else None
     return FoundDesign(choice, plain, points, late)
-
-
-def _front(
-    plain: BandwidthProgram, problem: HierarchicalProblem, design: Design, stop: Stop
-) -> tuple[ParetoPoint, ...]:
-    if not problem.pareto_points or stop.reason() is not None:
-        return ()
-    return tuple(_point(plain, problem, design, point) for point in front(plain, problem.pareto_points, stop))
 
 
 def _point(plain: BandwidthProgram, problem: HierarchicalProblem, design: Design, point: FrontPoint) -> ParetoPoint:

@@ -194,6 +194,12 @@ def _solve(problem: PlacementProblem, effort: Effort, plan: Plan, method: str) -
     search = open_search(exact.problem, latency_floor(problem), effort.search.seed, effort.stop)
     if plan is auto:
         plan, method = chosen(search)
+
+    def kept() -> None:
+        best = replace(search)  # as it is now
+        effort.keep(lambda: outcome_of(problem, best, method, None, exact))
+
+    search.better = kept
     noted = plan(search, effort.search)
     return outcome_of(problem, search, method, noted, exact)
 

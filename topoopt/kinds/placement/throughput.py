@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import partial
 
 from solvers.placement.assignments import MOST_DEVICES, enumerate_assignments
@@ -35,6 +36,12 @@ ASSIGNMENTS_UP_TO = 4**10
 
 def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
     search = Search(problem)
+
+    def kept() -> None:
+        best = copy(search)  # as it is now
+        effort.keep(lambda: _outcome(best, (), stop.reason() or StopReason.TIME, "slices", stop))
+
+    search.better = kept
     budget = effort.search.budget
     orders = slice_orders(search, effort.search.seed, stop, budget)
     if not search.graph.costs.uniform or search.settings.stages is not StageShape.CONTIGUOUS:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from solvers.stop import Stop
+from solvers.timing import Timing
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
@@ -26,7 +28,7 @@ from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.shared_cluster.fabric_run import Progress, rated, run_fabric
+from topoopt.kinds.shared_cluster.fabric_run import Keep, Progress, rated, run_fabric
 from topoopt.kinds.shared_cluster.methods import BEST, SCHEDULING_METHODS
 from topoopt.simulate.cluster import objective_of
 from topoopt.verify.shared_cluster.bounds import shared_bound
@@ -61,7 +63,7 @@ def outside(method: str, problem: SharedCluster) -> Problem | None:
 
 
 def solve_arrivals(
-    problem: SharedCluster, given: tuple[TracedJob, ...] | DrawnJobs, stop: Stop, progress: Progress
+    problem: SharedCluster, given: tuple[TracedJob, ...] | DrawnJobs, stop: Stop, progress: Progress, keep: Keep
 ) -> SharedClusterSolution:
     """Simulate the jobs on every fabric, sum up and bound; what was simulated until the stop is kept.
 
@@ -75,17 +77,32 @@ def solve_arrivals(
     if problems:
         raise InputError(problems)
     jobs = job_table(given, classes, problem.servers, search.seed)
-    name, runs = _runs(problem, classes, jobs, search.method, search.seed, stop, progress)
-    stopped_by = stop.reason() if not all(run.whole for run in runs) or len(runs) < len(problem.fabrics) else None
+
+    def concluded(name: str, runs: Sequence[FabricRun]) -> SharedClusterSolution:
+        whole = all(run.whole for run in runs) and len(runs) == len(problem.fabrics)
+        stopped_by = StopReason.CONVERGED if whole else stop.reason() or StopReason.TIME
+        chosen = replace(problem, search=replace(search, method=name), classes=classes)
+        said = (*problem.notes, *notes, *_shortcomings(problem, runs))
+        return _assemble(chosen, jobs, list(runs), stopped_by, said)
+
+    def kept(name: str, runs: Sequence[FabricRun]) -> None:
+        if runs[0].metrics is not None:
+            so_far = tuple(runs)
+            keep(lambda: concluded(name, so_far))
+
+    name, runs = _runs(problem, classes, jobs, search.method, search.seed, stop, progress, kept)
     if not runs or runs[0].metrics is None:
         raise LimitError("the limit came before any job had ended on the first fabric")
+    return concluded(name, runs)
+
+
+def _shortcomings(problem: SharedCluster, runs: Sequence[FabricRun]) -> Iterator[str]:
+    """What was not simulated, or not placed with a proof, for people."""
     if len(runs) < len(problem.fabrics):
         left = ", ".join(fabric.name for fabric in problem.fabrics[len(runs) :])
-        notes = (*notes, f"not simulated, as the run was stopped: {left}")
-    notes += tuple(_cut_short(run) for run in runs if not run.whole)
-    notes += tuple(_decided(run.fabric.name, run.decisions) for run in runs if run.decisions is not None)
-    chosen = replace(problem, search=replace(search, method=name), classes=classes)
-    return _assemble(chosen, jobs, runs, stopped_by or StopReason.CONVERGED, (*problem.notes, *notes))
+        yield f"not simulated, as the run was stopped: {left}"
+    yield from (_cut_short(run) for run in runs if not run.whole)
+    yield from (_decided(run.fabric.name, run.decisions) for run in runs if run.decisions is not None)
 
 
 def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass, ...], tuple[str, ...]]:
@@ -96,9 +113,9 @@ def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass,
         if one.plan is None:
             classes.append(one)
             continue
-        solution = solve(one.plan, SolveOptions(time_limit_s=stop.remaining_s(), objective_only=True))
-        if solution.stopped_by is StopReason.INTERRUPTED:
-            stop.interrupted.set()
+        left = stop.remaining_s()
+        options = SolveOptions(time_limit_s=left, objective_only=True, timing=Timing(stop.within(left), left))
+        solution = solve(one.plan, options)
         made = class_of_plan(one, solution)
         classes.append(made)
         notes.append(f"class {one.name}: {made.iteration_ms[0]:.6g} ms an iteration, planned from {one.plan.name}")
@@ -137,8 +154,10 @@ def _runs(
     seed: int,
     stop: Stop,
     progress: Progress,
+    kept: Callable[[str, Sequence[FabricRun]], None],
 ) -> tuple[str, list[FabricRun]]:
-    """The runs of all fabrics that were reached, under one way of scheduling; and its name."""
+    """The runs of all fabrics that were reached, under one way of scheduling; and its name; `kept` is given those so
+    far."""
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
     first: dict[str, FabricRun] = {}
     if method == BEST:
@@ -146,6 +165,8 @@ def _runs(
         settings = {one: SCHEDULING_METHODS[one].applied(problem.scheduling) for one in names}
         for name, one in settings.items():
             first[name] = run_fabric(problem, 0, classes, jobs, one, seed, stop, progress)
+            best = _best(problem, jobs, first)
+            kept(best, [first[best]])
             if stop.reason() is not None:
                 break
         method = _best(problem, jobs, first)
@@ -155,6 +176,7 @@ def _runs(
         if stop.reason() is not None and runs:
             break
         runs.append(run_fabric(problem, place, classes, jobs, scheduling, seed, stop, progress))
+        kept(method, runs)
     return method, runs
 
 

@@ -17,7 +17,7 @@ from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, SharedClus
 from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
-from topoopt.kinds.shared_cluster.fabric_run import Progress
+from topoopt.kinds.shared_cluster.fabric_run import Keep, Progress
 from topoopt.kinds.shared_cluster.flows import JobFlows
 from topoopt.kinds.shared_cluster.formula import Formula
 from topoopt.kinds.shared_cluster.plans import Tell
@@ -93,7 +93,9 @@ class Contender(Protocol):
         """What a fabric that jobs share is."""
 
 
-def solve_at_once(problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress: Progress) -> SharedClusterSolution:
+def solve_at_once(
+    problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress: Progress, keep: Keep
+) -> SharedClusterSolution:
     """Plan every class, run the drawn jobs together on every fabric, and sum up.
 
     The stop ends it after the run at work; the draws simulated so far are kept.
@@ -114,7 +116,11 @@ def solve_at_once(problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress
         done += 1
 
     contender.prepare(stop, tell)
-    draws = _draws(problem, jobs, contender, stop, tell)
+
+    def drawn(draws: tuple[DrawnRun, ...]) -> None:
+        keep(lambda: _assemble(problem, jobs, contender, draws, stop.reason() or StopReason.TIME))
+
+    draws = _draws(problem, jobs, contender, stop, tell, drawn)
     reason = stop.reason()
     if not draws:
         raise LimitError("the time limit was reached before any jobs were run together")
@@ -122,9 +128,14 @@ def solve_at_once(problem: SharedCluster, jobs: JobsAtOnce, stop: Stop, progress
 
 
 def _draws(
-    problem: SharedCluster, jobs: JobsAtOnce, contender: Contender, stop: Stop, tell: Callable[[str], None]
+    problem: SharedCluster,
+    jobs: JobsAtOnce,
+    contender: Contender,
+    stop: Stop,
+    tell: Callable[[str], None],
+    drawn: Callable[[tuple[DrawnRun, ...]], None],
 ) -> list[DrawnRun]:
-    """All draws, the loads in turn, so that an early end leaves as many of each."""
+    """All draws, the loads in turn, so that an early end leaves as many of each; `drawn` is given those so far."""
     draws: list[DrawnRun] = []
     for repetition in range(jobs.repetitions):
         for load in jobs.loads:
@@ -139,6 +150,7 @@ def _draws(
                 times.append(contender.run(draw, place))
             shard_ms = contender.shard_ms(draw)
             draws.append(DrawnRun(load, repetition, draw.classes, draw.servers, tuple(times), shard_ms))
+            drawn(tuple(draws))
     return draws
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from solvers.stop import Stop
 from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, Scheduling, SharedCluster, server_groups
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
-from topoopt.core.shared_cluster_solution import Decisions, FabricRun
+from topoopt.core.shared_cluster_solution import Decisions, FabricRun, SharedClusterSolution
 from topoopt.core.verdict import StopReason
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.kinds.shared_cluster.exact import ExactPlacer
@@ -23,6 +23,9 @@ from topoopt.simulate.cluster.work import RunningWork, WorkAlone, WorkShared
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is begun, steps done, steps in all)."""
+
+Keep = Callable[[Callable[[], SharedClusterSolution]], None]
+"""Called whenever there is more, with what makes a solution of it should the run have to be left."""
 
 
 def rated(problem: SharedCluster, fabric: Fabric) -> Fabric:

@@ -26,9 +26,9 @@ def _simulated(problem: SharedCluster, effort: Effort) -> SharedClusterSolution:
         LimitError: the limit came before any job had ended on the first fabric, or the first draw was simulated.
     """
     if isinstance(problem.jobs, JobsAtOnce):
-        return solve_at_once(problem, problem.jobs, effort.stop, effort.tell)
+        return solve_at_once(problem, problem.jobs, effort.stop, effort.tell, effort.keep)
     first = replace(problem, fabrics=problem.fabrics[:1]) if effort.options.objective_only else problem
-    return solve_arrivals(first, problem.jobs, effort.stop, effort.tell)
+    return solve_arrivals(first, problem.jobs, effort.stop, effort.tell, effort.keep)
 
 
 def _assembled(problem: SharedCluster, found: SharedClusterSolution, effort: Effort) -> SharedClusterSolution:
