@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support import at_once_cases
 from tests.support.cli_cases import run, write
 from tests.support.hanging import LIMIT_S, endless, time_passes
 from tests.support.paths import ROOT
@@ -43,6 +44,8 @@ CASES: dict[str, dict[str, Any]] = {
     "latency": shipped("placement/shared-fork-3.yaml"),
     "allocation": two_routes(),
     "designs": shipped("hierarchical/gpt3-strategies.yaml"),
+    "arrivals": shipped("shared/trace-16.yaml", jobs={"trace": str(ROOT / "instances/shared/trace-16.csv")}),
+    "at once": at_once_cases.published(jobs={"repetitions": 2}),
     "front": shipped("hierarchical/gpt3-3d.yaml", pareto_points=5),
 }
 
