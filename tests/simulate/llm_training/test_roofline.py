@@ -13,7 +13,8 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Overlap
 from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.llm_training.estimate import estimate
-from topoopt.simulate.llm_training.roofline import rank_times, roofline_columns
+from topoopt.simulate.llm_training.rank_times import rank_times
+from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.pipeline.closed_forms import closed_form_s
 from topoopt.workloads.llm_training.devices import device_of

@@ -26,7 +26,7 @@ SCORE_BYTES = 13.0
 
 
 @dataclass(frozen=True, eq=False)
-class PassTimes:
+class ComputeTimes:
     """Seconds of one micro-batch, one value a strategy.
 
     Attributes:
@@ -40,14 +40,18 @@ class PassTimes:
     weights: Column
     again: Column
 
-    def plus(self, other: PassTimes, times: Column | float = 1.0) -> PassTimes:
+    def plus(self, other: ComputeTimes, times: Column | float = 1.0) -> ComputeTimes:
         """The sum with so many of the other."""
-        return PassTimes(
+        return ComputeTimes(
             self.forward + times * other.forward,
             self.inputs + times * other.inputs,
             self.weights + times * other.weights,
             self.again + times * other.again,
         )
+
+    def scaled(self, factor: Column) -> ComputeTimes:
+        """All passes, so many times as long."""
+        return ComputeTimes(self.forward * factor, self.inputs * factor, self.weights * factor, self.again * factor)
 
     @property
     def backward(self) -> Column:
@@ -87,7 +91,7 @@ class LayerTimes:
         self.tokens = columns.micro_batch * length / columns.context
         self._split = np.where(columns.sequence > 0, columns.tensor, 1.0)
 
-    def layer(self, *, expert_layer: bool) -> PassTimes:
+    def layer(self, *, expert_layer: bool) -> ComputeTimes:
         """One layer, dense or of experts."""
         attention = self._attention_products()
         core, core_back = self._core()
@@ -100,20 +104,20 @@ class LayerTimes:
         full = self._columns.recomputes(Recompute.FULL)
         selective = self._columns.recomputes(Recompute.SELECTIVE)
         again = np.where(full, forward, np.where(selective & (not self._flash), core, 0.0))
-        return PassTimes(forward, inputs, products, again)
+        return ComputeTimes(forward, inputs, products, again)
 
-    def head(self) -> PassTimes:
+    def head(self) -> ComputeTimes:
         """Projection to the vocabulary, and the loss."""
         model = self._model
         share = model.vocabulary / self._columns.tensor
         product = self._product(self.tokens, model.hidden, share, self._head_rate)
         loss = self.tokens * share * 12.0 / self._memory_rate
-        return PassTimes(product + loss, product + loss, product, np.zeros_like(product))
+        return ComputeTimes(product + loss, product + loss, product, np.zeros_like(product))
 
-    def embedding(self) -> PassTimes:
+    def embedding(self) -> ComputeTimes:
         """Rows that are looked up, and gradients added to them."""
         moved = self.tokens * self._model.hidden * 2 * ELEMENT / self._memory_rate
-        return PassTimes(moved, np.zeros_like(moved), 2 * moved, np.zeros_like(moved))
+        return ComputeTimes(moved, np.zeros_like(moved), 2 * moved, np.zeros_like(moved))
 
     def _product(self, rows: Column, inner: Column | float, columns: Column | float, rate: float) -> Column:
         """A product of (rows, inner) by (inner, columns)."""

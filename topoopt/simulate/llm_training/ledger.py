@@ -105,7 +105,7 @@ def ledger(
     whole = _plain_layer(model, formats, columns, length)
     best: LedgerColumns | None = None
     for rank in range(3):
-        dense, experts = weights.dense[rank], weights.experts[rank]
+        dense, experts = (_both_ends(columns, kind, rank) for kind in (weights.dense, weights.experts))
         states = [_state(dense, replicas, formats, columns.zero), _state(experts, of_experts, formats, columns.zero)]
         parts = [one + other for one, other in zip(*states, strict=True)]
         kept = held[rank] * loads[rank] * layer + whole
@@ -119,6 +119,14 @@ def ledger(
 def _plain_layer(model: LanguageModel, formats: NumberFormats, columns: StrategyColumns, length: int) -> Column:
     plain = replace(columns, recompute=np.zeros_like(columns.recompute))
     return layer_activations(model, formats, plain, length, expert_layer=model.experts is not None)
+
+
+def _both_ends(columns: StrategyColumns, held: tuple[Column, Column, Column], rank: int) -> Column:
+    """Weights of a rank; where micro-batches enter at both ends, the ranks there hold the first and the last stage."""
+    if rank == 1:
+        return held[1]
+    both = columns.scheduled(PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
+    return np.where(both, (held[0] + held[2]) / 2.0, held[rank])
 
 
 def _fuller(one: LedgerColumns, other: LedgerColumns) -> LedgerColumns:
