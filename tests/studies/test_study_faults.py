@@ -246,3 +246,16 @@ def test_a_leftover_plan_is_removed(done: tuple[Path, Path, Path]) -> None:
     run_study(read_study(file), out, jobs=1)
     assert rest(out) == []
     assert sorted(os.listdir(out)) == [".lock", "runs", "study.json", "unfinished"]
+
+
+def test_numbers_that_are_none(tmp_path: Path) -> None:
+    """More than any double, or NaN, is refused with its path in an instance written out; in a file it is a run."""
+    file = tmp_path / "study.json"
+    text = json.dumps(study({"instance": {**routing(), "link_gbps": "here"}}))
+    for number in ("1" + "0" * 400, "NaN", "-1e999"):
+        file.write_text(text.replace('"here"', number))
+        with pytest.raises(InputError, match=r"instance\.link_gbps: not a finite number"):
+            read_study(file)
+        (tmp_path / "odd.json").write_text(json.dumps({**routing(), "link_gbps": "here"}).replace('"here"', number))
+        file.write_text(json.dumps(study({"file": "odd.json"})))
+        assert len(read_study(file).runs) == 1

@@ -40,7 +40,7 @@ class Tolerance(Enum):
     """Every tolerance for figures that should agree: the part of the larger one by which they may differ, and why."""
 
     ROUNDING = 1e-9, "sums of up to millions of doubles, added in another order"
-    TANGENTS = 1.0000001e-9, "tangents are added down to a gap of 1e-9, and that gap is computed again with rounding"
+    TANGENTS = 1.01e-9, "tangents are added down to a gap of 1e-9; what rounding may have added is taken off the bound"
     TIMES_ROUNDED_DOWN = 1e-7, "programs in integers count times rounded down to about 1e-8 of the largest"
     LONG_SUMS = 1e-7, "thousands of times, each the sum of many steps, are added up"
     EVENTS = 1e-6, "simulators add up many small spans of time, and may join events that are almost at once"

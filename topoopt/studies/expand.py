@@ -51,6 +51,8 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     document = parse_document(path)
     findings = Findings()
     file = findings.shaped(StudyFile, document)
+    if document.faults:  # numbers that are none may stand in an instance, where the shape of a study takes anything
+        findings.refuse(document)
     versions = code_versions()
     faults: list[Fault] = []
     runs = _Expansion(file, Path(document.file).parent, dict(versions), faults).runs()

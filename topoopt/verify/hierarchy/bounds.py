@@ -18,6 +18,7 @@ from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork, Hierarchi
 from topoopt.core.hierarchy_solution import BandwidthCertificate, GroupShare, PathWeight
 from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, LayerPhase, Loop
 from topoopt.verify.hierarchy.times import moved_bytes
+from topoopt.verify.laws.rounding import error_of_sum
 
 INFINITE = math.inf
 TAU = "1/cost"
@@ -68,6 +69,7 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
     rows = _linear_rows(problem, network, prices_usd)
     low = [one.min_gbytes_per_s for one in network.dimensions]
     high = [one.max_gbytes_per_s for one in network.dimensions]
+    sizes = abs(constant)
     if objective is HierarchicalObjective.TIME_TIMES_COST:
         rows = _homogeneous(rows, network, prices_usd)
         low, high = [0.0] * (len(low) + 1), [INFINITE] * (len(high) + 1)
@@ -75,21 +77,44 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
     cutoff: list[LinearRow] = []
     if objective is HierarchicalObjective.COST:
         slopes = list(prices_usd)
-        constant += network.fixed_cost_usd - _limit_weight(problem, design, work) * (problem.time_limit_ns or 0.0)
+        limited = _limit_weight(problem, design, work) * (problem.time_limit_ns or 0.0)
+        constant += network.fixed_cost_usd - limited
+        sizes += network.fixed_cost_usd + 2 * limited
         if math.isfinite(best):
             cutoff.append(LinearRow("known", tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
-    total = constant
+    total, size = constant, sizes
+    priced = [0.0] * len(slopes)
     for row in rows:
         price = prices.pop(row.name, 0.0)
         side = row.low if price > 0 else row.high
         if price == 0 or math.isinf(side):
             continue
         total += price * side
+        size += abs(price * side)
         slopes = [slope - price * one for slope, one in zip(slopes, row.coefficients, strict=True)]
+        priced = [own + abs(price * one) for own, one in zip(priced, row.coefficients, strict=True)]
     if prices:
         raise CertificateError(f"no such row: {', '.join(sorted(prices))}")
     ceiling = _ceilings([*rows, *cutoff], low, high)
-    return total + sum(_column(w, r, lo, hi) for w, r, lo, hi in zip(weights, slopes, low, ceiling, strict=True))
+    # A column costs less the less its slope is: the least that it can be before rounding.
+    slopes = [slope - error_of_sum(len(rows) + 2, own) for slope, own in zip(slopes, priced, strict=True)]
+    columns = [_column(w, r, lo, hi) for w, r, lo, hi in zip(weights, slopes, low, ceiling, strict=True)]
+    size += sum(map(abs, columns))
+    terms = _terms(design, proof) + 2 * len(rows) + 8 * len(columns)
+    return total + sum(columns) - error_of_sum(terms, size)
+
+
+def terms_of(job: HierarchicalWorkload) -> int:
+    """Terms of the sums of compute and bytes on a path through a job; each with its factors."""
+    phases = [phase for one in job.layers for phase in (one.forward, one.input_gradient, one.weight_gradient)]
+    phases += [task.phase for task in job.tasks]
+    return sum(4 * (1 + len(phase.communications)) for phase in phases)
+
+
+def _terms(design: Design, proof: BandwidthCertificate) -> int:
+    """Terms of the sums that a certificate puts together."""
+    paths = sum(terms_of(design.workloads[path.job]) + 4 for path in proof.paths)
+    return paths + (8 + 2 * len(design.network.dimensions)) * len(proof.shares)
 
 
 def marginal_ns(
@@ -237,8 +262,9 @@ def _ceilings(rows: Sequence[LinearRow], low: Sequence[float], high: Sequence[fl
             least = [c * low[k] if c > 0 else (c * ceiling[k] if c < 0 else 0.0) for k, c in enumerate(coefficients)]
             for k, c in enumerate(coefficients):
                 if c > 0:
-                    rest = sum(value for place, value in enumerate(least) if place != k)
-                    ceiling[k] = min(ceiling[k], max((side - rest) / c, low[k]))
+                    others = [side, *(-value for place, value in enumerate(least) if place != k)]
+                    rest = sum(others) + error_of_sum(len(others) + 2, sum(map(abs, others)))
+                    ceiling[k] = min(ceiling[k], max(rest / c, low[k]))
     return ceiling
 
 

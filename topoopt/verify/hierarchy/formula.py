@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import PathWeight
 from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, Loop
-from topoopt.verify.hierarchy.bounds import follow
+from topoopt.verify.hierarchy.bounds import follow, terms_of
 from topoopt.verify.hierarchy.times import moved_bytes
+from topoopt.verify.laws.rounding import error_of_sum
 
 INFINITE = math.inf
 
@@ -29,7 +30,9 @@ def formula_bound(problem: HierarchicalProblem, design: Design) -> float:
             sum(w * own[j] for w, (_, own) in zip(weights, parts, strict=True)) for j in range(len(parts[0][1]))
         ]
         cases = [(sum(w * f for w, (f, _) in zip(weights, parts, strict=True)), together)]
-    return max(_formula(problem, design.network, compute, own) for compute, own in cases)
+    terms = sum(map(terms_of, design.workloads)) + 8 * len(design.network.dimensions) + 16
+    rounding = error_of_sum(terms, 1.0)
+    return max(_formula(problem, design.network, compute, own, rounding) for compute, own in cases)
 
 
 def _sums(job: HierarchicalWorkload, dimensions: int) -> tuple[float, list[float]]:
@@ -51,7 +54,14 @@ def _sums(job: HierarchicalWorkload, dimensions: int) -> tuple[float, list[float
     return compute, total
 
 
-def _formula(problem: HierarchicalProblem, network: HierarchicalNetwork, compute: float, own: Sequence[float]) -> float:
+def _formula(
+    problem: HierarchicalProblem,
+    network: HierarchicalNetwork,
+    compute: float,
+    own: Sequence[float],
+    rounding: float,
+) -> float:
+    """The bound less its rounding, which is so large a part of each sum at most."""
     prices = [network.npus * (one.usd_per_gbytes_per_s or 0.0) for one in network.dimensions]
     spread = sum(math.sqrt(one) for one in own) ** 2
     priced = sum(math.sqrt(one * price) for one, price in zip(own, prices, strict=True)) ** 2
@@ -63,9 +73,9 @@ def _formula(problem: HierarchicalProblem, network: HierarchicalNetwork, compute
         if problem.cost_cap_usd is not None:
             left = problem.cost_cap_usd - network.fixed_cost_usd
             bound = max(bound, compute + priced / left if left > 0 else INFINITE)
-        return bound
+        return bound * (1.0 - rounding)
     if problem.objective is HierarchicalObjective.COST:
-        left = (problem.time_limit_ns or 0.0) - compute
-        return network.fixed_cost_usd + priced / left if left > 0 else INFINITE
+        left = (problem.time_limit_ns or 0.0) - compute * (1.0 - rounding)
+        return (network.fixed_cost_usd + priced / left) * (1.0 - rounding) if left > 0 else INFINITE
     floor = network.fixed_cost_usd + max(least, 0.0) * min(prices)
-    return compute * floor + priced
+    return (compute * floor + priced) * (1.0 - rounding)

@@ -18,6 +18,7 @@ from topoopt.verify.job.choices import Choices, choices_of, memory_need
 from topoopt.verify.job.labelling import Costs, largest_of_least, spanning_forest
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
 from topoopt.verify.job.wire import Between, between_all
+from topoopt.verify.laws.rounding import MARGIN
 
 WINDOWS = 8
 """Release times tried for the bound on traffic, and as many tails."""
@@ -38,10 +39,10 @@ def compute_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
         return impossible
     chains = chains_of(workload, choices, reductions=False)
     return (
-        Bound(sum(float(choice.work_ms.min()) for choice in choices) / cluster.servers, Argument.COMPUTE_WORK),
-        Bound(chains.longest, Argument.COMPUTE_CHAIN),
-        Bound(_pigeonhole(cluster.servers, choices), Argument.WHOLE_OPERATORS),
-        Bound(_pinned(cluster.servers, workload, choices), Argument.PINNED_OPERATORS),
+        _bound(sum(float(choice.work_ms.min()) for choice in choices) / cluster.servers, Argument.COMPUTE_WORK),
+        _bound(chains.longest, Argument.COMPUTE_CHAIN),
+        _bound(_pigeonhole(cluster.servers, choices), Argument.WHOLE_OPERATORS),
+        _bound(_pinned(cluster.servers, workload, choices), Argument.PINNED_OPERATORS),
     )
 
 
@@ -58,9 +59,14 @@ def instance_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
     chains = chains_of(workload, choices, reductions=True)
     return (
         *bounds,
-        Bound(chains.longest, Argument.ALLREDUCE_CHAIN),
-        Bound(_work_and_wire(cluster, workload, choices, chains), Argument.WORK_AND_WIRE),
+        _bound(chains.longest, Argument.ALLREDUCE_CHAIN),
+        _bound(_work_and_wire(cluster, workload, choices, chains), Argument.WORK_AND_WIRE),
     )
+
+
+def _bound(total: float, argument: Argument) -> Bound:
+    """A sum of times, none negative, less its rounding."""
+    return Bound(total * (1.0 - MARGIN), argument)
 
 
 def best_bound(cluster: Cluster, workload: Workload) -> Bound:

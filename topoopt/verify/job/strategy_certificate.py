@@ -30,10 +30,7 @@ from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.workload import Workload
 from topoopt.verify.job.choices import choices_of
 from topoopt.verify.job.strategy_laws import StrategyLaws, strategy_laws
-
-MARGIN = 1e-10
-"""Relative rounding of the sums taken off the bound: each has fewer than 10^5 terms of either sign, of the order of the
-bound, so their errors stay below 10^5 * 2^-53 of it."""
+from topoopt.verify.laws.rounding import MARGIN
 
 Allowed = tuple[Bools, ...]
 
