@@ -153,7 +153,8 @@ def test_a_job_without_any_traffic_is_solved_to_optimality():
     """One operator without weights on one server: nothing to send, the time is its compute time and the bound."""
     workload = Workload("still", 4, (Operator("only", "dense", 8, 4, (), (), (Split(1, 1.5, 2.5, 0),)),))
     solution = solve(CoOptimisation("still", Cluster(4, 1, 2, 50.0), workload), SolveOptions(budget=20))
-    assert (solution.objective.value, solution.bound.value, solution.status.value) == (4.0, 4.0, "optimal")
+    assert (solution.objective.value, solution.status.value) == (4.0, "optimal")
+    assert solution.bound.value == pytest.approx(4.0, rel=1e-9)
     assert solution.evaluation.bandwidth_tax == 1.0
 
 
