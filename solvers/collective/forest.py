@@ -9,7 +9,7 @@ from math import gcd
 
 import numpy as np
 
-from solvers.collective.max_flow import FlowNetwork
+from solvers.collective.max_flow import FlowNetwork, TreesDoNotFitError
 from solvers.collective.packing import TreeBatch, pack_trees
 from solvers.collective.splitting import DirectNetwork, Path, take, without_switches
 from topoopt.core.arrays import Ints
@@ -81,7 +81,7 @@ def fixed_scale(network: RatedNetwork, trees: Mapping[int, int]) -> Fraction:
         else:
             low = middle + 1
     if not carries(network, scaled(network, candidates[low]), trees):
-        raise ValueError(f"{most} trees do not fit")
+        raise TreesDoNotFitError(f"{most} trees do not fit")
     return candidates[low]
 
 
@@ -104,7 +104,7 @@ def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> T
     """Pack so many trees from every rank into whole capacities, int64[m].
 
     Raises:
-        ValueError: they do not fit; switches whose links in and out differ.
+        TreesDoNotFitError: also for switches whose links in and out differ.
     """
     units = {(tail, head): own for (tail, head), own in zip(network.arcs.tolist(), capacity.tolist(), strict=True)}
     direct = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)

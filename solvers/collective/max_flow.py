@@ -9,6 +9,10 @@ import numpy as np
 from topoopt.core.arrays import Bools, Int32s, Ints
 
 
+class TreesDoNotFitError(Exception):
+    """Whole capacities that do not carry so many trees, or not through their switches."""
+
+
 @dataclass(frozen=True)
 class MinimumCut:
     """Value of a maximum flow, and the nodes on the side of its source."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.collective.max_flow import FlowNetwork
+from solvers.collective.max_flow import FlowNetwork, TreesDoNotFitError
 from topoopt.core.arrays import Bools, Ints
 
 Arc = tuple[int, int]
@@ -54,7 +54,7 @@ def pack_trees(nodes: int, capacity: Mapping[Arc, int], roots: Mapping[int, int]
         roots: trees of each rank, 0 or more; all ranks are listed.
 
     Raises:
-        ValueError: the capacities do not carry the trees.
+        TreesDoNotFitError: the capacities do not carry the trees.
     """
     return _Packing(nodes, capacity, roots).packed()
 
@@ -122,7 +122,7 @@ class _Packing:
         depth = batch.depth[self.tails]
         open_ = np.flatnonzero((depth >= 0) & (batch.depth[self.heads] < 0) & (self.room > 0) & ~batch.refused)
         if not len(open_):
-            raise ValueError(f"no arc can join the trees of {batch.root}: the capacities do not carry them")
+            raise TreesDoNotFitError(f"no arc can join the trees of {batch.root}: the capacities do not carry them")
         arc = int(open_[np.argmin(depth[open_] * self.large - self.room[open_])])
         return arc, int(depth[arc])
 

@@ -11,6 +11,7 @@ from solvers.collective.breadth_first import step_loads
 from solvers.collective.breadth_first_schedule import breadth_first_schedule
 from solvers.collective.combined import gathered
 from solvers.collective.direct import fewest_steps, natural_rings, ring_gather
+from solvers.collective.max_flow import TreesDoNotFitError
 from solvers.collective.path_flows import path_schedule, straight_gather
 from solvers.collective.time_expanded import MOST_COLUMNS, columns, stepped_schedule
 from solvers.collective.timing import pipelined_us, step_loads_us
@@ -81,7 +82,10 @@ def by_trees(problem: CollectiveProblem, stop: Stop) -> Plans:
     for place, count in enumerate(counts):
         if place and stop.reason() is not None:
             return
-        divide = tree_schedules(replace(problem, trees_per_root=count), stop)
+        try:
+            divide = tree_schedules(replace(problem, trees_per_root=count), stop)
+        except TreesDoNotFitError:  # rates rounded down to whole trees can leave switches out of balance
+            continue
         yield PlannedSchedule(divide(1), divide)
 
 

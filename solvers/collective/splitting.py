@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.collective.max_flow import FlowNetwork
+from solvers.collective.max_flow import FlowNetwork, TreesDoNotFitError
 from topoopt.core.arrays import Ints
 
 MOST_TAILS = 16
@@ -48,7 +48,7 @@ def without_switches(
         roots: how much every rank must be able to send to each other at once (trees rooted there).
 
     Raises:
-        ValueError: not in balance, or roots that the capacities do not carry.
+        TreesDoNotFitError: not in balance, or roots that the capacities do not carry.
     """
     split = _Splitting(nodes, dict(capacity), dict(roots))
     ranks = set(roots)
@@ -71,6 +71,11 @@ class _Splitting:
 
     def remove(self, switch: int) -> None:
         """Join all links of a switch: first an equal part of each out with many in, then what is left."""
+        loss = [
+            units if end == switch else -units for (tail, end), units in self.capacity.items() if switch in (tail, end)
+        ]
+        if sum(loss):
+            raise TreesDoNotFitError(f"links of switch {switch} are not in balance")
         into = [tail for tail, end in sorted(self.capacity) if end == switch and self.capacity[tail, end] > 0]
         out = [end for tail, end in sorted(self.capacity) if tail == switch and self.capacity[tail, end] > 0]
         for place, head in enumerate(out):
@@ -84,7 +89,7 @@ class _Splitting:
                 for tail in self._order(into, switch, place, head):
                     self._join_some(tail, switch, head, before)
                 if self.capacity[switch, head] == before:
-                    raise ValueError(f"links of switch {switch} are not in balance, or carry less than the roots need")
+                    raise TreesDoNotFitError(f"links of switch {switch} carry less than the roots need")
 
     def _order(self, into: list[int], switch: int, place: int, head: int) -> list[int]:
         """Tails for a head: those without another way to it first, in turns that differ from head to head.

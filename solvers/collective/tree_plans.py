@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import gcd
+from math import gcd, lcm
 
 from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.forest import TreePacking, best_scale, fixed_scale, forest, scaled
@@ -47,12 +47,27 @@ def tree_schedules(problem: CollectiveProblem, stop: Stop) -> Callable[[int], Co
     if wanted is CollectiveOp.ALLGATHER:
         down = gather_forest(network, problem.trees_per_root)
         return lambda pieces: of_forest(down, pieces)
-    up = gather_forest(reverse, problem.trees_per_root)
     if wanted is CollectiveOp.REDUCE_SCATTER:
+        up = gather_forest(reverse, problem.trees_per_root)
         return lambda pieces: backward(of_forest(up, pieces))
-    count = next(iter(up.trees.values()))
-    both = gather_forest(network, count)
-    return lambda pieces: of_two_forests(up, both, pieces)
+    summed, copied = both_forests(network, problem.trees_per_root)
+    return lambda pieces: of_two_forests(summed, copied, pieces)
+
+
+def both_forests(network: RatedNetwork, trees_per_root: int | None) -> tuple[TreePacking, TreePacking]:
+    """As many trees up (on the transposed network) as down, of the best rate both where they are not too many."""
+    reverse = network.transposed()
+    scales = [best_scale(own, ratio_cut(own).ratio) for own in (reverse, network)]
+    count = lcm(*(best for best, _ in scales))
+    if trees_per_root is not None or count > MOST_TREES:
+        up = gather_forest(reverse, trees_per_root)
+        return up, gather_forest(network, next(iter(up.trees.values())))
+    roots = dict.fromkeys(network.ranks.tolist(), count)
+    up, down = (
+        forest(own, scaled(own, per_tree * best / count), roots)
+        for own, (best, per_tree) in zip((reverse, network), scales, strict=True)
+    )
+    return up, down
 
 
 def gather_forest(network: RatedNetwork, trees_per_root: int | None) -> TreePacking:

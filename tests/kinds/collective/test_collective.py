@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support import collective_networks as nets
 from tests.support.cli_cases import run
 from tests.support.corruption import PROVENANCE, Harmless, accepted, accepted_together, case_of
 from tests.support.mutations import scaled
 from tests.support.paths import INSTANCES
-from topoopt.core.collective import CollectiveObjective
+from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
@@ -180,6 +181,9 @@ def test_bound_of_a_network(tmp_path: Path) -> None:
     assert (ring["ratio"], ring["steps"], ring["bandwidth_factor"]) == ("3/50", 2, "3/4")
     table.write_text("0,1,fast\n")
     assert run("collective", "bound", table).code == 2
+    alone = run("collective", "bound", "preset: dgx-a100, boxes: 2", "--collective", "allgather", "--json").json
+    assert (alone["ratio"], alone["allreduce_rate"], alone["all_to_all_lambda"]) == ("3/65", None, None)
+    assert run("collective", "bound", "preset: dgx-a100", "--collective", "scan").code == 2
     assert run("collective", "bound", "preset: dgx-a101").code == 2
 
 
@@ -253,3 +257,26 @@ def test_collectives_without_relays(collective: str, tmp_path: Path) -> None:
     relayed = solve(replace(problem, relaying=True), SolveOptions(method="rings" if single else "forest"))
     passed = replace(relayed, relaying=False, proof=solution.proof)
     assert "relaying" in {one.code for one in check_collective(problem, passed).violations}
+
+
+def test_random_networks() -> None:
+    """Schedules of every collective on random networks, one-way links and switches among them, pass the checker.
+
+    Rates rounded down to a given number of trees can leave switches out of balance; then other families serve.
+    """
+    rng = np.random.default_rng(77)
+    for number in range(24):
+        network = nets.random_network(rng, switches=number % 2 == 0)
+        problem = CollectiveProblem(
+            "x",
+            network,
+            tuple(CollectiveOp)[number % 6],
+            int(rng.integers(1, 10**9)),
+            root=int(rng.integers(len(network.ranks))),
+            message_us=float(rng.integers(0, 4)),
+            objective=tuple(CollectiveObjective)[int(rng.integers(4))],
+            trees_per_root=int(rng.integers(1, 4)) if number % 3 == 0 else None,
+            sha256="0" * 64,
+        )
+        solution = solve(problem)
+        assert solution.check.ok, (number, solution.check.violations)

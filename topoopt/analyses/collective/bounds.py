@@ -29,30 +29,31 @@ class NetworkBounds:
     Attributes:
         ratio: ranks over rate of the limiting cut, 1 / (GB/s); an AllGather of M bytes takes (M/N) ratio.
         allgather_rate: N / ratio, GB/s of the whole vector.
-        allreduce_rate: upper bound X on the rate of AllReduce, which trees reach where there are no switches.
+        allreduce_rate: upper bound X on the rate of AllReduce, which trees reach where there are no switches; None
+            where it was not asked for.
         all_to_all_lambda: rate of every ordered pair, GB/s; None where it was not asked for.
         cut: names of the nodes of the limiting set, and the cut in words.
     """
 
     ratio: Fraction
     allgather_rate: Fraction
-    allreduce_rate: Fraction
+    allreduce_rate: Fraction | None
     all_to_all_lambda: float | None
     cut: tuple[str, ...]
     words: str
 
     @property
-    def allreduce_gain(self) -> float:
+    def allreduce_gain(self) -> float | None:
         """The rate of AllReduce over that of a ReduceScatter and an AllGather with roots used equally."""
-        return float(2 * self.allreduce_rate / self.allgather_rate)
+        return None if self.allreduce_rate is None else float(2 * self.allreduce_rate / self.allgather_rate)
 
     def document(self) -> dict[str, Any]:
         """For programs; fractions as text."""
         return {
             "ratio": str(self.ratio),
             "allgather_rate": float(self.allgather_rate),
-            "allreduce_rate": float(self.allreduce_rate),
-            "allreduce_rate_exact": str(self.allreduce_rate),
+            "allreduce_rate": None if self.allreduce_rate is None else float(self.allreduce_rate),
+            "allreduce_rate_exact": None if self.allreduce_rate is None else str(self.allreduce_rate),
             "allreduce_gain": self.allreduce_gain,
             "all_to_all_lambda": self.all_to_all_lambda,
             "cut": list(self.cut),
@@ -60,11 +61,14 @@ class NetworkBounds:
         }
 
 
-def network_bounds(network: RatedNetwork, stop: Stop, *, all_to_all: bool | None = None) -> NetworkBounds:
+def network_bounds(
+    network: RatedNetwork, stop: Stop, *, all_to_all: bool | None = None, allreduce: bool = True
+) -> NetworkBounds:
     """Best rates on a network.
 
     Args:
         all_to_all: whether to solve that program too; None: where it is not too large.
+        allreduce: whether to solve the program of AllReduce.
     """
     unit = network.unit_gbytes_per_s
     cut = ratio_cut(network)
@@ -79,7 +83,7 @@ def network_bounds(network: RatedNetwork, stop: Stop, *, all_to_all: bool | None
     return NetworkBounds(
         ratio,
         len(network.ranks) / ratio,
-        allreduce_units(network, allreduce_rate(network, cut, stop).proof) * unit,
+        allreduce_units(network, allreduce_rate(network, cut, stop).proof) * unit if allreduce else None,
         rate,
         tuple(network.names[node] for node in nodes),
         cut_facts(network, nodes).sentence(network),

@@ -12,6 +12,9 @@ from topoopt.analyses.collective.find_command import find, rebuild
 from topoopt.analyses.collective.job_command import job
 from topoopt.console.output import JsonOption, Output
 
+BOUNDED = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
+"""Collectives that a bound is told for; those with a root are bounded by `topoopt solve`."""
+
 app = typer.Typer(help="Collectives on any network: what is best, and what schedules do.", no_args_is_help=True)
 
 
@@ -29,6 +32,7 @@ def bound(
             "GB/s (.csv), or a section as in instance files: 'preset: dgx-a100, boxes: 2'."
         ),
     ],
+    collective: Annotated[str | None, typer.Option(help="Only for this one; default: all.")] = None,
     method: Annotated[str, typer.Option(help="optimum, or bfb: breadth-first broadcasts beside it.")] = "optimum",
     time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
@@ -44,9 +48,13 @@ def bound(
 
         if method not in ("optimum", "bfb"):
             raise InputError([Problem("no such method", path="--method", value=method, allowed="optimum, bfb")])
+        if collective is not None and collective not in BOUNDED:
+            allowed = ", ".join(BOUNDED)
+            raise InputError([Problem("no bound for it", path="--collective", value=collective, allowed=allowed)])
         network = network_argument(topology)
         with stop_on_signals(time_limit) as stop:
-            found = network_bounds(network, stop)
+            pairs = None if collective is None else collective == "all-to-all"
+            found = network_bounds(network, stop, all_to_all=pairs, allreduce=collective in (None, "allreduce"))
         document = {"ranks": len(network.ranks), **found.document()}
         if method == "bfb":
             document |= breadth_first_figures(network)
@@ -54,10 +62,13 @@ def bound(
         def show(console: Console) -> None:
             lines = [
                 f"AllGather, ReduceScatter: at most {float(found.allgather_rate):.6g} GB/s (ratio {found.ratio}): "
-                f"{found.words}",
-                f"AllReduce: at most {float(found.allreduce_rate):.6g} GB/s, {found.allreduce_gain:.4g} times a "
-                "ReduceScatter and an AllGather with equal roots",
+                f"{found.words}"
             ]
+            if found.allreduce_rate is not None:
+                lines.append(
+                    f"AllReduce: at most {float(found.allreduce_rate):.6g} GB/s, {found.allreduce_gain:.4g} times a "
+                    "ReduceScatter and an AllGather with equal roots"
+                )
             if found.all_to_all_lambda is not None:
                 lines.append(f"All-to-All: at most {found.all_to_all_lambda:.6g} GB/s for every ordered pair")
             if method == "bfb":
