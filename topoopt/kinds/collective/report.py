@@ -33,7 +33,11 @@ def cards(solution: CollectiveSolution) -> tuple[Card, ...]:
         Card("algorithm bandwidth", f"{number(solution.algbw_gbytes_per_s)} GB/s", "bytes of the vector over the time"),
         Card("bus bandwidth", f"{number(solution.busbw_gbytes_per_s)} GB/s", "as benchmarks of collectives state it"),
         Card("steps", f"{solution.steps}", counted(len(solution.schedule.sends), "message")),
-        Card("without barriers", time_text(solution.makespan_us), "a message goes when its block is there"),
+        Card(
+            "without barriers",
+            time_text(solution.makespan_us),
+            "a message goes when its block is there; links keep the order of the file",
+        ),
     )
 
 
