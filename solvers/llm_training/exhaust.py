@@ -6,7 +6,7 @@ takes. Nothing is left out, so the fastest of all is the best of the space, unde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -109,10 +109,13 @@ def exhaust(problem: LlmTrainingProblem, stop: Stop, *, count: int) -> Exhausted
     best, outcomes = _Best(count), []
     shapes = strategy_shapes(problem)
     place, reason = 0, None
+    rows, last = np.zeros((0, 0)), None
     while place < len(shapes) and reason is None:
         block, size = [], 0
         while place < len(shapes) and size < BLOCK:
-            rows = rows_of_shape(problem, shapes[place])
+            dense = replace(shapes[place], expert=1, expert_tensor=1)
+            if dense != last:  # how experts are divided changes nothing here
+                rows, last = rows_of_shape(problem, dense), dense
             block.append((shapes[place], rows))
             size += len(rows)
             place += 1

@@ -39,7 +39,7 @@ def drawn_problem(rng: np.random.Generator) -> LlmTrainingProblem:
     problem = training("llama3-70b", 8, 8, 128)
     cluster = replace(
         problem.cluster, servers=gpus // 2, gpus_per_server=2, degree=2,
-        gpu_memory_bytes=int(GIB * rng.choice([0.05, 0.08, 0.15, 80.0])),
+        gpu_memory_bytes=int(GIB * rng.choice([0.012, 0.03, 0.08, 80.0])),
     )  # fmt: skip
     space = StrategySpace(
         tensor=(1, 2) if rng.random() < 0.3 else None,
