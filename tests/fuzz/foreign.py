@@ -174,6 +174,9 @@ def imports() -> dict[str, bytes]:
         "ring.yml": b"topology: [ Ring, Switch ]\nnpus_count: [ 8, 2 ]\n"
         b"bandwidth: [ 50.0, 25.0 ]\nlatency: [ 500.0, 1 ]\n",
         "graph.fbuf": _taskgraph(),
+        "input.teccl": b'{"TopologyParams": {"name": "AMD", "chassis": 2, "chunk_size": 0.0625, "alpha": [1e-6, 0]},'
+        b' "InstanceParams": {"collective": 2, "num_chunks": 1}}',
+        "ring.sccl": b'{"msccl_type": "topology", "name": "r", "links": [[0, 1], [1, 0]], "switches": []}',
         **LIBRA,
         **CALCULON,
     }
@@ -227,6 +230,8 @@ IMPORTS: dict[str, Callable[[Path], list[Callable[[], Imported]]]] = {
     ],
     "ring.yml": lambda path: [lambda: IMPORTERS["astrasim-network"](path)],
     "graph.fbuf": lambda path: [lambda: IMPORTERS["flexnet-taskgraph"](path)],
+    "input.teccl": lambda path: [lambda: IMPORTERS["teccl"](path)],
+    "ring.sccl": lambda path: [lambda: IMPORTERS["sccl"](path)],
     **dict.fromkeys(LIBRA, _libra),
     **dict.fromkeys(CALCULON, _calculon),
 }

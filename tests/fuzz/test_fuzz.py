@@ -10,9 +10,9 @@ from tests.fuzz.campaign import mutants, prepared
 from tests.fuzz.targets import TARGETS
 
 SHARES = {
-    "instances": 270, "solved instances": 30, "network instances": 500, "other instances": 400, "shared clusters": 200,
-    "solutions": 700, "studies": 300, "stores of studies": 700, "matrices": 600, "traces of demand": 300, "graphs": 400,
-    "price books": 100, "foreign formats": 500,
+    "instances": 270, "solved instances": 30, "network instances": 400, "other instances": 300, "shared clusters": 200,
+    "solutions": 700, "studies": 300, "stores of studies": 600, "matrices": 500, "traces of demand": 300, "graphs": 400,
+    "price books": 100, "foreign formats": 500, "foreign schedules": 400,
 }  # fmt: skip
 """How many files of each; 5 000 in all."""
 
