@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from tests.fuzz import foreign
+from tests.fuzz import foreign, schedules
 from tests.support.paths import INSTANCES
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from tests.support.study_cases import routing, study
@@ -161,4 +161,5 @@ TARGETS: Mapping[str, Target] = {
     "graphs": Target(foreign.graphs, foreign.read_any_graph),
     "price books": Target(foreign.price_books, foreign.read_any_price_book),
     "foreign formats": Target(foreign.imports, foreign.import_any),
+    "foreign schedules": Target(schedules.originals, schedules.audit_any),
 }
