@@ -35,6 +35,11 @@ IMPORTERS: Mapping[str, Importer] = PlugIns(
         "calculon": "topoopt.formats.calculon.importer:IMPORTER",
         "libra": "topoopt.formats.libra.importer:IMPORTER",
         "dnn-partitioning": "topoopt.formats.dnn_partitioning.importer:IMPORTER",
+        "msccl": "topoopt.formats.schedules.importer:MSCCL",
+        "mscclpp": "topoopt.formats.schedules.importer:MSCCLPP",
+        "astrasim-collective": "topoopt.formats.schedules.importer:ASTRASIM",
+        "sccl": "topoopt.formats.sccl.importer:IMPORTER",
+        "teccl": "topoopt.formats.teccl.importer:IMPORTER",
     }
 )
 """The formats of `topoopt import`."""

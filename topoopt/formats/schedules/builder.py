@@ -121,7 +121,7 @@ class ProgramBuilder:
             np.array(self.chain, dtype=np.int64),
             np.array(self.home, dtype=np.int32),
             moves[np.argsort(moves[:, 0], kind="stable")],
-            np.unique(_table(self.edges, 2), axis=0),
+            _different(_table(self.edges, 2), len(self.places)),
             Messages(sent[:, 0], narrow[0], narrow[1], sent[:, 3], narrow[2], sent[:, 5], narrow[3]),
             tuple(self.ways),
             stated or StatedFigures(),
@@ -130,6 +130,12 @@ class ProgramBuilder:
             topology,
             exact,
         )
+
+
+def _different(edges: np.ndarray, actions: int) -> np.ndarray:
+    """Each pair once, sorted."""
+    keys = np.unique(edges[:, 0] * max(actions, 1) + edges[:, 1])
+    return np.column_stack((keys // max(actions, 1), keys % max(actions, 1)))
 
 
 def _table(rows: Sequence[Sequence[int]], width: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topoopt.core.chunk_program import UNKNOWN
 from topoopt.formats.schedules.builder import ProgramBuilder
@@ -22,8 +23,7 @@ class Piece:
     summed: bool = False
 
 
-@dataclass(frozen=True)
-class TimedSend:
+class TimedSend(NamedTuple):
     """A send of a piece in an epoch, at a place of the file, through stated switches or not."""
 
     piece: int
@@ -34,8 +34,7 @@ class TimedSend:
     via: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class _Held:
+class _Held(NamedTuple):
     """What a rank has of a piece: the parts of which ranks, and the actions that brought them."""
 
     parts: int

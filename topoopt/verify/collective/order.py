@@ -117,8 +117,10 @@ def accesses(program: ChunkProgram, order: Order) -> Accesses:
 def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
     """Pairs of actions that must be in order, int64[p, 2], and the cell of each; those that plainly are left out."""
     moves = program.moves
-    reads, writes = moves[:, [2, 0]], np.unique(moves[:, [1, 0]], axis=0)
-    reads = np.unique(reads, axis=0)
+    count = max(len(program.places), 1)
+    reads, writes = (
+        np.column_stack(np.divmod(np.unique(moves[:, end] * count + moves[:, 0]), count)) for end in (2, 1)
+    )
     cell = np.concatenate((reads[:, 0], writes[:, 0]))
     if len(cell) == 0:
         return np.zeros((0, 2), dtype=np.int64), cell
@@ -142,10 +144,8 @@ def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
     late = np.concatenate((after_write, following[before_write]))
     pairs = np.column_stack((action[early], action[late]))
     where = cell[late]
-    pairs, kept = np.unique(pairs, axis=0, return_index=True)
-    where = where[kept]
-    count = len(program.places)
-    key = pairs[:, 1] * count + pairs[:, 0]
+    key, kept = np.unique(pairs[:, 1] * count + pairs[:, 0], return_index=True)
+    pairs, where = pairs[kept], where[kept]
     direct = np.isin(key, program.after[:, 0] * count + program.after[:, 1])
     chain = program.chain
     same_chain = (chain[pairs[:, 0]] == chain[pairs[:, 1]]) & (pairs[:, 0] < pairs[:, 1])

@@ -17,6 +17,9 @@ MOST_SHOWN = 5
 SLACK = 1e-6
 """Part of a window by which files round."""
 
+NEGLIGIBLE = 0.1
+"""Part of an epoch up to which a latency is left out (alpha_threshold of TE-CCL)."""
+
 
 @dataclass(frozen=True, eq=False)
 class MessageWays:
@@ -41,8 +44,10 @@ def routed(program: ChunkProgram, network: RatedNetwork, node: Ints, switch: dic
         switch: node of every switch that the file names.
     """
     messages = program.messages
-    keys = np.column_stack((messages.tail, messages.head, messages.via)).astype(np.int64)
-    different, which = np.unique(keys, axis=0, return_inverse=True)
+    ranks, vias = len(program.ranks), len(program.ways) + 1
+    keys = (messages.tail.astype(np.int64) * ranks + messages.head) * vias + messages.via + 1
+    keys, which = np.unique(keys, return_inverse=True)
+    different = np.column_stack((keys // vias // ranks, keys // vias % ranks, keys % vias - 1))
     number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
     found: list[list[int]] = []
     wrong: dict[int, str] = {}
@@ -127,6 +132,8 @@ class LinkBytes:
 def first_copies(program: ChunkProgram, ways: MessageWays) -> list[np.ndarray]:
     """bool[k] for each hop: whether no earlier message took the same bytes over that link at the same time."""
     messages = program.messages
+    if not len(messages) or messages.epoch.max() == UNKNOWN:
+        return [np.ones(len(messages), dtype=np.bool_)] * ways.arcs.shape[1]
     found = []
     for hop in range(ways.arcs.shape[1]):
         arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
@@ -182,7 +189,7 @@ def full_windows(
         ):
             started[one, epoch] = started.get((one, epoch), 0) + units
         there = arc >= 0
-        late = kappa + np.ceil(network.latency_us / epoch_us * (1 - SLACK)).astype(np.int64)
+        late = kappa + np.ceil(_latency_us(network, epoch_us) / epoch_us * (1 - SLACK)).astype(np.int64)
         shift[there] += late[arc[there]]
     worst: dict[int, tuple[float, int]] = {}
     for arc_number, epoch in started:
@@ -192,6 +199,11 @@ def full_windows(
         if part > 1 + SLACK and part > worst.get(arc_number, (0.0, 0))[0]:
             worst[arc_number] = float(part), epoch
     return list(_told(network, kappa, worst))
+
+
+def _latency_us(network: RatedNetwork, epoch_us: float) -> Floats:
+    """float64[m], latencies that count beside an epoch."""
+    return np.where(network.latency_us <= NEGLIGIBLE * epoch_us, 0.0, network.latency_us)
 
 
 def _told(network: RatedNetwork, kappa: Ints, worst: dict[int, tuple[float, int]]) -> Iterator[Defect]:
@@ -207,7 +219,10 @@ def _told(network: RatedNetwork, kappa: Ints, worst: dict[int, tuple[float, int]
 def early_departures(
     program: ChunkProgram, network: RatedNetwork, ways: MessageWays, unit_us: Floats, epoch_us: float
 ) -> list[Defect]:
-    """Messages that leave before what they carry can have come, however fast switches pass it on."""
+    """Messages that leave before what they carry can have come, however fast switches pass it on.
+
+    The epoch of a message through stated switches may be that of any of its links: one epoch is asked for.
+    """
     messages = program.messages
     transit = np.zeros(len(messages))
     for hop in range(ways.arcs.shape[1]):
@@ -217,7 +232,8 @@ def early_departures(
     for hop in range(ways.arcs.shape[1]):
         arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
         used = arc >= 0
-        transit[used] += network.latency_us[arc[used]]
+        transit[used] += _latency_us(network, epoch_us)[arc[used]]
+    transit[messages.via != UNKNOWN] = epoch_us
     start = np.full(len(program.places), np.nan)
     start[messages.action] = messages.epoch * epoch_us
     there = np.zeros(len(program.places))
@@ -240,12 +256,17 @@ def early_departures(
 def last_epoch_end_us(
     program: ChunkProgram, network: RatedNetwork, ways: MessageWays, unit_us: Floats, epoch_us: float
 ) -> float:
-    """End of the epoch in which the last message has come, links one after the other as in TE-CCL."""
+    """End of the epoch in which the last message has come at the earliest, links one after the other as in TE-CCL.
+
+    The epoch of a message through stated switches may be that of any of its links: one epoch is asked for.
+    """
     messages = program.messages
     ends = messages.epoch.astype(np.int64)
     for hop in range(ways.arcs.shape[1]):
         arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
-        used = arc >= 0
-        late = np.ceil((messages.units[used] * unit_us[arc[used]] + network.latency_us[arc[used]]) / epoch_us - SLACK)
+        used = (arc >= 0) & (messages.via == UNKNOWN)
+        latency = _latency_us(network, epoch_us)[arc[used]]
+        late = np.ceil((messages.units[used] * unit_us[arc[used]] + latency) / epoch_us - SLACK)
         ends[used] += late.astype(np.int64)
+    ends[messages.via != UNKNOWN] += 1
     return float(ceil(ends.max(initial=0)) * epoch_us)

@@ -91,13 +91,14 @@ def _makespan(
     latencies are added at the end.
     """
     messages = program.messages
-    by_action: dict[int, list[int]] = {}
-    for number, action in enumerate(messages.action.tolist()):
-        by_action.setdefault(action, []).append(number)
+    by_order = np.argsort(messages.action, kind="stable")
+    begin = np.searchsorted(messages.action[by_order], np.arange(len(program.places) + 1)).tolist()
+    sorted_messages = by_order.tolist()
     paths = [[arc for arc in row if arc >= 0] for row in ways.arcs.tolist()]
     way, units, lasts = ways.way.tolist(), messages.units.tolist(), unit_us.tolist()
     epoch, late = messages.epoch.tolist(), slow.tolist()
-    same = list(zip(messages.tail.tolist(), messages.piece.tolist(), epoch, strict=True))
+    copies = multicast and bool((messages.epoch != UNKNOWN).any())
+    same = list(zip(messages.tail.tolist(), messages.piece.tolist(), epoch, strict=True)) if copies else []
     first, earlier = order.first.tolist(), order.earlier.tolist()
     following: list[list[int]] = [[] for _ in range(len(program.places))]
     waiting = np.diff(order.first).tolist()
@@ -106,24 +107,27 @@ def _makespan(
             following[one].append(action)
     ready = [0.0] * len(following)
     free = [0.0] * len(lasts)
-    copied: dict[tuple[int, tuple[int, int, int]], tuple[float, float]] = {}
-    turn = [epoch[by_action[a][0]] if a in by_action else UNKNOWN for a in range(len(following))]
+    copied: dict[tuple[int, tuple[int, int, int]] | None, tuple[float, float]] = {}
+    turns = np.full(len(following), UNKNOWN, dtype=np.int64)
+    turns[messages.action] = messages.epoch
+    turn = turns.tolist()
     heap = [(0.0, turn[action], action) for action, left in enumerate(waiting) if left == 0]
     heapq.heapify(heap)
     end = 0.0
     while heap:
         began, _, action = heapq.heappop(heap)
         done = began
-        for number in by_action.get(action, ()):
+        for number in sorted_messages[begin[action] : begin[action + 1]]:
             leave = sent = began
             for arc in paths[way[number]] if way[number] >= 0 else ():
-                known = (arc, same[number])
-                if multicast and epoch[number] != UNKNOWN and known in copied:
+                known = (arc, same[number]) if copies and epoch[number] != UNKNOWN else None
+                if known in copied:
                     leave, last = copied[known]
                 else:
                     leave = max(leave, free[arc])
                     last = free[arc] = leave + units[number] * lasts[arc]
-                    copied[known] = leave, last
+                    if known is not None:
+                        copied[known] = leave, last
                 sent = max(sent, last)
             done = max(done, sent + late[number])
         end = max(end, done)
