@@ -25,6 +25,16 @@ from topoopt.core.placement import (
 
 DEFAULT = Throughput()
 
+VARIANTS = {
+    "1f1b": Throughput(),
+    "gpipe": Throughput(schedule=Schedule.GPIPE),
+    "overlapped": Throughput(communication=Communication.OVERLAPPED),
+    "interleaved": Throughput(stages=StageShape.INTERLEAVED, stages_per_device=2),
+    "free": Throughput(stages=StageShape.FREE),
+    "free-gpipe": Throughput(Schedule.GPIPE, Communication.OVERLAPPED, StageShape.FREE),
+}
+"""What a pipeline may be asked to do, by name."""
+
 
 def _graph(
     rng: np.random.Generator, operators: int, classes: int, backward: bool

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from topoopt.files.faults import Fault, Path
-from topoopt.files.parsed import MAX_DEPTH, MAX_INTEGER_DIGITS, Parsed, broken, not_finite
+from topoopt.files.parsed import MAX_DEPTH, MAX_INTEGER_DIGITS, Parsed, broken, not_finite, values
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
@@ -81,17 +81,8 @@ def _duplicates(text: str, suspects: set[str]) -> list[Fault]:
 
 def _not_finite(data: object) -> list[Fault]:
     """Every NaN and infinity in the data."""
-    faults = []
-    stack: list[tuple[Path, object]] = [((), data)]
-    while stack:
-        path, value = stack.pop()
-        if isinstance(value, dict):
-            stack.extend(((*path, key), item) for key, item in value.items())
-        elif isinstance(value, list):
-            stack.extend(((*path, index), item) for index, item in enumerate(value))
-        elif isinstance(value, float) and not math.isfinite(value):
-            faults.append(not_finite(path, value))
-    return faults
+    found = values(data)
+    return [not_finite(path, value) for path, value in found if isinstance(value, float) and not math.isfinite(value)]
 
 
 def _depth(text: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from topoopt.files.faults import Fault, Path, value_text
@@ -33,26 +33,26 @@ def broken(message: str, line: int | None, *, allowed: str | None = None, path: 
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def half_characters(data: object) -> list[Fault]:
-    """Texts with half a character (a surrogate alone, which both formats can name): no file can hold them."""
-    faults = []
+def values(data: object) -> Iterator[tuple[Path, object]]:
+    """Everything in the data with its path, mappings and lists themselves too."""
     stack: list[tuple[Path, object]] = [((), data)]
     while stack:
         path, value = stack.pop()
+        yield path, value
         if isinstance(value, dict):
             stack.extend(((*path, key), item) for key, item in value.items())
-            texts = [(path, key) for key in value]
         elif isinstance(value, list):
             stack.extend(((*path, index), item) for index, item in enumerate(value))
-            texts = []
-        else:
-            texts = [(path, value)] if isinstance(value, str) else []
-        faults += [
-            Fault(where, "half a character", value_text(text), "characters that UTF-8 can hold")
-            for where, text in texts
-            if _HALF.search(text)
-        ]
-    return faults
+
+
+def half_characters(data: object) -> list[Fault]:
+    """Texts with half a character (a surrogate alone, which both formats can name): no file can hold them."""
+    return [
+        Fault(path, "half a character", value_text(text), "characters that UTF-8 can hold")
+        for path, value in values(data)
+        for text in (value if isinstance(value, dict) else [value])
+        if isinstance(text, str) and _HALF.search(text)
+    ]
 
 
 def not_finite(path: Path, value: float, line: int | None = None) -> Fault:

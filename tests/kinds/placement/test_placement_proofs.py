@@ -9,18 +9,9 @@ import pytest
 
 from tests.support.placed_schedules import least_makespan_alone
 from tests.support.placement_cases import random_problem
-from tests.support.unequal_placements import least_load, unequal_problem
-from topoopt.core.placement import Communication, Latency, Schedule, Sharing, StageShape, Throughput
+from tests.support.unequal_placements import VARIANTS, least_load, unequal_problem
+from topoopt.core.placement import Latency, Sharing, Throughput
 from topoopt.verify.placement import assignments, schedules
-
-VARIANTS = {
-    "1f1b": Throughput(),
-    "gpipe": Throughput(schedule=Schedule.GPIPE),
-    "overlapped": Throughput(communication=Communication.OVERLAPPED),
-    "interleaved": Throughput(stages=StageShape.INTERLEAVED, stages_per_device=2),
-    "free": Throughput(stages=StageShape.FREE),
-    "free-gpipe": Throughput(Schedule.GPIPE, Communication.OVERLAPPED, StageShape.FREE),
-}
 
 
 @pytest.mark.parametrize("variant", list(VARIANTS))

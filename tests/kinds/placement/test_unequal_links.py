@@ -10,21 +10,11 @@ from solvers.placement.local_search import _State
 from solvers.placement.throughput import Search, polish, slice_orders, to_devices
 from solvers.stop import Stop
 from tests.support.settled import settled
-from tests.support.unequal_placements import least_load, unequal_load, unequal_problem
+from tests.support.unequal_placements import VARIANTS, least_load, unequal_load, unequal_problem
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-
-VARIANTS = {
-    "1f1b": Throughput(),
-    "gpipe": Throughput(schedule=Schedule.GPIPE),
-    "overlapped": Throughput(communication=Communication.OVERLAPPED),
-    "interleaved": Throughput(stages=StageShape.INTERLEAVED, stages_per_device=2),
-    "free": Throughput(stages=StageShape.FREE),
-    "free-gpipe": Throughput(Schedule.GPIPE, Communication.OVERLAPPED, StageShape.FREE),
-}
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,7 +16,7 @@ from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sh
 from topoopt.core.placement_solution import PlacementSolution, TensorTransfer
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, float_array
-from topoopt.verify.placement.causes import check_causes
+from topoopt.verify.placement.causes import Timed, check_causes
 from topoopt.verify.placement.latency_bounds import latency_floor
 from topoopt.verify.placement.rates import check_idle_rates, check_rates
 
@@ -48,7 +48,7 @@ def check_schedule(
     rates = check_rates(findings, problem, settings, solution)
     if findings.clean:
         _check_network(findings, problem, settings, rates, device, transfers, value)
-        check_causes(findings, problem, device, start, end, transfers, FLUID * value)
+        check_causes(findings, problem, Timed(device, start, end, transfers, FLUID * value))
         if settings.sharing is Sharing.STATIC and settings.rates is RateAllocation.OPTIMISED:
             check_idle_rates(findings, problem, device, transfers, rates)
 
