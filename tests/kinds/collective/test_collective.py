@@ -280,3 +280,16 @@ def test_random_networks() -> None:
         )
         solution = solve(problem)
         assert solution.check.ok, (number, solution.check.violations)
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_only_the_root_need_reach_all(collective: str, tmp_path: Path) -> None:
+    """A path 1 - 0 - 2 whose ends do not reach each other without a relay: the root between does, by a link each."""
+    path = {"links": [[0, 1, 10.0], [0, 2, 10.0]], "directed": False}
+    problem = read_instance(
+        instance(tmp_path, collective=collective, topology=path, relaying=False, latency_us={"message": 1})
+    )
+    solution = solve(problem)
+    assert solution.check.ok, solution.check.violations
+    assert solution.time_us == pytest.approx(100.0 + 1.0)
+    assert solution.status == "optimal"

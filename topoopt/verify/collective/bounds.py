@@ -127,16 +127,28 @@ def straight_units(network: RatedNetwork, lengths: Sequence[int], collective: Co
     if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
         raise ProofError("one length a link is due, none below 0")
     room = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
-    far = {rank: distances(network, rank, lengths, relaying=False) for rank in network.ranks.tolist()}
-    there = {rank: sum(own[rank] for other, own in far.items() if other != rank) for rank in far}
-    back = {rank: sum(own.values()) for rank, own in far.items()}
+    backward, turned = transposed_with(network, lengths)
+
+    def back(rank: int) -> Number:
+        return sum(distances(network, rank, lengths, relaying=False).values())
+
+    def there(rank: int) -> Number:
+        return sum(distances(backward, rank, turned, relaying=False).values())
+
     if collective is CollectiveOp.ALLREDUCE:
-        way = min(there[rank] + back[rank] for rank in far)
+        way = min(there(rank) + back(rank) for rank in network.ranks.tolist())
     else:
-        way = back[root] if collective is CollectiveOp.BROADCAST else there[root]
+        way = back(root) if collective is CollectiveOp.BROADCAST else there(root)
     if way <= 0:
         raise ProofError("no ranks are apart by these lengths")
     return Fraction(room) / Fraction(way)
+
+
+def transposed_with(network: RatedNetwork, lengths: Sequence[Number]) -> tuple[RatedNetwork, list[Number]]:
+    """Every link turned round, and their lengths in the order they have then."""
+    turned = network.transposed()
+    length = {(head, tail): own for (tail, head), own in zip(network.arcs.tolist(), lengths, strict=True)}
+    return turned, [length[tail, head] for tail, head in turned.arcs.tolist()]
 
 
 def distances(

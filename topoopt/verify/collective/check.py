@@ -19,6 +19,7 @@ from topoopt.verify.collective.bounds import (
     allreduce_units,
     distances,
     straight_units,
+    transposed_with,
     units_out,
 )
 from topoopt.verify.collective.execute import check_blocks, check_routes, check_semantics, step_traffic
@@ -205,8 +206,6 @@ def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> i
     """Largest of the distances that the collective must cover."""
     network, wanted = problem.network, problem.collective
     root = int(network.ranks[problem.root])
-    sources = [root] if wanted is CollectiveOp.BROADCAST else network.ranks.tolist()
-    far = [distances(network, source, lengths, relaying=problem.relaying) for source in sources]
-    if wanted is CollectiveOp.REDUCE:
-        return max(own[root] for own in far if root in own)
-    return max(max(own.values()) for own in far)
+    sources = [root] if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE) else network.ranks.tolist()
+    forward, own = transposed_with(network, lengths) if wanted is CollectiveOp.REDUCE else (network, lengths)
+    return max(max(distances(forward, source, own, relaying=problem.relaying).values()) for source in sources)
