@@ -55,7 +55,7 @@ def contest(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def install(methods: dict[str, Script], **fields: Any) -> None:
         lines = table(*(Method(name, "", lambda *_: None) for name in ("auto", *methods)))
-        solver = Solver(lambda _: lines, lambda *_: pytest.fail("assembled"))
+        solver = Solver(lambda _: lines, lambda *_: pytest.fail("assembled"), lambda _: (("", lines),))
         record = replace(ROUTING, solver=lambda: solver, **fields)
         monkeypatch.setattr("topoopt.library.compare.kind_of", lambda _: record)
         monkeypatch.setattr("topoopt.library.compare.solve", lambda _, options: methods[options.method](options))

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperCommand
@@ -61,6 +61,11 @@ COMMANDS: dict[str, Line] = {
     "report": Line("topoopt.cli.files", "report", "Write the self-contained HTML report of a solution."),
     "validate": Line("topoopt.cli.files", "validate", "Read instance files and list everything wrong with them."),
     "schema": Line("topoopt.cli.files", "schema", "Print the JSON Schema of instance files."),
+    "methods": Line(
+        "topoopt.cli.methods",
+        "methods",
+        "List the methods for a kind of problem, or for an instance, and which of them do not cover it.",
+    ),
     "dump-model": Line(
         "topoopt.cli.dump_model",
         "dump_model",
@@ -174,11 +179,27 @@ class Commands(LazyGroup):
         sys.exit(code)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from topoopt import __version__
+
+        typer.echo(f"topoopt {__version__}")
+        raise typer.Exit
+
+
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version, and no more.")
+    ] = False,
+) -> None:
+    """Before every command: nothing."""
+
+
 app = typer.Typer(
     name="topoopt",
     cls=Commands,
     help="Co-optimise topology, routing and parallelization strategy of machine-learning training clusters.",
-    callback=lambda: None,
+    callback=start,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

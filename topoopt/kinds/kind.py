@@ -142,12 +142,17 @@ def table(*methods: Method) -> dict[str, Method]:
     return {method.name: method for method in methods}
 
 
+MethodTables = tuple[tuple[str, Mapping[str, Method]], ...]
+"""(which problems of a kind, the methods for these), for people; an empty text for all."""
+
+
 @dataclass(frozen=True)
 class Solver:
     """How problems of a kind are solved.
 
     Attributes:
         methods: problem -> methods by name, `auto` among them.
+        tables: name of a kind -> all the tables that `methods` chooses from.
         assemble: (problem with the settings in force, what a method found, effort) -> solution, all its figures
             computed from the plan, not checked yet.
         check: (problem, what a method found, solution) -> findings, where what was found holds hints that the
@@ -158,6 +163,7 @@ class Solver:
 
     methods: Callable[[Any], Mapping[str, Method]]
     assemble: Callable[[Any, Any, Effort], SolutionHead]
+    tables: Callable[[str], MethodTables]
     check: Callable[[Any, Any, Any], CheckFindings] | None = None
     prepare: Callable[[Any], None] = lambda _: None
     search_share: float = 1.0

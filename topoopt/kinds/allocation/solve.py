@@ -68,4 +68,4 @@ def _transfer_rates(problem: AllocationProblem, route_gbps: Floats) -> tuple[Tra
     return tuple(rows)
 
 
-SOLVER = Solver(methods=lambda _: ALLOCATION_METHODS, assemble=assemble)
+SOLVER = Solver(methods=lambda _: ALLOCATION_METHODS, assemble=assemble, tables=lambda _: (("", ALLOCATION_METHODS),))

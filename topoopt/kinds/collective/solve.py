@@ -58,4 +58,4 @@ def assemble(problem: CollectiveProblem, found: FoundCollective, effort: Effort)
     )
 
 
-SOLVER = Solver(methods=lambda _: COLLECTIVE_METHODS, assemble=assemble)
+SOLVER = Solver(methods=lambda _: COLLECTIVE_METHODS, assemble=assemble, tables=lambda _: (("", COLLECTIVE_METHODS),))

@@ -160,4 +160,4 @@ def assemble(problem: HierarchicalProblem, found: FoundDesign, effort: Effort) -
 
 METHODS = table(Method("auto", "tangents; branch and bound over speeds and designs", _best))
 
-SOLVER = Solver(methods=lambda _: METHODS, assemble=assemble)
+SOLVER = Solver(methods=lambda _: METHODS, assemble=assemble, tables=lambda _: (("", METHODS),))

@@ -201,4 +201,6 @@ JOB_METHODS = table(
     *(Method(name, line.summary, partial(_found, name)) for name, line in METHODS.items()),
 )
 
-SOLVER = Solver(methods=lambda _: JOB_METHODS, assemble=assemble, search_share=SEARCH_SHARE)
+SOLVER = Solver(
+    methods=lambda _: JOB_METHODS, assemble=assemble, tables=lambda _: (("", JOB_METHODS),), search_share=SEARCH_SHARE
+)

@@ -13,7 +13,7 @@ from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Tolerance, capped, settle
 from topoopt.core.versions import versions
-from topoopt.kinds.kind import Effort, Method, Solver
+from topoopt.kinds.kind import Effort, Method, MethodTables, Solver
 from topoopt.kinds.network.methods import (
     ROUTING_METHODS,
     TOPOLOGY_METHODS,
@@ -91,4 +91,12 @@ def _checked(problem: NetworkProblem, found: FoundNetwork, solution: NetworkSolu
     return check_network(problem, solution, found.multipliers)
 
 
-SOLVER = Solver(methods_of, assemble, _checked)
+def method_tables(kind: str) -> MethodTables:
+    """For one demand, and for several."""
+    one, several = (
+        (ROUTING_METHODS, WORST_ROUTING_METHODS) if kind == "routing" else (TOPOLOGY_METHODS, WORST_TOPOLOGY_METHODS)
+    )
+    return (("one demand", one), ("several demands", several))
+
+
+SOLVER = Solver(methods_of, assemble, method_tables, _checked)

@@ -9,7 +9,7 @@ from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
-from topoopt.kinds.kind import Effort, Method, Solver
+from topoopt.kinds.kind import Effort, Method, MethodTables, Solver
 from topoopt.kinds.placement.outcome import PlacementOutcome
 from topoopt.simulate.placement.stage_loads import compute_loads, device_loads, max_load_ms
 
@@ -72,4 +72,12 @@ def prepare(problem: PlacementProblem) -> None:
         warm_up()
 
 
-SOLVER = Solver(methods_of, assemble, prepare=prepare)
+def method_tables(_: str) -> MethodTables:
+    """By objective."""
+    from topoopt.kinds.placement.latency import LATENCY_METHODS
+    from topoopt.kinds.placement.throughput import THROUGHPUT_METHODS
+
+    return (("objective throughput", THROUGHPUT_METHODS), ("objective latency", LATENCY_METHODS))
+
+
+SOLVER = Solver(methods_of, assemble, method_tables, prepare=prepare)

@@ -59,4 +59,8 @@ def methods_of(problem: SharedCluster) -> Mapping[str, Method]:
     return AT_ONCE_METHODS if problem.at_once else ARRIVAL_METHODS
 
 
-SOLVER = Solver(methods_of, _assembled)
+SOLVER = Solver(
+    methods_of,
+    _assembled,
+    lambda _: (("jobs that arrive", ARRIVAL_METHODS), ("jobs at once", AT_ONCE_METHODS)),
+)

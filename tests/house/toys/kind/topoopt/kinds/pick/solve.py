@@ -35,4 +35,5 @@ def assemble(problem: PickProblem, picked: tuple[int, ...], effort: Effort) -> P
     )
 
 
-SOLVER = Solver(methods=lambda _: table(Method("auto", "the largest", largest)), assemble=assemble)
+METHODS = table(Method("auto", "the largest", largest))
+SOLVER = Solver(methods=lambda _: METHODS, assemble=assemble, tables=lambda _: (("", METHODS),))

@@ -1,0 +1,62 @@
+"""`topoopt methods` and `topoopt --version`."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import topoopt
+from tests.support.cli_cases import run
+from tests.support.paths import INSTANCES, ROOT
+from topoopt.kinds import KINDS
+
+FILES = {
+    "co-optimisation": ("tiny-4.yaml",),
+    "topology": ("networks/uniform-5-2.yaml", "networks/hot-experts-8.yaml"),
+    "routing": ("networks/torus-3x3x3.yaml",),
+    "allocation": ("networks/guarantees-6.yaml",),
+    "hierarchical-bandwidth": ("hierarchical/gpt3-3d.yaml",),
+    "placement": ("placement/branches-3.yaml", "published/latency-gnmt-inference.json"),
+    "shared-cluster": ("shared/trace-16.yaml", "shared/mix-432.yaml"),
+    "collective": ("collectives/ring-5.yaml",),
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in FILES])
+def test_methods_of_a_kind_are_those_of_its_instances(kind: str) -> None:
+    """What the library offers for an instance stands in one of the tables of its kind; every table begins with auto."""
+    groups = run("methods", kind, "--json").json["groups"]
+    tables = [{line["name"]: line["summary"] for line in group["methods"]} for group in groups]
+    assert all(next(iter(table)) == "auto" for table in tables)
+    assert len(groups) == 1 or all(group["problems"] for group in groups)
+    for file in FILES[kind]:
+        assert topoopt.methods(topoopt.read_instance(INSTANCES / file)) in tables
+
+
+def test_methods_for_an_instance_say_what_they_do_not_cover() -> None:
+    """Enumeration takes one-way links and uniform demand alone; circulant is not for a torus of three dimensions."""
+    (group,) = run("methods", INSTANCES / "networks/k4-4.yaml", "--json").json["groups"]
+    assert group["problems"] == "k4-4 (routing)"
+    left = {line["name"] for line in group["methods"] if "not_covered" in line}
+    assert "simplex" not in left
+    shown = run("methods", INSTANCES / "networks/k4-4.yaml")
+    assert shown.code == 0
+    for line in group["methods"]:
+        assert line["name"] in shown.stdout
+        assert ("not covered" in shown.stdout) is bool(left)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    """With what is allowed, exit code 2."""
+    refused = run("methods", "nonsense", "--json")
+    assert refused.code == 2
+    assert "topology" in refused.json["problems"][0]["allowed"]
+
+
+def test_version() -> None:
+    """The version of the distribution, and nothing else."""
+    told = run("--version")
+    version = tomllib.loads(Path(ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert (told.code, told.stdout) == (0, f"topoopt {version}\n")
