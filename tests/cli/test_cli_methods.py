@@ -35,17 +35,21 @@ def test_methods_of_a_kind_are_those_of_its_instances(kind: str) -> None:
         assert topoopt.methods(topoopt.read_instance(INSTANCES / file)) in tables
 
 
-def test_methods_for_an_instance_say_what_they_do_not_cover() -> None:
-    """Enumeration takes one-way links and uniform demand alone; circulant is not for a torus of three dimensions."""
-    (group,) = run("methods", INSTANCES / "networks/k4-4.yaml", "--json").json["groups"]
-    assert group["problems"] == "k4-4 (routing)"
-    left = {line["name"] for line in group["methods"] if "not_covered" in line}
-    assert "simplex" not in left
-    shown = run("methods", INSTANCES / "networks/k4-4.yaml")
-    assert shown.code == 0
-    for line in group["methods"]:
-        assert line["name"] in shown.stdout
-        assert ("not covered" in shown.stdout) is bool(left)
+def test_methods_for_an_instance_say_what_they_do_not_cover(tmp_path: Path) -> None:
+    """Stages that no order binds cannot be rounded to orders; with interleaved ones nothing is left out."""
+    text = (INSTANCES / "placement/towers-3.yaml").read_text()
+    stages = "{stages: interleaved, stages_per_device: 2}"
+    assert stages in text
+    for asked, expected in ((stages, set()), ("{stages: free}", {"rounding"})):
+        file = tmp_path / "towers-3.yaml"
+        file.write_text(text.replace(stages, asked))
+        (group,) = run("methods", file, "--json").json["groups"]
+        assert group["problems"] == "towers-3 (placement)"
+        assert {line["name"] for line in group["methods"] if "not_covered" in line} == expected
+        shown = run("methods", file)
+        assert shown.code == 0
+        assert all(line["name"] in shown.stdout for line in group["methods"])
+        assert shown.stdout.count("not covered: ") == len(expected)
 
 
 def test_an_unknown_kind_is_refused() -> None:
