@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 NUMBERED = r"\(\d+'?\)(?: [a-z]\w*(?=\s))?"
 INDEXED = r"\d+\. [a-z]\w*(?:\[[^\]]*\])?(?:, \w+\[[^\]]*\])*(?=[:,])"
-LABEL = re.compile(rf"^\s*(?P<label>{NUMBERED}|{INDEXED})(?P<rest>.*)$")
+FURTHER = r"[a-z]\w*(?=\s{3,})"
+LABEL = re.compile(rf"^(?P<label>\s{{2,}}{NUMBERED}|\s*{INDEXED}|\s{{6,}}{FURTHER})(?P<rest>.*)$")
 GOAL = re.compile(r"^\s*(minimise|maximise)\b(?P<rest>.*)$")
 SYMBOL = r"[A-Za-z]\w*'?(?:\[[^\]]*\])?(?: (?:>=|<=|>|<|in|=) (?:\{[^}]*\}|\[[^\]]*\]|[\w.]+))?(?:, )?"
 DEFINITION = re.compile(rf"^((?:{SYMBOL})+?)(: |, (?=[a-z]{{3,}} )|$)(.*)$")

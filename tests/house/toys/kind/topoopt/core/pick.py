@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import SolutionHead
@@ -18,6 +20,7 @@ class PickProblem:
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
+    document: Mapping[str, Any] | None = None
 
     kind = "pick"
 
