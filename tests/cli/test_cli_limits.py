@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli_cases import run, run_apart, write
+from tests.support.paths import ROOT
 from tests.support.sized_instances import LARGE, SMALL
 
 SLOWER = 30
@@ -27,7 +31,16 @@ def test_a_limit_holds(tmp_path: Path, name: str) -> None:
         assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
 
 
+@pytest.fixture(scope="module")
+def byte_code() -> None:
+    """What an installation has: modules are not compiled again at every start."""
+    folders = [str(ROOT / name) for name in ("topoopt", "solvers", "formulations")]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], check=True, env=environment)
+
+
 @pytest.mark.heavy
+@pytest.mark.usefixtures("byte_code")
 @pytest.mark.parametrize("limit_s", [0.1, 1.0, 5.0, 30.0])
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
 def test_a_limit_holds_exactly(tmp_path: Path, name: str, limit_s: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from topoopt.analyses.costs.prices import given_book
 from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import counting_bar
 from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
@@ -20,6 +21,7 @@ from topoopt.files.table_and_plot import require_targets
 from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
+    from topoopt.console.attended import AttendedRun
     from topoopt.core.comparison import ComparedRun, Comparison
     from topoopt.library.compare import PlannedRun
 
@@ -37,6 +39,7 @@ def compare(
             min=0, max=10**12, help="Proposals of the search of each run, for kinds co-optimisation and placement."
         ),
     ] = None,
+    memory_limit: Annotated[str | None, MemoryOption] = None,
     prices: Annotated[
         Path | None, typer.Option(help="Price book, for kind co-optimisation; default: the shipped one.")
     ] = None,
@@ -52,21 +55,23 @@ def compare(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
         from topoopt.cli.compare_table import show_comparison
+        from topoopt.console.attended import attended
         from topoopt.core.comparison import compared, record
         from topoopt.library.compare import entrants_of, starts_of
 
         require_targets(csv_file, plot)
-        entrants, refused = entrants_of(instances)
-        for problem in refused:
-            output.say_error(str(problem))
-        kinds = list(dict.fromkeys(entrant.instance.kind for entrant in entrants))
-        book = given_book(prices, [kind_named(name) for name in kinds])
-        names = None if methods is None else [name.strip() for name in methods.split(",")]
-        starts = starts_of(entrants, names, seeds, time_limit, budget, book, dashes="--")
-        runs, interrupted = _made(starts, output)
-        with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
+        memory = memory_bytes(memory_limit)
+        with attended(output, None) as run:
+            entrants, refused = run.first(lambda: entrants_of(instances))
+            for problem in refused:
+                output.say_error(str(problem))
+            kinds = list(dict.fromkeys(entrant.instance.kind for entrant in entrants))
+            book = given_book(prices, [kind_named(name) for name in kinds])
+            names = None if methods is None else [name.strip() for name in methods.split(",")]
+            starts = starts_of(entrants, names, seeds, time_limit, budget, book, dashes="--")
+            runs, interrupted = _made(starts, output, run, memory)
+            run.doing = "files"  # what was found is written, however late Ctrl-C comes
             rows = compared(runs)
             records = [record(row) for row in rows]
             document = {
@@ -84,7 +89,24 @@ def compare(
     output.run(command)
 
 
-def _made(starts: Sequence[PlannedRun], output: Output) -> tuple[list[ComparedRun], bool]:
+def _limited(start: PlannedRun, run: AttendedRun, memory_limit_bytes: int | None) -> PlannedRun:
+    """The same with limits of its own, and the interrupts of the whole."""
+    from solvers.memory import Memory
+    from solvers.timing import Timing
+
+    if start.options is None:
+        return start
+    limit_s = start.options.time_limit_s
+    if limit_s is None:
+        limit_s = start.entrant.instance.search.time_limit_s
+    stop = replace(run.timing.stop, memory=Memory()).within(limit_s)
+    options = replace(start.options, timing=Timing(stop, limit_s), memory_bytes=memory_limit_bytes)
+    return replace(start, options=options)
+
+
+def _made(
+    starts: Sequence[PlannedRun], output: Output, run: AttendedRun, memory_limit_bytes: int | None
+) -> tuple[list[ComparedRun], bool]:
     """The runs, up to the first that Ctrl-C ended, and whether it did; a run that still found something is kept."""
     from topoopt.library.compare import run_of
 
@@ -98,7 +120,8 @@ def _made(starts: Sequence[PlannedRun], output: Output) -> tuple[list[ComparedRu
                 bar.update(task, description=escape(name), completed=len(runs))
                 if not output.errors.is_terminal:  # a log wants lines, not a bar
                     output.errors.print(f"run {len(runs) + 1} of {len(starts)}: {name}", markup=False, highlight=False)
-                runs.append(run_of(start))
+                run.doing = name
+                runs.append(run_of(_limited(start, run, memory_limit_bytes)))
                 if runs[-1].stopped_by == StopReason.INTERRUPTED:
                     return runs, True
         except KeyboardInterrupt:

@@ -15,11 +15,11 @@ from rich.console import Console
 from topoopt.analyses.costs.prices import given_book
 from topoopt.console.attended import AttendedRun, attended
 from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.memory_limit import memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.solution import SolutionHead
-from topoopt.core.units import SIZES, bytes_of
 from topoopt.core.versions import versions
 from topoopt.files.solution_head import check_document
 from topoopt.kinds import kind_named
@@ -113,21 +113,6 @@ def _read(instance: Path, out: Path, prices: Path | None, options: SolveOptions)
         raise InputError(own)
     kind.solver()
     return Given(kind, problem, replace(options, book=book))
-
-
-def memory_bytes(text: str | None) -> int | None:
-    """Bytes of `--memory-limit`.
-
-    Raises:
-        InputError: it is no size.
-    """
-    if text is None:
-        return None
-    size = bytes_of(text)
-    if size is None:
-        allowed = f"a number and one of {', '.join(filter(None, SIZES))}"
-        raise InputError([Problem("not a size of memory", path="--memory-limit", value=text, allowed=allowed)])
-    return size
 
 
 def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:

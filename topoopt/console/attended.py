@@ -65,14 +65,37 @@ class AttendedRun:
                 raise KeyboardInterrupt from None
             raise LimitError(self.timing.nothing()) from None
 
+    def part(self, work: Callable[[], Result]) -> Result:
+        """Do work that looks at the limits itself, or leave it: on the second signal, and in the last moment.
+
+        Raises:
+            KeyboardInterrupt: the second signal came.
+            LimitError: the time limit or that of memory did.
+        """
+        stop = self.timing.stop
+        if stop.memory.look():
+            raise LimitError(self.timing.nothing())
+        try:
+            with stop.memory.refused():
+                return step(work, lambda: stop.memory.look() or self.timing.past_the_end())
+        except (LateError, MemoryError) as error:
+            if stop.interrupted.is_set():
+                raise KeyboardInterrupt from None
+            if isinstance(error, MemoryError):
+                self.timing.out_of_memory()
+            raise LimitError(self.timing.nothing()) from None
+
 
 @contextmanager
-def attended(output: Output, time_limit_s: float | None) -> Iterator[AttendedRun]:
+def attended(
+    output: Output, time_limit_s: float | None, memory_limit_bytes: int | None = None
+) -> Iterator[AttendedRun]:
     """Look after signals and say so at once on standard error; say when kernels are compiled.
 
     Args:
         output: of the command.
         time_limit_s: of the run from the start of the program, without the time of the compiler; None for none.
+        memory_limit_bytes: of the run and its solvers; None for none.
     """
     run = AttendedRun()
     compiling: list[float] = []
@@ -92,6 +115,7 @@ def attended(output: Output, time_limit_s: float | None) -> Iterator[AttendedRun
     with stop_on_signals(None, hurries=True, told=told) as stop:
         run.timing.stop = stop
         run.limit(time_limit_s)
+        stop.memory.limit_bytes = memory_limit_bytes
         with heard(compiler_began, lambda: None):
             yield run
     if compiling:

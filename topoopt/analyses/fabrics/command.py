@@ -14,9 +14,10 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.progress import counting_bar
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.fabric_row import FabricRow
 from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.optical_devices import devices_text, parse_delay
@@ -26,6 +27,7 @@ from topoopt.files.table_and_plot import require_targets
 if TYPE_CHECKING:
     from solvers.job.baselines import FabricSearch
     from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
+    from topoopt.console.attended import AttendedRun
     from topoopt.core.job_solution import JobSolution
 
 KIND = "co-optimisation"
@@ -60,6 +62,7 @@ def fabrics(
         typer.Option(help=f"Of circuits that follow demand: a duration or a device ({DEVICES}); default: 3d-mems."),
     ] = None,
     time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds for all fabrics together.")] = None,
+    memory_limit: Annotated[str | None, MemoryOption] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Bars to write, as .html or .svg.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
@@ -73,21 +76,23 @@ def fabrics(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
+        from topoopt.console.attended import attended
 
         require_targets(csv_file, plot)
-        job, plan = _read(instance, solution)
-        names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
-        chosen = _chosen(job, names, budget, job.search.seed if seed is None else seed, reconfiguration_delay, plan)
-        rows, total, stopped = _rows(output, job, plan, chosen, time_limit)
-        notes = [] if chosen.circuits is None else [FLOW_LEVEL_NOTE]
-        with stop_on_signals(None):  # what was found is written, however late Ctrl-C comes
+        with attended(output, time_limit, memory_bytes(memory_limit)) as run:
+            job, plan = run.first(lambda: _read(instance, solution))
+            names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
+            own_seed = job.search.seed if seed is None else seed
+            chosen = run.first(lambda: _chosen(job, names, budget, own_seed, reconfiguration_delay, plan))
+            rows, total, stopped = _rows(output, job, plan, chosen, run)
+            notes = [] if chosen.circuits is None else [FLOW_LEVEL_NOTE]
+            run.doing = "files"  # what was found is written, however late Ctrl-C comes
             files = _written(job.name, rows, csv_file, plot)
             document = {
                 "kind": "fabrics",
                 "name": job.name,
                 "instance_sha256": job.sha256,
-                "seed": job.search.seed if seed is None else seed,
+                "seed": own_seed,
                 "stopped_by": stopped.value,
                 "missing": total - len(rows),
                 "reconfiguration_delay_ms": None if chosen.circuits is None else chosen.circuits.delay_ms,
@@ -157,27 +162,35 @@ def _chosen(
 
 
 def _rows(
-    output: Output, job: CoOptimisation, plan: JobSolution | None, chosen: _Chosen, time_limit_s: float | None
+    output: Output, job: CoOptimisation, plan: JobSolution | None, chosen: _Chosen, run: AttendedRun
 ) -> tuple[list[FabricRow], int, StopReason]:
     """Rows made, how many there would be, and why it ended."""
-    from solvers.stop import stop_on_signals
     from topoopt.analyses.fabrics.run import fabric_rows, plan_row
 
     circuits, fabrics = chosen.circuits, chosen.fabrics
     rows = [] if plan is None else [plan_row(job, plan, flow_level=circuits is not None)]
     total = len(rows) + len(fabrics)
     bar = counting_bar(output)
-    with stop_on_signals(time_limit_s) as stop, bar:
+    stop = run.timing.stop
+    with bar:
         task = bar.add_task(escape(fabrics[0].name), total=len(fabrics))
         try:
             found = [] if plan is None else [plan.plan.strategy]
             made = fabric_rows(job, fabrics, chosen.search, found, stop, circuits)
-            for place, row in enumerate(made, start=1):
+            for place in range(1, len(fabrics) + 1):
+                run.doing = fabrics[place - 1].name
+                row = run.part(lambda: next(made, None))
+                if row is None:
+                    break
                 rows.append(row)
                 following = fabrics[place].name if place < len(fabrics) else "done"
                 bar.update(task, completed=place, description=escape(following))
         except KeyboardInterrupt:  # a second Ctrl-C
             return rows, total, StopReason.INTERRUPTED
+        except LimitError:
+            if not rows:
+                raise
+            return rows, total, StopReason.MEMORY if stop.memory.exceeded.is_set() else StopReason.TIME
         if stop.interrupted.is_set():
             return rows, total, StopReason.INTERRUPTED
     early = any(row.outcome == StopReason.TIME.value for row in rows)

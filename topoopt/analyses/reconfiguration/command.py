@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -11,14 +12,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.job import CoOptimisation
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.optical_devices import delay_text, devices_text, parse_delay
 from topoopt.core.reconfiguration import ReconfigurationSweep
 from topoopt.files.table_and_plot import require_targets
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
+    from solvers.timing import Timing
 
 
 class Common(TypedDict):
@@ -60,6 +65,7 @@ def reconfigure(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Default: as in the instance.")] = None,
     time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds for everything.")] = None,
+    memory_limit: Annotated[str | None, MemoryOption] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot to write, as .html or .svg.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
@@ -71,44 +77,79 @@ def reconfigure(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
-        from topoopt.analyses.reconfiguration.run import SCHEMES, reconfiguration_sweep
-        from topoopt.analyses.reconfiguration.trace import TRACE_SCHEMES, trace_sweep
-        from topoopt.core.job import CoOptimisation
-        from topoopt.core.network import RoutingProblem, TopologyProblem
+        from topoopt.console.attended import attended
         from topoopt.kinds.instance_file import read_instance
 
-        began = time.monotonic()
         require_targets(csv_file, plot)
         wanted, period_ms = _durations(delays, period)
         schemes = None if fabrics is None else [name.strip() for name in fabrics.split(",") if name.strip()]
-        problem = read_instance(instance)
-        own_seed = problem.search.seed if seed is None else seed
-        with stop_on_signals(time_limit) as stop, output.errors.status("reconfigure") as status:
-            common: Common = {"delays_ms": wanted, "seed": own_seed, "stop": stop}
-            if isinstance(problem, CoOptimisation):
-                sweep = reconfiguration_sweep(
-                    problem,
-                    _solution(problem, solution, budget, seed, stop).plan,
-                    schemes=SCHEMES if schemes is None else schemes,
-                    period_ms=period_ms,
-                    iterations=iterations,
-                    progress=lambda scheme, delay: status.update(f"{scheme} at {delay_text(delay)}"),
-                    **common,
-                )
-            elif isinstance(problem, RoutingProblem | TopologyProblem):
+        memory = memory_bytes(memory_limit)
+        with attended(output, time_limit, memory) as run, output.errors.status("reconfigure") as status:
+
+            def tell(scheme: str, delay_ms: float) -> None:
+                run.doing = f"{scheme} at {delay_text(delay_ms)}"
+                status.update(run.doing)
+
+            problem = run.first(lambda: read_instance(instance))
+            own_seed = problem.search.seed if seed is None else seed
+            common: Common = {"delays_ms": wanted, "seed": own_seed, "stop": run.timing.stop}
+            asked = _Asked(solution, budget, seed, schemes, period_ms, iterations)
+            if not isinstance(problem, CoOptimisation):
                 _refuse_options(period, iterations, budget)
-                found = _solution(problem, solution, None, seed, stop)
-                sweep = trace_sweep(problem, found, schemes=TRACE_SCHEMES if schemes is None else schemes, **common)
-            else:
-                text, allowed = "no job and no trace of demands", "co-optimisation, topology, routing"
-                raise InputError([Problem(text, file=str(instance), path="kind", value=problem.kind, allowed=allowed)])
+            run.doing = "reconfigure"
+            sweep = run.part(lambda: _sweep(instance, problem, asked, run.timing, common, tell))
+            run.doing = "files"
             written = _written(sweep, csv_file, plot)
-            document = {**_document(sweep), **written, "wall_s": round(time.monotonic() - began, 3)}
+            document = {**_document(sweep), **written, "wall_s": round(time.monotonic() - run.began, 3)}
             output.result(document, lambda console: _show(console, sweep, (csv_file, plot)))
         return EXIT_OF_STOP.get(sweep.stopped_by, 0)
 
     output.run(command)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options that concern one sweep."""
+
+    solution: Path | None
+    budget: int | None
+    seed: int | None
+    schemes: list[str] | None
+    period_ms: float | None
+    iterations: int
+
+
+def _sweep(
+    instance: Path,
+    problem: Any,
+    asked: _Asked,
+    timing: Timing,
+    common: Common,
+    tell: Callable[[str, float], None],
+) -> ReconfigurationSweep:
+    """The sweep of a job, or of a trace of demands.
+
+    Raises:
+        InputError: neither.
+    """
+    from topoopt.analyses.reconfiguration.run import SCHEMES, reconfiguration_sweep
+    from topoopt.analyses.reconfiguration.trace import TRACE_SCHEMES, trace_sweep
+
+    if isinstance(problem, CoOptimisation):
+        return reconfiguration_sweep(
+            problem,
+            _solution(problem, asked, timing).plan,
+            schemes=SCHEMES if asked.schemes is None else asked.schemes,
+            period_ms=asked.period_ms,
+            iterations=asked.iterations,
+            progress=tell,
+            **common,
+        )
+    if isinstance(problem, RoutingProblem | TopologyProblem):
+        found = _solution(problem, asked, timing)
+        return trace_sweep(problem, found, schemes=TRACE_SCHEMES if asked.schemes is None else asked.schemes, **common)
+    text, allowed = "no job and no trace of demands", "co-optimisation, topology, routing"
+    raise InputError([Problem(text, file=str(instance), path="kind", value=problem.kind, allowed=allowed)])
 
 
 def _durations(delays: str, period: str | None) -> tuple[list[float], float | None]:
@@ -130,15 +171,17 @@ def _durations(delays: str, period: str | None) -> tuple[list[float], float | No
     return wanted, period_ms
 
 
-def _solution(problem: Any, file: Path | None, budget: int | None, seed: int | None, stop: Stop) -> Any:
+def _solution(problem: Any, asked: _Asked, timing: Timing) -> Any:
     """The solution in a file, checked, or that of a solve."""
     from topoopt.kinds import kind_of
     from topoopt.kinds.kind import SolveOptions
     from topoopt.kinds.pipeline import solve
     from topoopt.verify.laws.findings import BRIEF
 
+    file, stop = asked.solution, timing.stop
     if file is None:
-        found = solve(problem, SolveOptions(seed, stop.remaining_s(), budget, objective_only=True))
+        own = replace(timing, left_out=[])
+        found = solve(problem, SolveOptions(asked.seed, None, asked.budget, objective_only=True, timing=own))
         _refuse_rejected(found.check.violations, stop)
         return found
     kind = kind_of(problem)

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import FailureOutcome, Resilience
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from solvers.stop import Stop
     from topoopt.analyses.resilience.run import ResilienceQuestion
     from topoopt.analyses.resilience.subject import Subject
+    from topoopt.console.attended import AttendedRun
     from topoopt.core.topology import Topology
 
 SHOWN = 12
@@ -45,6 +46,7 @@ def resilience(
     server: Annotated[list[int] | None, typer.Option(help="Only this server fails; several: all at once.")] = None,
     switch: Annotated[list[int] | None, typer.Option(help="Only this optical switch fails.")] = None,
     time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
+    memory_limit: Annotated[str | None, MemoryOption] = None,
     csv: Annotated[Path | None, typer.Option(help="Table of all failures to write.")] = None,
     report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
@@ -57,21 +59,23 @@ def resilience(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
         from topoopt.analyses.resilience.run import ResilienceQuestion
+        from topoopt.console.attended import attended
         from topoopt.core.failures import Failure
         from topoopt.files.solution_kind import solution_kind
 
-        began = time.monotonic()
         kind = solution_kind(solution, SUBJECTS)
-        with stop_on_signals(time_limit) as stop:
-            subject, topology = SUBJECTS[kind](solution, instance, stop)
+        with attended(output, time_limit, memory_bytes(memory_limit)) as run:
+            stop = run.timing.stop
+            subject, topology = run.first(lambda: SUBJECTS[kind](solution, instance, stop))
             failure = None
             if link or server or switch:
                 ends = _links(link or [], topology)
                 failure = Failure(ends, tuple(sorted(set(server or []))), tuple(sorted(set(switch or []))))
             question = ResilienceQuestion(links, servers, samples, seed, failure, rewire)
-            result = _run(output, subject, question, stop)
+            run.doing = "failures"
+            result = run.part(lambda: _run(output, subject, question, run))
+            run.doing = "files"
             if csv is not None:
                 from topoopt.analyses.resilience.data import resilience_csv
                 from topoopt.files.atomic import write_text_atomically
@@ -83,12 +87,12 @@ def resilience(
 
                 write_text_atomically(report, render_resilience(result, topology))
             reason = stop.reason()
-        _show(output, result, solution, began, reason, [str(path) for path in (csv, report) if path is not None])
+        _show(output, result, solution, run.began, reason, [str(path) for path in (csv, report) if path is not None])
         if result.violations:
             for line in ("the checker rejects repairs:", *result.violations):
                 output.say_error(line)
             return CheckError.exit_code
-        return {StopReason.INTERRUPTED: INTERRUPTED, StopReason.TIME: 4}.get(reason, 0) if reason is not None else 0
+        return 0 if reason is None else EXIT_OF_STOP.get(reason, 0)
 
     output.run(command)
 
@@ -109,18 +113,18 @@ def _links(texts: list[str], topology: Topology) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(found))
 
 
-def _run(output: Output, subject: Subject, question: ResilienceQuestion, stop: Stop) -> Resilience:
+def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: AttendedRun) -> Resilience:
     from topoopt.analyses.resilience.run import study
 
     columns = (TextColumn("{task.fields[phase]}"), TextColumn("{task.completed} failures"), TimeElapsedColumn())
     with Progress(*columns, console=output.errors, transient=True, disable=not output.errors.is_terminal) as bar:
         task = bar.add_task("resilience", total=None, phase="compile")
-        return study(
-            subject,
-            question,
-            stop=stop,
-            progress=lambda phase, done: bar.update(task, advance=done, phase=phase),
-        )
+
+        def tell(phase: str, done: int) -> None:
+            run.doing = phase
+            bar.update(task, advance=done, phase=phase)
+
+        return study(subject, question, stop=run.timing.stop, progress=tell)
 
 
 def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:

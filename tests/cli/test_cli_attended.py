@@ -1,0 +1,89 @@
+"""Signals and limits of the long commands beside `solve`: the same words, the same ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli_cases import chain, job, run, write
+from tests.support.hanging import LIMIT_S, endless, time_passes
+
+__all__ = ["time_passes"]
+
+pytestmark = pytest.mark.usefixtures("time_passes")
+
+WORK = {
+    "fabrics": "solvers.job.baselines.search_strategy",
+    "reconfigure": "topoopt.analyses.reconfiguration.run.reconfiguration_sweep",
+    "resilience": "topoopt.analyses.resilience.run.study",
+    "compare": "solvers.job.alternate.anneal",
+}
+"""What each command spends its time with."""
+
+
+def words_of(command: str, folder: Path) -> list[object]:
+    """A run of a small job."""
+    instance = write(folder, job(6, 2, chain(6)))
+    if command == "resilience":
+        assert run("solve", instance, "--out", folder / "out").code == 0
+        return [command, folder / "out" / "solution.json", "--instance", instance]
+    return [command, instance, *(["--methods", "alternating"] if command == "compare" else [])]
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_two_signals(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first says at once what is being finished, the second ends what hangs: exit code 130."""
+    words = words_of(command, tmp_path)
+    said: list[str] = []
+    heard = threading.Event()
+    original = os.write
+
+    def hears(number: int, data: bytes) -> int:
+        if number != 2:
+            return original(number, data)
+        said.append(data.decode().strip())
+        heard.set()
+        return len(data)
+
+    def hanging(*values: object, **named: object) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        heard.wait(60.0)
+        os.kill(os.getpid(), signal.SIGINT)
+        return endless()
+
+    monkeypatch.setattr("topoopt.console.attended.os.write", hears)
+    monkeypatch.setattr(WORK[command], hanging)
+    result = run(*words, "--json")
+    assert result.code == 130, result.stderr
+    assert "Traceback" not in result.stderr
+    assert [line.split(":")[0] for line in said] == ["finishing", "stopping"]
+    assert said[0].endswith("; Ctrl-C again to stop with what is there")
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_work_that_looks_at_no_clock(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left at the limit: exit code 5 where there is nothing to show, a row of its own in a comparison."""
+    words = words_of(command, tmp_path)
+    monkeypatch.setattr(WORK[command], endless)
+    result = run(*words, "--time-limit", LIMIT_S, "--json")
+    if command == "compare":
+        assert (result.code, result.json["runs"][0]["stopped_by"]) == (0, "time")
+        return
+    assert (result.code, result.json["error"]) == (5, "the time limit came before anything was found")
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_a_memory_limit_that_is_too_small(tmp_path: Path, command: str) -> None:
+    """A megabyte is not enough for anything, and what is no size is refused."""
+    words = words_of(command, tmp_path)
+    result = run(*words, "--memory-limit", "1MB", "--json")
+    reason = "the memory limit of 0.000931 GiB was reached before anything was found"
+    told = result.json["runs"][0]["reason"] if command == "compare" else result.json["error"]
+    assert told == reason
+    wrong = run(*words, "--memory-limit", "much", "--json")
+    assert (wrong.code, wrong.json["problems"][0]["path"]) == (2, "--memory-limit")
