@@ -15,7 +15,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from topoopt.console.memory_limit import MemoryOption, memory_bytes
-from topoopt.console.output import JsonOption, Output
+from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import FailureOutcome, Resilience
 from topoopt.core.verdict import StopReason
