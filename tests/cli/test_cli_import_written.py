@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import chakra_files as chakra
+from tests.support import written_schedules as written
 from tests.support.cli_cases import run, shared
 from tests.support.llm_cases import execution
 from tests.support.paths import ROOT
@@ -132,6 +133,28 @@ def task_graph(folder: Path) -> Words:
     return [folder / "graph.fbuf"]
 
 
+def ring_schedule(folder: Path) -> Words:
+    """AllGather round three ranks."""
+    return [written.msccl(folder / "ring.xml", "allgather", 3, written.ring_allgather(3), sizes=(1, 3))]
+
+
+def exported_schedule(folder: Path, target: str, file: str) -> Words:
+    """What our own exporter wrote of a reduce-scatter on a ring of five."""
+    if not (folder / target).exists():
+        words = (ROOT / "instances/collectives/ring-5.yaml", "--method", "bfb", "-o", folder / "ring")
+        assert run("solve", *words).code == 0
+        made = run("export", folder / "ring/solution.json", "--to", target, "-o", folder / target)
+        assert made.code == 0, made.stderr
+    return [folder / target / file]
+
+
+def sccl_topology(folder: Path) -> Words:
+    """The one-way ring 0 -> 1 -> 2 -> 0, links[dst][src]."""
+    document = {"msccl_type": "topology", "links": [[0, 0, 1], [1, 0, 0], [0, 1, 0]], "switches": []}
+    (folder / "topology.json").write_text(json.dumps(document))
+    return [folder / "topology.json"]
+
+
 NAME: dict[str, Words] = {"name": ["--name", "yes"]}  # text that YAML 1.1 would take for a truth value
 LINKED: dict[str, Words] = {
     "degree": ["--degree", 3],
@@ -144,6 +167,15 @@ TRACED: dict[str, Words] = {
     "comm_groups": ["--comm-groups", "{folder}/groups.json"],
     "peak_tflops": ["--peak-tflops", 1],
 }
+
+SCHEDULED: dict[str, Words] = {
+    **NAME,
+    "link_gbytes_per_s": ["--link-gbytes-per-s", 10],
+    "vector_bytes": ["--bytes", 3000],
+    "root": ["--root", 1],
+}
+GATHERED: dict[str, Words] = {**SCHEDULED, "collective": ["--collective", "allgather"]}
+SCATTERED: dict[str, Words] = {**SCHEDULED, "collective": ["--collective", "reduce-scatter"]}
 
 CASES: dict[tuple[str, str], Case] = {
     ("dnn-partitioning", "throughput"): Case(
@@ -200,6 +232,14 @@ CASES: dict[tuple[str, str], Case] = {
     ),
     ("calculon", ""): Case(calculon_files, {**NAME, "device": ["--device", "h800"]}),
     ("flexnet-taskgraph", ""): Case(task_graph, {**NAME, **LINKED}),
+    ("msccl", ""): Case(ring_schedule, GATHERED),
+    ("mscclpp", ""): Case(lambda folder: exported_schedule(folder, "mscclpp", "plan.json"), SCATTERED),
+    ("astrasim-collective", ""): Case(lambda folder: exported_schedule(folder, "astrasim-collective", ""), SCATTERED),
+    ("sccl", ""): Case(
+        sccl_topology,
+        {**NAME, "chunk_gbytes_per_s": ["--chunk-gbytes-per-s", 12.5], "vector_bytes": ["--bytes", 3000]},
+    ),
+    ("teccl", ""): Case(lambda folder: [written.teccl_input(folder, "NDv2", 2)], NAME),
 }
 GIVEN = {
     "chakra": {"path", "kind", "dims", "network", "total_gbytes_per_s"},
@@ -209,6 +249,11 @@ GIVEN = {
     "dnn-partitioning": {"file", "objective"},
     "astrasim-network": {"file"},
     "flexnet-taskgraph": {"file"},
+    "msccl": {"file"},
+    "mscclpp": {"file"},
+    "astrasim-collective": {"file"},
+    "sccl": {"file"},
+    "teccl": {"file"},
 }
 """Parameters that every case of an importer gives."""
 

@@ -18,15 +18,6 @@ from topoopt.kinds.instance_file import read_instance
 DATA = SHARED_DATA / "collectives" / "teccl"
 
 
-def teccl_input(folder: Path, name: str, chassis: int, collective: int = 1, **more: Any) -> Path:
-    """An input of TE-CCL."""
-    path = folder / f"{name}-{chassis}.json"
-    topology = {"name": name, "chassis": chassis, "chunk_size": 0.0625, **more}
-    instance = {"collective": collective, "num_chunks": 1, "epoch_type": 2, "switch_copy": True}
-    path.write_text(json.dumps({"TopologyParams": topology, "GurobiParams": {}, "InstanceParams": instance}))
-    return path
-
-
 def imported(folder: Path, *words: object, code: int = 0) -> Any:
     """The problem that an import makes, and what the command says."""
     result = run("import", *words, "-o", folder / "i.json", "--json")
@@ -45,7 +36,7 @@ def imported(folder: Path, *words: object, code: int = 0) -> Any:
 )
 def test_networks_of_teccl(name: str, chassis: int, ranks: int, gather: float, pair: float, tmp_path: Path) -> None:
     """All GPUs are ranks whatever TE-CCL makes of them; optima are those of the machines."""
-    problem = imported(tmp_path, "teccl", teccl_input(tmp_path, name, chassis))
+    problem = imported(tmp_path, "teccl", written.teccl_input(tmp_path, name, chassis))
     assert isinstance(problem, CollectiveProblem)
     assert (len(problem.network.ranks), problem.vector_bytes) == (ranks, ranks * 62_500_000)
     bound = run("collective", "bound", tmp_path / "i.json", "--json").json
@@ -55,7 +46,7 @@ def test_networks_of_teccl(name: str, chassis: int, ranks: int, gather: float, p
 
 def test_leaves_of_teccl(tmp_path: Path) -> None:
     """AMD of two chassis: a spine, sixteen leaves of two dies at 25 GB/s each, GPU 15 a rank; a mesh of 24 links."""
-    problem = imported(tmp_path, "teccl", teccl_input(tmp_path, "AMD", 2))
+    problem = imported(tmp_path, "teccl", written.teccl_input(tmp_path, "AMD", 2))
     assert len(problem.network.ranks) == 32
     assert [bool(problem.network.is_switch[node]) for node in (0, 16, 17, 24, 25, 41, 48)] == [
         True, False, True, True, False, True, True,
@@ -64,7 +55,7 @@ def test_leaves_of_teccl(tmp_path: Path) -> None:
         tuple(arc): rate for arc, rate in zip(problem.network.arcs.tolist(), problem.network.gbytes_per_s, strict=True)
     }
     assert {rate for (tail, head), rate in at_leaf.items() if 17 in (tail, head)} == {25.0}
-    mesh = imported(tmp_path, "teccl", teccl_input(tmp_path, "Mesh", 1, side_length=4, alpha=[1e-6, 0.0]))
+    mesh = imported(tmp_path, "teccl", written.teccl_input(tmp_path, "Mesh", 1, side_length=4, alpha=[1e-6, 0.0]))
     assert len(mesh.network.arcs) == 48
     assert [3, 4] not in mesh.network.arcs.tolist()
 
@@ -73,7 +64,7 @@ def test_leaves_of_teccl(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("file", "collective"), [("ndv2_2_allgather_fast_1GB", 1), ("ndv2_2_alltoall_slow_1MB", 2)])
 def test_schedules_are_audited_on_the_networks_of_their_files(file: str, collective: int, tmp_path: Path) -> None:
     """On NVLinks numbered as in TE-CCL all windows hold: what is wrong is the GPU that is taken for a switch."""
-    imported(tmp_path, "teccl", teccl_input(tmp_path, "NDv2", 2, collective))
+    imported(tmp_path, "teccl", written.teccl_input(tmp_path, "NDv2", 2, collective))
     found = audited(DATA / f"{file}.json", "teccl", "--topology", str(tmp_path / "i.json"), code=6)
     assert {one.partition(":")[0] for one in found["reasons"]} == {"ranks", "bound"} - (
         {"bound"} if collective == 1 else set()

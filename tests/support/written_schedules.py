@@ -164,3 +164,12 @@ def forestcoll(path: Path, per_node: int, trees: Sequence[tuple[str, int, Sequen
         lines.append("</tree>")
     path.write_text("\n".join([*lines, "</Algo>"]))
     return path
+
+
+def teccl_input(folder: Path, name: str, chassis: int, collective: int = 1, **more: Any) -> Path:
+    """An input of TE-CCL."""
+    path = folder / f"{name}-{chassis}.json"
+    topology = {"name": name, "chassis": chassis, "chunk_size": 0.0625, **more}
+    instance = {"collective": collective, "num_chunks": 1, "epoch_type": 2, "switch_copy": True}
+    path.write_text(json.dumps({"TopologyParams": topology, "GurobiParams": {}, "InstanceParams": instance}))
+    return path

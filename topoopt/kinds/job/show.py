@@ -175,7 +175,7 @@ def show(console: Console, solution: JobSolution, wall_s: float) -> None:
     head.append(solution.name, style="bold")
     head.append(f"  {milliseconds(solution.objective.value)}", style="bold cyan")
     head.append(f"  {solution.objective.name}; {solution.status.value}, stopped by {solution.stopped_by.value}")
-    console.print(Text(answer(solution)), soft_wrap=True)
+    console.print(Text(answer(solution)))
     console.print(head)
     console.print(_facts(solution))
     console.print()
