@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "checking.md").read_text()
 SECTIONS = {
     "routing": "routing and topology",
     "topology": "routing and topology",
-    "allocation": "bandwidth-allocation",
+    "allocation": "allocation",
     "hierarchical-bandwidth": "hierarchical-bandwidth",
     "shared-cluster": "shared-cluster",
     "co-optimisation": "co-optimisation",
