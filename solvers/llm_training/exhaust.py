@@ -11,47 +11,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from solvers.llm_training.records import columns_of_rows, rows_of_shape, strategy_of
-from solvers.llm_training.shapes import StrategyShape, strategy_shapes
+from solvers.llm_training.shapes import strategy_shapes
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.llm_training_plan import RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.llm_training.ledger import ledger
 from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import Column
-from topoopt.workloads.llm_training.devices import device_of
 
 BLOCK = 1 << 14
 """Strategies that are evaluated together; so many keep memory small and numpy busy."""
-
-
-@dataclass(frozen=True)
-class ShapeOutcome:
-    """What was found for a shape.
-
-    Attributes:
-        records: strategies of the shape.
-        fitting: those that fit in memory.
-        best_s: the fastest of them; None: none fits.
-        least_bytes: the least memory that one of the shape takes.
-    """
-
-    shape: StrategyShape
-    records: int
-    fitting: int
-    best_s: float | None
-    least_bytes: float
-
-
-@dataclass(frozen=True)
-class RankedStrategy:
-    """A strategy, its time, and its memory on the fullest GPU."""
-
-    strategy: ParallelStrategy
-    iteration_time_s: float
-    memory_bytes: float
 
 
 @dataclass(frozen=True)
@@ -145,7 +117,7 @@ def _evaluated(
     total = np.full(len(rows), np.inf)
     if fits.any():
         total[fits] = roofline_columns(
-            problem, device_of(problem), columns_of_rows(problem, of_row[fits], rows[fits])
+            problem, problem.device, columns_of_rows(problem, of_row[fits], rows[fits])
         ).total
     found, begin = [], 0
     for shape, part in block:
@@ -155,7 +127,9 @@ def _evaluated(
             continue
         own = fits[here]
         fastest = float(total[here][own].min()) if own.any() else None
-        found.append(ShapeOutcome(shape, len(part), int(own.sum()), fastest, float(memory[here].min())))
+        verdict = ShapeVerdict.MEMORY if fastest is None else ShapeVerdict.SEARCHED
+        least = float(memory[here].min())
+        found.append(ShapeOutcome(shape, verdict, 0.0, len(part), int(own.sum()), fastest, least))
         best.add(shape, part, total[here], memory[here], own)
     return found
 

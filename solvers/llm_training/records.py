@@ -12,8 +12,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from solvers.llm_training.shapes import StrategyShape, divisors
+from solvers.llm_training.shapes import divisors
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
+from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.simulate.llm_training.strategies import (

@@ -6,21 +6,9 @@ Each shape stands once: what plays no part has one value (canonical form).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
-
-
-@dataclass(frozen=True, order=True)
-class StrategyShape:
-    """GPUs = tensor x context x pipeline x data; expert x expert_tensor divides those of a stage."""
-
-    tensor: int
-    context: int
-    pipeline: int
-    data: int
-    expert: int = 1
-    expert_tensor: int = 1
+from topoopt.core.llm_training_plan import StrategyShape
 
 
 def divisors(number: int) -> list[int]:

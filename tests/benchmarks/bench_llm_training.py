@@ -13,7 +13,6 @@ from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.pipeline import pipeline_time
-from topoopt.workloads.llm_training.devices import device_of
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
 COUNT = 4000
@@ -31,7 +30,7 @@ def llm_training_figures() -> list[Figure]:
     for name in ("llama3-70b", "deepseek-v3"):
         own = replace(problem, model=LANGUAGE_MODELS[name])
         columns = columns_of((tried * (COUNT // len(tried)))[:COUNT], own.model.layers)
-        device = device_of(own)
+        device = own.device
         seconds = best_of(partial(roofline_columns, own, device, columns))
         text = f"closed form, {name}, strategies a second"
         found.append(Figure(text, COUNT / seconds, "1/s", 1e6, higher_is_better=True))

@@ -23,7 +23,6 @@ from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.workloads.llm_training.devices import device_of
 
 
 def drawn_problem(rng: np.random.Generator) -> LlmTrainingProblem:
@@ -104,7 +103,7 @@ def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy
     """Times of those that fit, ascending."""
     if not strategies:
         return []
-    step = roofline_columns(problem, device_of(problem), columns_of(strategies, problem.model.layers))
+    step = roofline_columns(problem, problem.device, columns_of(strategies, problem.model.layers))
     return sorted(step.total[step.memory.total <= problem.cluster.usable_bytes].tolist())
 
 

@@ -13,6 +13,7 @@ from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute, Strat
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import GIB
+from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
 CALCULON = Path(__file__).parents[3] / "shared" / "data" / "calculon"
@@ -69,7 +70,7 @@ def training(model: str, gpus: int, sequences: int, length: int, device: str = "
     cluster = GpuCluster(max(1, gpus // 8), min(8, gpus), device, 80 * GIB, 0, 3600.0, min(8, gpus), True, 400.0)
     return LlmTrainingProblem(
         "case", LANGUAGE_MODELS[model], TrainingBatch(sequences, length), cluster, NumberFormats(), StrategySpace(),
-        Overlap(), "roofline", None, None, ("ideal-switch",), 10, True, SearchSettings(), "",
+        Overlap(), "roofline", None, TRAINING_DEVICES[device], ("ideal-switch",), 10, True, SearchSettings(), "",
     )  # fmt: skip
 
 

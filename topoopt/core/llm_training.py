@@ -82,6 +82,24 @@ class ReachedRates:
 
 
 @dataclass(frozen=True)
+class TrainingDevice:
+    """A GPU.
+
+    Attributes:
+        matrix_tflops: peak of products of 16-bit matrices.
+        fp8_tflops: of 8-bit matrices; None: it has none.
+        memory_gbytes_per_s: rate of its memory.
+        reached: how much of that training reaches.
+    """
+
+    name: str
+    matrix_tflops: float
+    fp8_tflops: float | None
+    memory_gbytes_per_s: float
+    reached: ReachedRates
+
+
+@dataclass(frozen=True)
 class GpuCluster:
     """n servers of g GPUs, with optical interfaces of the server or of each GPU.
 
@@ -135,7 +153,7 @@ class LlmTrainingProblem(Stated):
     Attributes:
         time_model: name in the table of models of operator times, `roofline` or `calculon`.
         calculon: what that model needs; None for others.
-        reached: what the GPU reaches of its peaks; None: as its device.
+        device: the GPU, with the efficiencies that the instance states.
         fabrics: names of networks to plan for, the first one first.
         top: how many of the next best strategies to report.
         prove: search until the best is proven.
@@ -150,7 +168,7 @@ class LlmTrainingProblem(Stated):
     overlap: Overlap
     time_model: str
     calculon: CalculonSettings | None
-    reached: ReachedRates | None
+    device: TrainingDevice
     fabrics: tuple[str, ...]
     top: int
     prove: bool

@@ -14,7 +14,6 @@ from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.pipeline import pipeline_time
-from topoopt.workloads.llm_training.devices import device_of
 
 MODELS = ("llama3-70b", "gpt3-175b", "llama3-405b", "mixtral-8x22b", "deepseek-v3", "qwen3-235b")
 CHUNKS = {PipelineSchedule.INTERLEAVED: (2, 3, 4), PipelineSchedule.DUALPIPE_V: (2,)}
@@ -52,7 +51,7 @@ def test_the_closed_form_is_near_the_order(schedule: PipelineSchedule) -> None:
         one = strategy(tensor=t, pipeline=p, data=d, chunks=v, micro_batch=b, schedule=schedule)
         if strategy_problems(problem, one):
             continue
-        columns, device = columns_of([one], problem.model.layers), device_of(problem)
+        columns, device = columns_of([one], problem.model.layers), problem.device
         ranks, moved, _ = rank_times(problem, device, columns)
         step = roofline_columns(problem, device, columns)
         closed = float((step.total - step.data - step.optimizer)[0])

@@ -17,7 +17,6 @@ from topoopt.simulate.llm_training.rank_times import rank_times
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.pipeline.closed_forms import closed_form_s
-from topoopt.workloads.llm_training.devices import device_of
 
 UNIFORM = LanguageModel("uniform", 32, 4096, 16384, 32, 32, 128, vocabulary=1, gated=False)
 """Embedding and head take next to nothing."""
@@ -33,7 +32,7 @@ def test_the_pipeline_takes_the_makespan_of_its_schedule(schedule: str, chunks: 
     """Against formulas of makespans that the explicit orders are held to, hops included."""
     problem, one = _pipelined(schedule=schedule, chunks=chunks)
     columns = columns_of([one], 32)  # type: ignore[list-item]
-    ranks, moved, _ = rank_times(problem, device_of(problem), columns)
+    ranks, moved, _ = rank_times(problem, problem.device, columns)
     inner = ranks[1]
     found = estimate(problem, one).breakdown  # type: ignore[arg-type]
     shape = PipelineShape(8, 32, chunks)
@@ -53,7 +52,7 @@ def test_parts_add_up_and_columns_are_the_same_as_one_by_one() -> None:
         strategy(tensor=t, pipeline=p, data=128 // t // p, expert=x, zero=z, micro_batch=b, recompute=again)
         for t in (1, 2, 8) for p in (1, 4) for x in (1, 8) for z in (0, 1) for b in (1, 2) for again in ("none", "full")
     ]  # fmt: skip
-    together = roofline_columns(problem, device_of(problem), columns_of(tried, 56))
+    together = roofline_columns(problem, problem.device, columns_of(tried, 56))
     for place, one in enumerate(tried):
         alone = estimate(problem, one)
         assert alone.iteration_time_s == pytest.approx(together.total[place], rel=1e-12)

@@ -27,7 +27,6 @@ def calibrate(
         from topoopt.core.errors import InputError, Problem
         from topoopt.files.documents import parse_document
         from topoopt.kinds.llm_training.read import read_llm_training
-        from topoopt.workloads.llm_training.devices import device_of
 
         problem = read_llm_training(parse_document(file))
         if problem.time_model != "roofline":
@@ -37,7 +36,7 @@ def calibrate(
         if not taken and not keep:
             text = "all runs are held out; nothing is left to fit (--keep judges them alone)"
             raise InputError([Problem(text, str(measured), None, "held_out")])
-        reached = device_of(problem).reached if keep else fitted(taken)
+        reached = problem.device.reached if keep else fitted(taken)
         errors = errors_of(runs, reached)
         judged = {
             name: summary([error for error in errors if error.run.held_out == held])

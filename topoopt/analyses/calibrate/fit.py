@@ -17,7 +17,6 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import ReachedRates
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.workloads.llm_training.devices import device_of
 
 SPREAD = 0.05
 """Of measured times, on logarithms."""
@@ -56,7 +55,7 @@ class RunError:
 
 def predicted_s(run: MeasuredRun, reached: ReachedRates) -> float:
     """Seconds of the fastest of the strategies of a run."""
-    device = replace(device_of(run.problem), reached=reached)
+    device = replace(run.problem.device, reached=reached)
     columns = columns_of(run.strategies, run.problem.model.layers)
     return float(roofline_columns(run.problem, device, columns).total.min())
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from solvers.llm_training.exhaust import ExhaustedSpace, RankedStrategy, exhaust
+from solvers.llm_training.exhaust import ExhaustedSpace, exhaust
 from solvers.stop import Stop
 from topoopt.analyses.evaluate.run import estimate_document
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, RankedStrategy
 from topoopt.core.units import GIB
 from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.llm_training.estimate import estimate
-
-IDEAL_SWITCH = "ideal-switch"
 
 
 def best_strategies(problem: LlmTrainingProblem, stop: Stop) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def best_strategies(problem: LlmTrainingProblem, stop: Stop) -> dict[str, Any]:
                 "records": one.records,
                 "fitting": one.fitting,
                 "best_s": one.best_s,
-                "least_gib": one.least_bytes / GIB,
+                "least_gib": (one.least_bytes or 0.0) / GIB,
             }
             for one in found.shapes
         ],
@@ -73,10 +72,10 @@ def _nothing(problem: LlmTrainingProblem, found: ExhaustedSpace) -> Exception:
         return LimitError(f"no strategy was found to fit in {found.records} of them when the limit came")
     if not found.records:
         return InfeasibleError("the rules and the instance leave no strategy at all")
-    shape = min(found.shapes, key=lambda one: one.least_bytes)
+    shape = min(found.shapes, key=lambda one: one.least_bytes or 0.0)
     usable = (problem.cluster.usable_bytes or 0) / GIB
     parts = ", ".join(f"{name} {value}" for name, value in asdict(shape.shape).items() if value > 1) or "one GPU"
     return InfeasibleError(
         f"none of {found.records} strategies fits in the {usable:.4g} GiB of a GPU that training may take; "
-        f"the smallest takes {shape.least_bytes / GIB:.4g} GiB ({parts})"
+        f"the smallest takes {(shape.least_bytes or 0.0) / GIB:.4g} GiB ({parts})"
     )

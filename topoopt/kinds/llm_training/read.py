@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.language_model import LanguageModel
-from topoopt.core.llm_training import END_SLOTS, GpuCluster, LlmTrainingProblem, NumberFormats, TrainingBatch
+from topoopt.core.llm_training import (
+    END_SLOTS,
+    GpuCluster,
+    LlmTrainingProblem,
+    NumberFormats,
+    TrainingBatch,
+    TrainingDevice,
+)
 from topoopt.core.parallelism import Overlap, ParallelDimension, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
@@ -58,7 +65,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         overlap=Overlap(file.overlap.tensor, file.overlap.expert, file.overlap.data, file.overlap.pipeline),
         time_model=file.time_model,
         calculon=None if file.calculon is None else file.calculon.build(),
-        reached=None if file.efficiencies is None else file.efficiencies.build(),
+        device=_device(file),
         fabrics=tuple(file.fabrics),
         top=file.search.top,
         prove=file.search.proof,
@@ -84,6 +91,11 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
         message_latency_us=section.message_latency_us,
         slowdown=section.slowdown,
     )
+
+
+def _device(file: LlmTrainingFile) -> TrainingDevice:
+    device = TRAINING_DEVICES[file.cluster.device]
+    return device if file.efficiencies is None else replace(device, reached=file.efficiencies.build())
 
 
 def _space(section: StrategySection) -> StrategySpace:

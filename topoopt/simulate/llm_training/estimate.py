@@ -10,7 +10,6 @@ from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import iteration_traffic
-from topoopt.workloads.llm_training.devices import device_of
 from topoopt.workloads.llm_training.facts import token_operations
 
 
@@ -29,7 +28,7 @@ def estimate(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEst
 
 
 def _roofline(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEstimate:
-    model, batch, device = problem.model, problem.batch, device_of(problem)
+    model, batch, device = problem.model, problem.batch, problem.device
     columns = columns_of([strategy], model.layers)
     step = roofline_columns(problem, device, columns)
     sent = iteration_traffic(

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.language_model import LanguageModel
-from topoopt.core.llm_training import NumberFormats
+from topoopt.core.llm_training import NumberFormats, TrainingDevice
 from topoopt.core.parallelism import Recompute
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
-from topoopt.workloads.llm_training.devices import TrainingDevice
 
 ELEMENT = 2.0
 FLASH_BACKWARD = 2.5

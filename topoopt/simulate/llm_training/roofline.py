@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.simulate.llm_training.ledger import LedgerColumns, ledger
 from topoopt.simulate.llm_training.pipeline_waits import bubble_s, hops_s
@@ -15,7 +15,6 @@ from topoopt.simulate.llm_training.rank_weights import RankWeights, rank_weights
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.traffic import data_bytes
 from topoopt.simulate.llm_training.transfers import GroupRates
-from topoopt.workloads.llm_training.devices import TrainingDevice
 
 OPTIMIZER_BYTES = 30.0
 """Moved for a weight: gradient, master weight and moments read, the latter three and the weight written."""

@@ -7,29 +7,9 @@ docs/llm_training.md tells the errors on the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from topoopt.core.llm_training import LlmTrainingProblem, ReachedRates
-
-
-@dataclass(frozen=True)
-class TrainingDevice:
-    """A GPU.
-
-    Attributes:
-        matrix_tflops: peak of products of 16-bit matrices.
-        fp8_tflops: of 8-bit matrices; None: it has none.
-        memory_gbytes_per_s: rate of its memory.
-        reached: how much of that training reaches.
-    """
-
-    name: str
-    matrix_tflops: float
-    fp8_tflops: float | None
-    memory_gbytes_per_s: float
-    reached: ReachedRates
-
+from topoopt.core.llm_training import ReachedRates, TrainingDevice
 
 _A100 = ReachedRates(0.7476, 0.6, 3.107, 0.4664, 0.8505, 0.7824, 0.8985, 34.63, 300.0, 150.8, 98.79)
 _H100 = ReachedRates(0.5901, 0.52, 2.127, 0.5248, 0.7834, 0.6221, 0.7829, 32.33, 314.5, 106.2, 63.15)
@@ -42,9 +22,3 @@ TRAINING_DEVICES: Mapping[str, TrainingDevice] = MappingProxyType(
     }
 )
 """Devices by name. An H800 is an H100 with fewer links inside the server, so it has the efficiencies of one."""
-
-
-def device_of(problem: LlmTrainingProblem) -> TrainingDevice:
-    """The device of an instance, with the efficiencies that it states."""
-    device = TRAINING_DEVICES[problem.cluster.device]
-    return device if problem.reached is None else replace(device, reached=problem.reached)
