@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from numba.core.caching import FunctionCache
 
+from tests.support.paths import ROOT
 from topoopt.simulate import jit
 
 
@@ -16,7 +21,7 @@ def full(*_: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("step", ["save_overload", "load_overload"])
+@pytest.mark.parametrize("step", ["_save_overload", "_load_overload"])
 def test_kernel_runs_when_its_cache_fails(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full or unreadable disk costs the next run its time, not this one its result."""
     monkeypatch.setattr(FunctionCache, step, full)
@@ -41,3 +46,50 @@ def test_kernel_runs_without_a_place_for_its_cache(monkeypatch: pytest.MonkeyPat
         return 3 * x
 
     assert thrice(14) == 42
+
+
+KERNELS = """
+import numpy as np
+from topoopt.simulate.jit import kernel
+
+@kernel
+def total(values):
+    return np.sort(values).cumsum()[-1] + values.mean()
+
+@kernel
+def doubled(values):
+    return 2.0 * total(values)
+"""
+
+RUN = """
+import sys
+import numpy as np
+from topoopt.simulate.compilation import heard
+from own.part import doubled, total
+
+compiled = []
+with heard(lambda: compiled.append(1), lambda: None):
+    print(float(total(np.arange(5.0))))
+    print(len(compiled), "numba.np.arraymath" in sys.modules, "scipy.linalg" in sys.modules)
+    if len(sys.argv) > 1:
+        print(float(doubled(np.arange(5.0))), len(compiled))
+"""
+
+
+def test_a_kernel_on_disk_is_read_without_the_compiler(tmp_path: Path) -> None:
+    """And can be called by one that is compiled later: 0 + 1 + 2 + 3 + 4, and their mean, 2."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "part.py").write_text(KERNELS)
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+
+    def run(*arguments: str) -> list[str]:
+        command = [sys.executable, "-c", RUN, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=tmp_path)
+        return done.stdout.splitlines()
+
+    assert run() == ["12.0", "1 True True"]
+    assert run("more") == ["12.0", "0 False False", "24.0 1"]
+    assert run("more") == ["12.0", "0 False False", "24.0 0"]

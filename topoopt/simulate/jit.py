@@ -20,6 +20,7 @@ from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 from topoopt.simulate.compilation import LISTENERS
+from topoopt.simulate.kernel_files import KernelFile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,6 +36,8 @@ def sources_digest(folder: Path) -> str:
 
 
 class _Cache(FunctionCache):
+    _impl_class = KernelFile
+
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         top, part = function.__module__.split(".")[:2]
@@ -48,7 +51,7 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled before; None if it cannot be read, or names a class that has another name by now."""
         try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except OSError:
             return None
         except Exception:  # a damaged file fails as it likes; so does one that names a class of another name by now
