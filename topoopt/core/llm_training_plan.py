@@ -5,40 +5,74 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from topoopt.core.parallelism import ParallelDimension, ParallelStrategy
+from topoopt.core.parallelism import ParallelStrategy
 
 IDEAL_SWITCH = "ideal-switch"
 """Every dimension has the whole rate of the interfaces to itself: no network of the same interfaces is faster."""
 
 
+class TrafficFamily(StrEnum):
+    """Traffic between servers, by the groups of ranks that exchange it."""
+
+    TENSOR = "tensor"
+    CONTEXT = "context"
+    EXPERT = "expert"  # tokens to experts and back
+    PIPELINE = "pipeline"
+    DATA = "data"  # gradients and weights of all but experts
+    EXPERT_DATA = "expert-data"  # of experts, among their replicas
+
+
+RING_FAMILIES = (TrafficFamily.TENSOR, TrafficFamily.CONTEXT, TrafficFamily.DATA, TrafficFamily.EXPERT_DATA)
+"""Families whose groups pass bytes round; in the others servers send to each other."""
+
+
 @dataclass(frozen=True)
 class DimensionRings:
-    """Rings that a dimension whose collectives run on rings (data, context) uses on a direct-connect network.
+    """Rings of the groups of a family.
 
     Attributes:
-        dimension: data (dense weights), expert (replicas of experts) or context.
-        orders: for each group, for each of its rings, its servers in the order of the ring.
+        dimension: one of `RING_FAMILIES`.
+        orders: for each group of servers, for each of its rings, which carry equal shares, its servers in their order.
     """
 
-    dimension: ParallelDimension
+    dimension: TrafficFamily
     orders: tuple[tuple[tuple[int, ...], ...], ...]
 
 
 @dataclass(frozen=True)
-class DimensionLoad:
-    """What a dimension asks of the network in an iteration.
+class ServerRoute:
+    """A way from one server to another that are not joined, or not by all that they send.
 
     Attributes:
-        dimension: of the strategy.
-        bytes_sent: by the server that sends most, over its interfaces.
-        seconds: that its transfers take alone, hidden or not.
-        exposed_s: of them that the iteration waits for.
+        path: nodes, both ends included.
+        share: part of what the first sends to the last that goes this way; the shares of a pair sum to 1.
     """
 
-    dimension: ParallelDimension
+    path: tuple[int, ...]
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class DimensionLoad:
+    """What a family asks of the network in an iteration, and what it gets.
+
+    Attributes:
+        dimension: the family.
+        bytes_sent: by the server that sends most, over its interfaces.
+        seconds: that its transfers take alone, hidden or not.
+        exposed_s: what the iteration would gain if they took no time.
+        gbytes_per_s: 10^9 bytes a second that each GPU sends when all groups of the family do, and none of others.
+        shared_gbytes_per_s: the same beside the families that send at the same time.
+        hops: of its longest route.
+    """
+
+    dimension: TrafficFamily
     bytes_sent: float
     seconds: float
     exposed_s: float
+    gbytes_per_s: float = 0.0
+    shared_gbytes_per_s: float = 0.0
+    hops: int = 1
 
 
 @dataclass(frozen=True)
@@ -47,19 +81,24 @@ class TrainingNetwork:
 
     Attributes:
         fabric: name in the table of fabrics.
-        links: of direct connect, (tail, head, parallel links) of servers, both ways for a bidirectional link.
-        places: server at each coordinate of the strategy, in its rank order; empty: the servers in order.
-        degree_split: interfaces of a server that are given to a dimension.
-        rings: of the dimensions that run on rings.
-        loads: what each dimension asks of it.
+        links: (tail, head, parallel links), both ways for a bidirectional link; nodes from the number of servers on
+            are switches.
+        places: server of each block of `gpus_per_server` ranks that follow each other; empty: the servers in order.
+        degree_split: interfaces of a server that are given to a family; empty: all serve all.
+        rings: of the families that pass bytes round.
+        loads: what each family asks of it.
+        link_gbps: rate of one link, each direction.
+        routes: of pairs of servers that send; those that are not here use the link between them.
     """
 
     fabric: str = IDEAL_SWITCH
     links: tuple[tuple[int, int, int], ...] = ()
     places: tuple[int, ...] = ()
-    degree_split: tuple[tuple[ParallelDimension, int], ...] = ()
+    degree_split: tuple[tuple[TrafficFamily, int], ...] = ()
     rings: tuple[DimensionRings, ...] = ()
     loads: tuple[DimensionLoad, ...] = ()
+    link_gbps: float = 0.0
+    routes: tuple[ServerRoute, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,10 +168,12 @@ class FabricOutcome:
 
     Attributes:
         plan: the best found, with its network.
-        iteration_time_s: of an iteration.
+        iteration_time_s: of an iteration, in closed form.
         memory_bytes: of the fullest GPU.
         bound_s: no strategy is faster on this fabric; of an ideal switch where nothing tighter is known.
         note: what the figures leave out, for people.
+        timeline_s: of an iteration by the explicit order of its passes; 0: not evaluated.
+        tried: strategies for which a network was made.
     """
 
     plan: TrainingPlan
@@ -140,3 +181,5 @@ class FabricOutcome:
     memory_bytes: float
     bound_s: float
     note: str = ""
+    timeline_s: float = 0.0
+    tried: int = 0

@@ -13,6 +13,7 @@ from topoopt.simulate.llm_training.rank_times import RankTimes, rank_times
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.transfers import GroupRates
 from topoopt.simulate.pipeline import pipeline_time
 
 MODELS = ("llama3-70b", "gpt3-175b", "llama3-405b", "mixtral-8x22b", "deepseek-v3", "qwen3-235b")
@@ -52,7 +53,8 @@ def test_the_closed_form_is_near_the_order(schedule: PipelineSchedule) -> None:
         if strategy_problems(problem, one):
             continue
         columns, device = columns_of([one], problem.model.layers), problem.device
-        ranks, moved, _ = rank_times(problem, device, columns)
+        rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+        ranks, moved = rank_times(problem, device, columns, rates)
         step = roofline_columns(problem, device, columns)
         closed = float((step.total - step.data - step.optimizer)[0])
         turned = schedule is PipelineSchedule.DUALPIPE_V

@@ -16,6 +16,7 @@ from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.rank_times import rank_times
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.transfers import GroupRates
 from topoopt.simulate.pipeline.closed_forms import closed_form_s
 
 UNIFORM = LanguageModel("uniform", 32, 4096, 16384, 32, 32, 128, vocabulary=1, gated=False)
@@ -32,7 +33,8 @@ def test_the_pipeline_takes_the_makespan_of_its_schedule(schedule: str, chunks: 
     """Against formulas of makespans that the explicit orders are held to, hops included."""
     problem, one = _pipelined(schedule=schedule, chunks=chunks)
     columns = columns_of([one], 32)  # type: ignore[list-item]
-    ranks, moved, _ = rank_times(problem, problem.device, columns)
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    ranks, moved = rank_times(problem, problem.device, columns, rates)
     inner = ranks[1]
     found = estimate(problem, one).breakdown  # type: ignore[arg-type]
     shape = PipelineShape(8, 32, chunks)

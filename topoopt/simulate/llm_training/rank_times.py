@@ -46,12 +46,11 @@ class RankTimes:
 
 
 def rank_times(
-    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns
-) -> tuple[tuple[RankTimes, RankTimes, RankTimes], LayerTransfers, GroupRates]:
+    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates
+) -> tuple[tuple[RankTimes, RankTimes, RankTimes], LayerTransfers]:
     """Stage times of the first, an inner and the last rank (all the same with one stage)."""
     model, length = problem.model, problem.batch.length
     times = LayerTimes(model, device, problem.formats, columns, length)
-    rates = GroupRates.of(problem.cluster, device.reached, columns)
     traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
     moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
     alone = columns.pipeline == 1
@@ -83,4 +82,4 @@ def rank_times(
                 (exchange - hidden, exchange - hidden),
             )
         )
-    return (found[0], found[1], found[2]), moved, rates
+    return (found[0], found[1], found[2]), moved

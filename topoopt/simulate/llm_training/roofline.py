@@ -43,9 +43,16 @@ class RooflineColumns:
         return computing + self.tensor + self.context + self.expert + self.pipeline + self.data
 
 
-def roofline_columns(problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns) -> RooflineColumns:
-    """Evaluate strategies that obey the rules."""
-    ranks, moved, rates = rank_times(problem, device, columns)
+def roofline_columns(
+    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates | None = None
+) -> RooflineColumns:
+    """Evaluate strategies that obey the rules.
+
+    Args:
+        rates: of their groups; None: of an ideal switch.
+    """
+    rates = GroupRates.of(problem.cluster, device.reached, columns) if rates is None else rates
+    ranks, moved = rank_times(problem, device, columns, rates)
     m = problem.batch.sequences / columns.data / columns.micro_batch
     loads = [rank.forward + rank.backward for rank in ranks]
     both = columns.scheduled(S.DUALPIPE, S.DUALPIPE_V)
@@ -95,7 +102,7 @@ def _data(
     experts = np.maximum.reduce(weights.experts)
     one = data_bytes(dense, replicas, columns.zero, size, m)
     other = data_bytes(experts, of_experts, columns.zero, size, m)
-    reduced, gathered = ((a + b) / rates.data for a, b in zip(one, other, strict=True))
+    reduced, gathered = (a / rates.data + b / rates.expert_data for a, b in zip(one, other, strict=True))
     if problem.overlap.data:
         # Gradients of all layers but the one computed last travel during the last backward passes; weights of all
         # but the first layer during the first forward passes. Rounds of ZeRO 3 have a pass each to hide in.

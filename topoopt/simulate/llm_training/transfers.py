@@ -32,34 +32,59 @@ class LayerTransfers:
     hop: Column
 
 
+@dataclass(frozen=True)
+class GroupHops:
+    """Hops on the longest way between ranks of a group; a switch is one."""
+
+    tensor: int = 1
+    context: int = 1
+    expert: int = 1
+    pipeline: int = 1
+
+
 @dataclass(frozen=True, eq=False)
 class GroupRates:
-    """Bytes a second of a GPU in its groups.
+    """Bytes a second of a GPU in its groups, one value a strategy.
 
-    Order of ranks: tensor, context, data, pipeline, experts over context and data; a group inside a server uses its
-    links, any other one the interfaces, where those of all members in a server serve it.
+    Attributes:
+        tensor, context, data, expert_data: of what it passes round; `expert_data`: among replicas of experts.
+        expert: of tokens that leave the server.
+        hop: to the next stage.
+        inside: of links inside a server.
+        hops: of the ways.
     """
 
     tensor: Column
     context: Column
+    expert: Column
+    hop: Column
     data: Column
+    expert_data: Column
     inside: float
-    outside: float
+    hops: GroupHops = GroupHops()
 
     @staticmethod
     def of(cluster: GpuCluster, reached: ReachedRates, columns: StrategyColumns) -> GroupRates:
-        """Rates of the groups of strategies."""
+        """Rates of the groups of strategies on an ideal switch.
+
+        Order of ranks: tensor, context, data, pipeline, experts over context and data; a group inside a server uses its
+        links, any other one the interfaces, where those of all members in a server serve it.
+        """
         inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
         outside = cluster.gpu_gbps * BYTES_PER_GBIT * reached.network
         g = cluster.gpus_per_server
         t, c = columns.tensor, columns.context
         shared = np.minimum(inside, outside * np.maximum(1.0, g / t))
+        of_experts = np.minimum(inside, outside * np.maximum(1.0, g / (columns.expert * columns.expert_tensor)))
+        data_inside = t * c * columns.data <= g
         return GroupRates(
             tensor=np.where(t <= g, inside, np.minimum(inside, outside)),
             context=np.where(t * c <= g, inside, shared),
-            data=np.where(t * c * columns.data <= g, inside, shared),
+            expert=np.full_like(t, outside),
+            hop=np.full_like(t, outside),
+            data=np.where(data_inside, inside, shared),
+            expert_data=np.where(data_inside, inside, of_experts),
             inside=inside,
-            outside=outside,
         )
 
 
@@ -67,21 +92,24 @@ def layer_transfers(
     cluster: GpuCluster, overlap: Overlap, columns: StrategyColumns, traffic: LayerTraffic, rates: GroupRates
 ) -> LayerTransfers:
     """Seconds of one micro-batch."""
-    start = (cluster.message_latency_us + cluster.hop_latency_us) * 1e-6
 
-    def collective(sent: Column, rate: Column, ranks: Column, count: float) -> Column:
+    def start(hops: int) -> float:
+        return (cluster.message_latency_us + hops * cluster.hop_latency_us) * 1e-6
+
+    def collective(sent: Column, rate: Column, ranks: Column, fixed: float) -> Column:
         rounds = np.ceil(np.log2(np.maximum(ranks, 1.0)))
-        return np.where(ranks > 1, sent / rate + count * rounds * start, 0.0)
+        return np.where(ranks > 1, sent / rate + rounds * fixed, 0.0)
 
+    of_tensor, of_context = 4.0 * start(rates.hops.tensor), 2.0 * start(rates.hops.context)
     forward, backward, again = (
-        (1.0 - overlap.tensor) * collective(sent, rates.tensor, columns.tensor, 4.0) for sent in traffic.tensor
+        (1.0 - overlap.tensor) * collective(sent, rates.tensor, columns.tensor, of_tensor) for sent in traffic.tensor
     )
     again = np.where(traffic.tensor[2] > 0, again, 0.0)
-    here, there = (collective(sent, rates.context, columns.context, 2.0) for sent in traffic.context)
-    crossing = traffic.expert_crossing / rates.outside
+    here, there = (collective(sent, rates.context, columns.context, of_context) for sent in traffic.context)
+    crossing = traffic.expert_crossing / rates.expert
     inside = traffic.expert / rates.inside
-    exchange = np.where(columns.expert > 1, np.maximum(crossing, inside) + 2.0 * start, 0.0)
+    exchange = np.where(columns.expert > 1, np.maximum(crossing, inside) + 2.0 * start(rates.hops.expert), 0.0)
     both = columns.scheduled(PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
     exchange = np.where(both, 1.0, 1.0 - overlap.expert) * exchange
-    hop = np.where(columns.pipeline > 1, traffic.hop / rates.outside + start, 0.0)
+    hop = np.where(columns.pipeline > 1, traffic.hop / rates.hop + start(rates.hops.pipeline), 0.0)
     return LayerTransfers((forward, backward, again), (here, there), exchange, hop)
