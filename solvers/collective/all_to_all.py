@@ -8,14 +8,18 @@ import numpy as np
 
 from formulations.collective.all_to_all_rate import build, build_straight_allreduce
 from solvers.backends import SOLVERS, SolverLimits
+from solvers.collective.pair_lengths import descended_lengths
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import LimitError
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.verdict import StopReason
 
-LONGEST = 1 << 24
+LONGEST = 1 << 32
 """Integer that stands for the longest link of a proof."""
+
+MOST_PROGRAM = 4_000
+"""Ranks times links up to which linear programming is quick."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,32 @@ def all_to_all_rate(
     flow = np.where(used, result.raw_x[np.where(used, program.flow, 0)], 0.0).clip(min=0.0)
     lengths = whole_lengths(result.row_dual[: len(network.arcs)])
     return AllToAllRate(float(result.raw_x[-1]) * unit, flow * unit, lengths, result.stopped_by)
+
+
+@dataclass(frozen=True, eq=False)
+class AllToAllBound:
+    """What no All-to-All exceeds, and what one reaches.
+
+    Attributes:
+        lengths: int64[m], of links, that prove the bound.
+        reached: rate of every ordered pair, in units of the network.
+    """
+
+    lengths: Ints
+    reached: float
+
+
+def all_to_all_bound(network: RatedNetwork, stop: Stop) -> AllToAllBound:
+    """The best bound: by linear programming, of large networks by descent, which comes close.
+
+    Raises:
+        LimitError: stopped before the program was solved.
+    """
+    if len(network.ranks) * len(network.arcs) <= MOST_PROGRAM:
+        rate = all_to_all_rate(network, stop)
+        return AllToAllBound(rate.lengths, rate.units)
+    found = descended_lengths(network, stop)
+    return AllToAllBound(whole_lengths(-found.lengths), found.reached)
 
 
 def straight_allreduce_lengths(network: RatedNetwork, stop: Stop) -> Ints:

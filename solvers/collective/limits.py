@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.collective.all_to_all import all_to_all_rate, straight_allreduce_lengths
+from solvers.collective.all_to_all import all_to_all_bound, all_to_all_rate, straight_allreduce_lengths
 from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.max_flow import FlowNetwork
 from solvers.collective.ratio import ratio_cut
@@ -42,6 +42,8 @@ def pair_lengths(problem: CollectiveProblem, stop: Stop) -> Ints:
     root = int(network.ranks[problem.root]) if single else None
     if wanted is CollectiveOp.ALLREDUCE:
         return straight_allreduce_lengths(network, stop)
+    if problem.relaying and not single:
+        return all_to_all_bound(network, stop).lengths
     if wanted is not CollectiveOp.REDUCE:
         return all_to_all_rate(network, stop, relaying=problem.relaying, source=root).lengths
     turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from solvers.collective.all_to_all import all_to_all_bound
 from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.breadth_first import step_loads
 from solvers.collective.forest import fixed_scale, forest, scaled
@@ -68,6 +69,7 @@ def collective_figures() -> list[Figure]:
             (f"AllReduce bound, {n} unequal nodes", partial(_allreduce, unequal(n)), goal, None)
             for n, goal in ((128, 1.0), (512, 30.0))
         ),
+        ("All-to-All bound, 256 nodes, d = 4", lambda: all_to_all_bound(nets.kautz(4, 256), Stop()), 10.0, None),
     ]  # fmt: skip
     return [Figure(name, best_of(run, repeats=2), "s", goal, plain) for name, run, goal, plain in cases]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.collective.all_to_all import all_to_all_rate
+from solvers.collective.all_to_all import all_to_all_bound
 from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.breadth_first import step_loads
 from solvers.collective.ratio import ratio_cut
@@ -19,7 +19,7 @@ from topoopt.kinds.collective.words import cut_facts
 from topoopt.verify.collective.bounds import all_to_all_units, allgather_ratio, allreduce_units
 
 MOST_PAIR_COLUMNS = 600_000
-"""Ranks times links up to which the program of All-to-All is solved."""
+"""Ranks times links up to which All-to-All is bounded without being asked for."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class NetworkBounds:
         allgather_rate: N / ratio, GB/s of the whole vector.
         allreduce_rate: upper bound X on the rate of AllReduce, which trees reach where there are no switches; None
             where it was not asked for.
-        all_to_all_lambda: rate of every ordered pair, GB/s; None where it was not asked for.
+        all_to_all_lambda: upper bound on the rate of every ordered pair, GB/s; None where it was not asked for.
+        all_to_all_reached: rate of every ordered pair that flows reach, GB/s: the same where linear programming tells.
         cut: names of the nodes of the limiting set, and the cut in words.
     """
 
@@ -39,6 +40,7 @@ class NetworkBounds:
     allgather_rate: Fraction
     allreduce_rate: Fraction | None
     all_to_all_lambda: float | None
+    all_to_all_reached: float | None
     cut: tuple[str, ...]
     words: str
 
@@ -46,6 +48,13 @@ class NetworkBounds:
     def allreduce_gain(self) -> float | None:
         """The rate of AllReduce over that of a ReduceScatter and an AllGather with roots used equally."""
         return None if self.allreduce_rate is None else float(2 * self.allreduce_rate / self.allgather_rate)
+
+    @property
+    def all_to_all_gap(self) -> float:
+        """Part of the bound on All-to-All that is not known to be reached."""
+        if self.all_to_all_lambda is None or self.all_to_all_reached is None:
+            return 0.0
+        return 1 - self.all_to_all_reached / self.all_to_all_lambda
 
     def document(self) -> dict[str, Any]:
         """For programs; fractions as text."""
@@ -56,6 +65,7 @@ class NetworkBounds:
             "allreduce_rate_exact": None if self.allreduce_rate is None else str(self.allreduce_rate),
             "allreduce_gain": self.allreduce_gain,
             "all_to_all_lambda": self.all_to_all_lambda,
+            "all_to_all_reached": self.all_to_all_reached,
             "cut": list(self.cut),
             "cut_in_words": self.words,
         }
@@ -67,7 +77,7 @@ def network_bounds(
     """Best rates on a network.
 
     Args:
-        all_to_all: whether to solve that program too; None: where it is not too large.
+        all_to_all: whether to bound that too; None: where the network is not too large.
         allreduce: whether to solve the program of AllReduce.
     """
     unit = network.unit_gbytes_per_s
@@ -76,15 +86,17 @@ def network_bounds(
     ratio = allgather_ratio(network, nodes) / unit
     if all_to_all is None:
         all_to_all = len(network.ranks) * len(network.arcs) <= MOST_PAIR_COLUMNS
-    rate = None
+    rate = reached = None
     if all_to_all:
-        found = all_to_all_rate(network, stop)
+        found = all_to_all_bound(network, stop)
         rate = float(all_to_all_units(network, found.lengths.tolist(), relaying=True) * unit)
+        reached = min(found.reached * float(unit), rate)
     return NetworkBounds(
         ratio,
         len(network.ranks) / ratio,
         allreduce_units(network, allreduce_rate(network, cut, stop).proof) * unit if allreduce else None,
         rate,
+        reached,
         tuple(network.names[node] for node in nodes),
         cut_facts(network, nodes).sentence(network),
     )

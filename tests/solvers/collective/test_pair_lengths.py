@@ -1,0 +1,64 @@
+"""Bounds on All-to-All of many ranks by descent: close to what is known, proven by lengths, and what is reached below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from solvers.collective.all_to_all import all_to_all_bound, all_to_all_rate
+from solvers.collective.pair_lengths import descended_lengths
+from solvers.stop import Stop
+from tests.support import collective_networks as nets
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.verify.collective.bounds import all_to_all_units
+
+
+def enclosed(network: RatedNetwork, stop: Stop | None = None) -> tuple[float, float]:
+    """What is reached, and the bound that the checker derives from the lengths."""
+    found = all_to_all_bound(network, stop or Stop())
+    return found.reached, float(all_to_all_units(network, found.lengths.tolist(), relaying=True))
+
+
+# The middle of a mesh or torus of k x k: k (2 k) links each way for (k*k/2)^2 pairs; a dimension of a hypercube: 2^(n-1)
+# links for 4^(n-1) pairs. Shortest paths that are used evenly reach each.
+@pytest.mark.parametrize(
+    ("make", "rate", "close"),
+    [
+        (lambda: nets.torus(16, 16), 2 * 16 / 128**2, 1e-6),
+        (lambda: nets.hypercube(8), 1 / 128, 1e-6),
+        (lambda: nets.mesh(12, 12), 12 / 72**2, 1e-5),
+    ],
+)
+def test_known_optima(make: Callable[[], RatedNetwork], rate: float, close: float) -> None:
+    reached, bound = enclosed(make())
+    assert reached <= rate * (1 + 1e-9)
+    assert rate * (1 - 1e-9) <= bound
+    assert bound / reached - 1 < close
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_against_linear_programming(seed: int) -> None:
+    """Random networks of unequal rates, with and without switches: the optimum lies between, and they are close."""
+    network = nets.random_network(np.random.default_rng(seed), switches=seed % 2 == 0)
+    best = all_to_all_rate(network, Stop()).units
+    found = descended_lengths(network, Stop())
+    assert found.reached <= best * (1 + 1e-7)
+    assert best <= found.bound * (1 + 1e-7)
+    assert found.bound / found.reached - 1 < 5e-3
+
+
+@pytest.mark.parametrize(("name", "boxes"), [("dgx2", 2), ("mi250", 2), ("dgx-a100", 4), ("dgx-1", 1)])
+def test_machines(name: str, boxes: int) -> None:
+    """Rates behind switches differ tenfold: the bound is that of linear programming."""
+    network = nets.machine(name, boxes)
+    assert descended_lengths(network, Stop()).bound == pytest.approx(all_to_all_rate(network, Stop()).units, rel=1e-4)
+
+
+def test_stopped_at_once_it_is_a_bound() -> None:
+    """Equal lengths: 1 024 links over the distances of a torus, before any descent."""
+    halted = Stop()
+    halted.interrupted.set()
+    reached, bound = enclosed(nets.mesh(12, 12), halted)
+    assert 0 <= reached <= 12 / 72**2 <= bound
