@@ -21,8 +21,8 @@ def enclosed(network: RatedNetwork, stop: Stop | None = None) -> tuple[float, fl
     return found.reached, float(all_to_all_units(network, found.lengths.tolist(), relaying=True))
 
 
-# The middle of a mesh or torus of k x k: k (2 k) links each way for (k*k/2)^2 pairs; a dimension of a hypercube: 2^(n-1)
-# links for 4^(n-1) pairs. Shortest paths that are used evenly reach each.
+# The middle of a mesh or torus of k x k: k (2 k) links each way for (k*k/2)^2 pairs; a dimension of a hypercube:
+# 2^(n-1) links for 4^(n-1) pairs. Shortest paths that are used evenly reach each.
 @pytest.mark.parametrize(
     ("make", "rate", "close"),
     [
