@@ -8,10 +8,10 @@ Saerens, Physica A 393, 2014): with W = P exp(-beta length), P = 1/2 of 1 / link
     distance(s, t) = -(log Z[s,t] - log Z[t,t]) / beta
 
 and its derivative by the length of a link is how often random walks from s to t, which prefer short ways, take it: a
-flow from s to t. So one inverse and a few products of matrices tell the bound, its slope, and the load of every link by
-flows of all pairs, whose fullest link is a rate that is reached. Descent (L-BFGS) makes the bound least at one beta after
-another, twice the one before; since lengths differ from the best ones by about as much as 1 / beta, those of two betas
-are extrapolated.
+flow from s to t. So one inverse and a few products of matrices tell the bound, its slope, and the load of every link
+by flows of all pairs, whose fullest link is a rate that is reached. Descent (L-BFGS) makes the bound least at one beta
+after another, twice the one before; since lengths differ from the best ones by about as much as 1 / beta, those of two
+betas are extrapolated.
 """
 
 from __future__ import annotations

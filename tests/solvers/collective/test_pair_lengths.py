@@ -1,4 +1,4 @@
-"""Bounds on All-to-All of many ranks by descent: close to what is known, proven by lengths, and what is reached below."""
+"""Bounds on All-to-All of many ranks by descent: close to known optima, proven by lengths, what is reached below."""
 
 from __future__ import annotations
 
