@@ -9,7 +9,8 @@
 Problems come from files (`read_instance`), mappings (`instance_from_dict`) or arguments (`job_problem`,
 `routing_problem`, `topology_problem`, ...). `solve`, `check`, `evaluate`, `explain`, `report`, `compare`,
 `read_solution` and `write_solution` take every kind of problem, or say which they take. A solution is plain data:
-`solution.to_dict()`, `solution.tables()`. `Topology` is made of links, arrays and graphs of networkx, and
+`solution.to_dict()`, `solution.tables()`. `model` gives the Pyomo model of an instance, to be changed and solved by
+`solve_model`. `Topology` is made of links, arrays and graphs of networkx, and
 `topoopt.topologies` has well-known ones. Everything that is wrong with an input is one `InputError`.
 
 Nothing heavy loads with this module: each name does on first use (PEP 562).
@@ -32,6 +33,7 @@ if _TYPE_CHECKING:
     from topoopt.library.calls import check, evaluate, explain, methods, report, solve
     from topoopt.library.compare import compare
     from topoopt.library.instances import instance_from_dict
+    from topoopt.library.models import model, solve_model
     from topoopt.library.problems import (
         allocation_problem,
         hierarchy_problem,
@@ -55,6 +57,7 @@ _NAMES = {
     "topoopt.library.calls": ("check", "evaluate", "explain", "methods", "report", "solve"),
     "topoopt.library.compare": ("compare",),
     "topoopt.library.instances": ("instance_from_dict",),
+    "topoopt.library.models": ("model", "solve_model"),
     "topoopt.library.problems": (
         "allocation_problem",
         "hierarchy_problem",
@@ -92,6 +95,7 @@ __all__ = [
     "instance_from_dict",
     "job_problem",
     "methods",
+    "model",
     "placement_problem",
     "read_instance",
     "read_solution",
@@ -100,6 +104,7 @@ __all__ = [
     "routing_problem",
     "shared_cluster_problem",
     "solve",
+    "solve_model",
     "topologies",
     "topology_problem",
     "write_instance",

@@ -162,7 +162,7 @@ class Sandbox:
             place = f"{block.place}: {shlex.join(words)}"
             match words:
                 case ["topoopt", *rest]:
-                    _parse(rest, place)
+                    parse_command(rest, place)
                     if runs:
                         expanded = [each for word in rest for each in self._files(word)]
                         self.output = f"{self.output}{_topoopt(expanded, code, place)}"
@@ -219,7 +219,7 @@ def _lines(text: str) -> Iterator[list[str]]:
             yield words
 
 
-def _parse(words: list[str], place: str) -> None:
+def parse_command(words: list[str], place: str) -> None:
     """Every command and option exists, and every value may stand there; nothing is run."""
     command: Any = typer.main.get_command(app)
     context = None

@@ -61,6 +61,21 @@ COMMANDS: dict[str, Line] = {
     "report": Line("topoopt.cli.files", "report", "Write the self-contained HTML report of a solution."),
     "validate": Line("topoopt.cli.files", "validate", "Read instance files and list everything wrong with them."),
     "schema": Line("topoopt.cli.files", "schema", "Print the JSON Schema of instance files."),
+    "describe": Line(
+        "topoopt.cli.describe",
+        "describe",
+        "Say what stands in an instance file: every field, what is allowed there, its default and its meaning.",
+    ),
+    "examples": Line(
+        "topoopt.cli.examples",
+        "examples",
+        "List the instances that come with the package, print one, or copy it with the files that it names.",
+    ),
+    "init": Line(
+        "topoopt.cli.examples",
+        "init",
+        "Write a first instance of a kind of problem, its fields explained, to be changed.",
+    ),
     "methods": Line(
         "topoopt.cli.methods",
         "methods",
@@ -201,7 +216,6 @@ app = typer.Typer(
     help="Co-optimise topology, routing and parallelization strategy of machine-learning training clusters.",
     callback=start,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

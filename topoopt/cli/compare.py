@@ -83,7 +83,7 @@ def compare(
             }
             output.result(document, lambda console: show_comparison(console, rows, (csv_file, plot)))
         if interrupted:
-            output.errors.print(f"interrupted: {len(runs)} of {len(starts)} runs made", highlight=False)
+            output.remarks.print(f"interrupted: {len(runs)} of {len(starts)} runs made", highlight=False)
         return _exit_code(output, runs, interrupted, refused)
 
     output.run(command)
@@ -118,8 +118,8 @@ def _made(
             for start in starts:
                 name = f"{start.entrant.instance.name}: {start.method}"
                 bar.update(task, description=escape(name), completed=len(runs))
-                if not output.errors.is_terminal:  # a log wants lines, not a bar
-                    output.errors.print(f"run {len(runs) + 1} of {len(starts)}: {name}", markup=False, highlight=False)
+                if not output.remarks.is_terminal:  # a log wants lines, not a bar
+                    output.remarks.print(f"run {len(runs) + 1} of {len(starts)}: {name}", markup=False, highlight=False)
                 run.doing = name
                 runs.append(run_of(_limited(start, run, memory_limit_bytes)))
                 if runs[-1].stopped_by == StopReason.INTERRUPTED:

@@ -28,13 +28,14 @@ def doctor(
 
     def command() -> int:
         libraries = {name: _version(name) for name in LIBRARIES}
-        solvers = _try_solvers()
-        kinds = compile_kernels(lambda line: output.errors.print(line, highlight=False)) if compile_now else {}
+        solvers, absent = _try_solvers()
+        kinds = compile_kernels(lambda line: output.remarks.print(line, highlight=False)) if compile_now else {}
         document: dict[str, Any] = {
             "python": sys.version.split()[0],
             "platform": platform.platform(),
             "libraries": libraries,
             "solvers": solvers,
+            "solvers_absent": absent,
             "kinds": kinds,
             "ok": None not in libraries.values() and all(entry["ok"] for entry in (*solvers.values(), *kinds.values())),
         }
@@ -45,7 +46,10 @@ def doctor(
             for name, found in libraries.items():
                 table.add_row(name, found or "-", "ok" if found else "missing")
             for name, entry in solvers.items():
-                table.add_row(f"solver {name}", "", "ok" if entry["ok"] else f"broken: {entry['reason']}")
+                table.add_row(
+                    f"solver {name}", "", f"ok, {entry['by']}" if entry["ok"] else f"broken: {entry['reason']}"
+                )
+            table.add_row("not found", "", ", ".join(absent))
             for name, entry in kinds.items():
                 state = f"ok, {entry['wall_s']:.1f} s" if entry["ok"] else f"broken: {entry['reason']}"
                 table.add_row(f"kernels of {name}", "", state)
@@ -64,8 +68,15 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _try_solvers() -> dict[str, dict[str, Any]]:
-    """Solve min x, x >= 1 with every backend."""
-    from solvers.backends import self_test
+def _try_solvers() -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """What solving min x, x >= 1 came to with every backend and every solver that is found; and those not found."""
+    from solvers.backends import SOLVERS, self_test
+    from solvers.backends.foreign import FOREIGN, any_solver, place_of
 
-    return {name: {"ok": reason is None, "reason": reason} for name, reason in self_test().items()}
+    there = [name for name in FOREIGN if place_of(name) is not None]
+    table = {**SOLVERS, **{name: any_solver(name) for name in there}}
+    tried = {
+        name: {"ok": reason is None, "reason": reason, "by": table[name].library}
+        for name, reason in self_test(table).items()
+    }
+    return tried, [name for name in FOREIGN if name not in there]

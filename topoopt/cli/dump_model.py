@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from topoopt.cli.completions import complete_formulation
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 
@@ -18,8 +19,12 @@ FORMS: dict[str, Literal["lp", "mps"]] = {".lp": "lp", ".mps": "mps"}
 
 def dump_model(
     instance: Annotated[Path | None, typer.Argument(help="Instance file.")] = None,
-    formulation: Annotated[str | None, typer.Option(help="Name of the formulation; see --list.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write, .lp or .mps.")] = None,
+    formulation: Annotated[
+        str | None, typer.Option(help="Name of the formulation; see --list.", autocompletion=complete_formulation)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write, .lp or .mps; default: INSTANCE-FORMULATION.lp.")
+    ] = None,
     option: Annotated[list[str] | None, typer.Option(help="NAME=NUMBER; see --list. Repeatable.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the formulations and their options.")] = False,
     as_json: Annotated[bool, JsonOption] = False,
@@ -30,7 +35,7 @@ def dump_model(
     def command() -> int:
         if list_all:
             return _list(output)
-        missing = (("INSTANCE", instance), ("--formulation", formulation), ("--out", out))
+        missing = (("INSTANCE", instance), ("--formulation", formulation))
         faults = [
             Problem("missing", path=name, allowed="--list needs none") for name, given in missing if given is None
         ]
@@ -38,9 +43,9 @@ def dump_model(
             text = "the extension says which format to write"
             faults.append(Problem(text, path="--out", value=str(out), allowed=", ".join(FORMS)))
         options = _options(option or [], faults)
-        if faults or instance is None or formulation is None or out is None:
+        if faults or instance is None or formulation is None:
             raise InputError(faults)
-        return _dump(output, instance, formulation, out, options)
+        return _dump(output, instance, formulation, out or Path(f"{instance.stem}-{formulation}.lp"), options)
 
     output.run(command)
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from topoopt.cli.completions import complete_target
+from topoopt.cli.examples import ForceOption
 from topoopt.cli.export_inputs import previous_topology, task_graph_of
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
@@ -40,24 +42,35 @@ def _list(output: Output) -> int:
     return 0
 
 
-def _write(target: str, folder: bool, export: Export, out: Path) -> list[str]:
-    """Files that were written."""
-    from topoopt.files.atomic import write_bytes_atomically, write_folder_atomically
+def _write(folder: bool, export: Export, out: Path, force: bool) -> list[str]:
+    """Files that were written; nothing is replaced without `force`."""
+    from topoopt.files.atomic import WriteError, write_bytes_atomically, write_folder_atomically
 
     if folder:
-        write_folder_atomically(out, dict(export.files))
+        write_folder_atomically(out, dict(export.files), replace=force)
         return [str(out / name) for name, _ in export.files]
+    if out.exists() and not force:
+        raise WriteError(f"{out}: exists already; --force replaces it")
     ((_, data),) = export.files
     write_bytes_atomically(out, data)
     return [str(out)]
 
 
+def _place(solution: Path, to: str, folder: bool, export: Export) -> Path:
+    """Where an export goes that nobody named a place for: beside the solution."""
+    return solution.with_name(to) if folder else solution.with_name(export.files[0][0])
+
+
 def export(
     solution: Annotated[Path | None, typer.Argument(help="solution.json of `topoopt solve`.")] = None,
-    to: Annotated[str | None, typer.Option("--to", help="Target; --list names them.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder to make, or file, as the target has it.")
+    to: Annotated[
+        str | None, typer.Option("--to", help="Target; --list names them.", autocompletion=complete_target)
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder to make, or file, as the target has it; default: beside SOLUTION."),
+    ] = None,
+    force: Annotated[bool, ForceOption] = False,
     listed: Annotated[bool, typer.Option("--list", help="Name the targets and what they cannot express.")] = False,
     link_gbps: Annotated[float | None, typer.Option(help="Rate of a link, where the solution has none.")] = None,
     hop_latency_us: Annotated[float | None, typer.Option(min=0, max=1e6, help="Latency of a link.")] = None,
@@ -86,11 +99,11 @@ def export(
         from topoopt.formats.table import EXPORTERS
         from topoopt.library.exports import check_written
 
-        given = {"SOLUTION": solution, "--to": to, "--out": out}
+        given = {"SOLUTION": solution, "--to": to}
         missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
         if to is not None and to not in EXPORTERS:
             missing.append(Problem("no such target", None, None, "--to", value_text(to), nearest_text(to, EXPORTERS)))
-        if solution is None or to is None or out is None or missing:
+        if solution is None or to is None or missing:
             raise InputError(missing)
         require_positive("--link-gbps", link_gbps)
         if hop_latency_us:
@@ -118,14 +131,15 @@ def export(
         )
         made = exporter.build(found, options)
         check_written(exporter, made, found)
-        files = _write(to, exporter.folder, made, out)
+        place = out or _place(solution, to, exporter.folder, made)
+        files = _write(exporter.folder, made, place, force)
 
         def show(console: Console) -> None:
-            console.print(f"written: {out} ({len(files)} files)", soft_wrap=True, highlight=False, markup=False)
+            console.print(f"written: {place} ({len(files)} files)", soft_wrap=True, highlight=False, markup=False)
             for note in made.notes:
                 console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
 
-        output.result({"target": to, "kind": kind, "out": str(out), "files": files, "notes": list(made.notes)}, show)
+        output.result({"target": to, "kind": kind, "out": str(place), "files": files, "notes": list(made.notes)}, show)
         return 0
 
     output.run(command)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from topoopt.cli.completions import complete_template
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.kinds import kind_of
@@ -54,7 +55,9 @@ def validate(
 
 
 def schema(
-    kind: Annotated[str | None, typer.Argument(help="Kind of instance; default: all kinds.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="Kind of instance; default: all kinds.", autocompletion=complete_template)
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Print the JSON Schema of instance files."""
@@ -72,7 +75,9 @@ def schema(
 
 def report(
     solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="HTML file to write; default: report.html beside SOLUTION.")
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Write the self-contained HTML report of a solution."""
@@ -83,8 +88,9 @@ def report(
         from topoopt.kinds.solution_file import read_solution
 
         found = read_solution(solution)
-        write_text_atomically(out, kind_of(found).pages().report(found))
-        output.result({"report": str(out)}, lambda console: console.print(f"written: {out}", markup=False))
+        file = out or solution.with_name("report.html")
+        write_text_atomically(file, kind_of(found).pages().report(found))
+        output.result({"report": str(file)}, lambda console: console.print(f"written: {file}", markup=False))
         return 0
 
     output.run(command)

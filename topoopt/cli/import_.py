@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import typer
 from rich.console import Console
 
+from topoopt.cli.examples import refuse_existing
 from topoopt.cli.lazy import LazyGroup
 from topoopt.console.output import JsonOption, Output
 from topoopt.formats.importer import Imported, Importer
@@ -19,11 +20,18 @@ from topoopt.formats.table import IMPORTERS
 OWN = ("expert-split", "job")
 """Commands that have no foreign instance to read; in `topoopt.cli.import_placement`."""
 
-OutOption = Annotated[Path, typer.Option("--out", "-o", help="Instance file to write.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Instance file to write; default: NAME.yaml, if that is new.")
+]
 
 
-def write_imported(made: Imported, out: Path, output: Output) -> int:
+def write_imported(made: Imported, out: Path | None, output: Output) -> int:
     """Write an instance, then say so: figures for programs, the line for people, notes for both.
+
+    Args:
+        made: the instance.
+        out: file to write; None: after the name of the instance, where no file has that name.
+        output: of the command.
 
     Raises:
         InputError: the document is no valid instance; WriteError: the file cannot be written.
@@ -31,6 +39,9 @@ def write_imported(made: Imported, out: Path, output: Output) -> int:
     from topoopt.kinds.instance_file import write_instance
 
     document = made.document
+    if out is None:
+        out = Path(f"{document['name']}.yaml")
+        refuse_existing([out], force=False)
     write_instance(document, out)
     notes = list(dict.fromkeys(made.notes))
     result = {"instance": str(out), "kind": document["kind"], "name": document["name"], **made.figures, "notes": notes}
@@ -56,7 +67,7 @@ def command_of(importer: Importer) -> Callable[..., None]:
         one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
         for one in inspect.signature(importer).parameters.values()
     ]
-    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=OutOption)
+    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=OutOption)
     as_json = inspect.Parameter(
         "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, JsonOption]
     )
@@ -72,6 +83,7 @@ class ImportCommands(LazyGroup):
     """The formats of the table, and our own commands."""
 
     names: ClassVar = (*IMPORTERS, *OWN)
+    path: ClassVar = ("import",)
 
     @staticmethod
     def load(name: str) -> Callable[..., None]:

@@ -19,7 +19,7 @@ OBJECTIVES = ("throughput", "latency")
 def job(
     file: Annotated[Path, typer.Argument(help="Instance of kind co-optimisation.")],
     objective: Annotated[str, typer.Option(help="throughput or latency.")],
-    out: OutOption,
+    out: OutOption = None,
     inference: Annotated[bool, typer.Option("--inference", help="Forward operators only.")] = False,
     name: NameOption = None,
     as_json: Annotated[bool, JsonOption] = False,

@@ -10,11 +10,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from topoopt.cli.completions import complete_kind
 from topoopt.console.output import JsonOption, Output
 
 
 def methods(
-    what: Annotated[str, typer.Argument(metavar="KIND|INSTANCE", help="Kind of problem, or an instance file.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND|INSTANCE", help="Kind of problem, or an instance file.", autocompletion=complete_kind
+        ),
+    ],
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """List the methods for a kind of problem, or for an instance, and which of them do not cover it."""

@@ -13,22 +13,26 @@ import typer
 from rich.console import Console
 
 from topoopt.analyses.costs.prices import given_book
+from topoopt.cli.completions import complete_solver
 from topoopt.console.attended import AttendedRun, attended
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.memory_limit import memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
-from topoopt.core.errors import InfeasibleError, InputError, LimitError
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.core.versions import versions
 from topoopt.files.solution_head import check_document
 from topoopt.kinds import kind_named
-from topoopt.kinds.kind import Instance, Kind, SolveOptions
+from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
 
 
 def solve(
     instance: Annotated[Path, typer.Argument(help="Instance file (YAML or JSON).")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for solution.json and report.html.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Directory for solution.json and report.html; default: out/NAME of the file."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Seed; default: of the instance.")] = None,
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds of the whole run; compiling kernels does not count.")
@@ -45,15 +49,27 @@ def solve(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(
-            help="auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology or robust; "
-            "for kind routing auto, simplex, ipx, pdlp, ...; "
-            "for kind topology auto, exact, milp, enumerate, circulant, portfolio, robust, totient, ..."
-        ),
+        typer.Option(help="One of `topoopt methods INSTANCE`; default: of the instance, which is auto by default."),
     ] = None,
     prices: Annotated[
         Path | None,
         typer.Option(help="Price book, for kind co-optimisation; default: the shipped one."),
+    ] = None,
+    solver: Annotated[
+        str | None,
+        typer.Option(
+            help="Solve the kind's formulation by this solver: one of `topoopt doctor`.", autocompletion=complete_solver
+        ),
+    ] = None,
+    formulation: Annotated[
+        str | None, typer.Option(help="The same, by another formulation whose solutions are plans of this kind.")
+    ] = None,
+    model_hook: Annotated[
+        Path | None,
+        typer.Option(
+            help="The same, with constraints of your own: Python file with change(model, problem), which is RUN and "
+            "may do whatever you may. Never take one from a stranger."
+        ),
     ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
@@ -67,16 +83,24 @@ def solve(
     output = Output.choose(as_json)
 
     def command() -> int:
+        if model_hook is not None:
+            output.remarks.print(f"running the program {model_hook}", markup=False, highlight=False, soft_wrap=True)
         memory = memory_bytes(memory_limit)
+        folder = out or Path("out") / instance.stem
+        own = (
+            None
+            if (solver, formulation, model_hook) == (None, None, None)
+            else OwnChoice(solver, formulation, model_hook)
+        )
         options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory)
         with attended(output, time_limit) as run:
             try:
-                given = run.first(lambda: _read(instance, out, prices, options))
+                given = run.first(lambda: _read(instance, folder, prices, options, own))
             except LimitError as error:
                 return output.fail(error)
             if time_limit is None:
                 run.limit(given.problem.search.time_limit_s)
-            return _solve(given, output, out, run)
+            return _solve(given, output, folder, run)
 
     output.run(command)
 
@@ -95,8 +119,8 @@ class Given:
     options: SolveOptions
 
 
-def _read(instance: Path, out: Path, prices: Path | None, options: SolveOptions) -> Given:
-    """Read everything, and load the solvers.
+def _read(instance: Path, out: Path, prices: Path | None, options: SolveOptions, choice: OwnChoice | None) -> Given:
+    """Read everything, and load the solvers; run a file of constraints.
 
     Raises:
         InputError, WriteError: something is wrong with it.
@@ -112,7 +136,35 @@ def _read(instance: Path, out: Path, prices: Path | None, options: SolveOptions)
     if own:
         raise InputError(own)
     kind.solver()
-    return Given(kind, problem, replace(options, book=book))
+    chosen = None if choice is None else choice.method(problem, options)
+    return Given(kind, problem, replace(options, book=book, chosen=chosen))
+
+
+@dataclass(frozen=True)
+class OwnChoice:
+    """What was asked for in place of a method; None: as the kind has it, or HiGHS."""
+
+    solver: str | None
+    formulation: str | None
+    hook: Path | None
+
+    def method(self, problem: Instance, options: SolveOptions) -> Method:
+        """The method that solves the model.
+
+        Raises:
+            InputError: a method was asked for as well, the solver is not found, or the kind has no such formulation.
+        """
+        from solvers.backends.foreign import any_solver
+        from topoopt.library.models import hooked_model
+
+        if options.method is not None:
+            allowed = "--solver, --formulation and --model-hook, or --method"
+            raise InputError([Problem("not both", path="--method", value=options.method, allowed=allowed)])
+        any_solver(self.solver or DEFAULT_SOLVER)
+        return hooked_model(problem, self.formulation, self.solver or DEFAULT_SOLVER, self.hook).method()
+
+
+DEFAULT_SOLVER = "highs"
 
 
 def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
@@ -143,7 +195,7 @@ def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
     report = out / "report.html"
     if page is None:
         report.unlink(missing_ok=True)  # that of another solution
-        output.errors.print(f"{REPORT_LEFT}: topoopt report {files[0]} writes it", markup=False, highlight=False)
+        output.remarks.print(f"{REPORT_LEFT}: topoopt report {files[0]} writes it", markup=False, highlight=False)
     else:
         files.append(report)
         write_text_atomically(report, page)

@@ -109,7 +109,7 @@ def attended(
 
     def compiler_began() -> None:
         if not compiling:
-            output.errors.print("compiling kernels, once: up to a minute or two", highlight=False)
+            output.remarks.print("compiling kernels, once: up to a minute or two", highlight=False)
         compiling.append(time.monotonic())
 
     with stop_on_signals(None, hurries=True, told=told) as stop:
@@ -120,4 +120,4 @@ def attended(
             yield run
     if compiling:
         text = f"kernels compiled in {stop.clock.halted_s:.1f} s, which do not count against the time limit"
-        output.errors.print(text, highlight=False)
+        output.remarks.print(text, highlight=False)

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.interrupt import INTERRUPTED, interrupted_document, raise_on_interrupt
+from topoopt.console.quiet import quiet
 from topoopt.console.terminal import SafeConsole
 from topoopt.core.errors import (
     CheckError,
@@ -41,18 +42,21 @@ class Output:
     Attributes:
         as_json: one JSON object on standard output instead of text.
         console: for text meant for people (standard error when `as_json`).
-        errors: standard error.
+        errors: standard error, for errors alone.
+        remarks: standard error, for progress and what else people may want to know meanwhile.
     """
 
     as_json: bool
     console: Console
     errors: Console
+    remarks: Console
 
     @staticmethod
     def choose(as_json: bool) -> Output:
-        """Text on standard output, or JSON there and text on standard error."""
+        """Text on standard output, or JSON there and text on standard error; errors alone with `--quiet`."""
         errors = SafeConsole(stderr=True)
-        return Output(as_json, errors if as_json else SafeConsole(), errors)
+        remarks = SafeConsole(quiet=True) if quiet() else errors
+        return Output(as_json, remarks if as_json or quiet() else SafeConsole(), errors, remarks)
 
     def result(self, document: Mapping[str, Any], show: Callable[[Console], None]) -> None:
         """Print the outcome: `document` as JSON, or whatever `show` prints."""

@@ -18,9 +18,9 @@ def counting_bar(output: Output) -> Progress:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=output.errors,
+        console=output.remarks,
         transient=True,
-        disable=not output.errors.is_terminal,
+        disable=not output.remarks.is_terminal,
     )
 
 

@@ -29,6 +29,7 @@ class Argument(StrEnum):
     DUAL_CUT = "dual-cut"
     TOPOLOGY_BRANCHING = "topology-branching"
     TOPOLOGY_ENUMERATION = "topology-enumeration"
+    OWN_MODEL = "own-model"
     # co-optimisation
     COMPUTE_WORK = "compute-work"
     COMPUTE_CHAIN = "compute-chain"
@@ -102,6 +103,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.DUAL_CUT: "dual cut of this topology",
     Argument.TOPOLOGY_BRANCHING: "branch and bound over links and routing",
     Argument.TOPOLOGY_ENUMERATION: "enumeration of all networks",
+    Argument.OWN_MODEL: "a solver, among plans that meet constraints which are not of the instance",
     Argument.COMPUTE_WORK: "compute work",
     Argument.COMPUTE_CHAIN: "compute critical path",
     Argument.WHOLE_OPERATORS: "whole operators on one server",
@@ -160,6 +162,7 @@ CLAIMED: frozenset[Argument] = frozenset(
     {
         Argument.TOPOLOGY_BRANCHING,
         Argument.TOPOLOGY_ENUMERATION,
+        Argument.OWN_MODEL,
         Argument.RING_BRANCHING,
         Argument.ASSIGNMENTS_LEFT,
         Argument.STAGE_RELAXATION,

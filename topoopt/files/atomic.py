@@ -149,11 +149,17 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     write_bytes_atomically(path, data)
 
 
-def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
+def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, bytes], *, replace: bool = False) -> None:
     """Make a folder with the given files, by their plain names; nothing that is there already is touched.
 
+    Args:
+        path: of the folder.
+        files: content by name.
+        replace: put it in the place of a folder that holds files of the same sorts (suffixes), and nothing else.
+
     Raises:
-        WriteError: the name is taken by anything but an empty folder, or it cannot be written; nothing is left behind.
+        WriteError: the name is taken by anything but an empty folder, or one that may be replaced, or it cannot be
+            written; nothing is left behind.
         MachineError: no space, and the like; nothing is left behind.
     """
     folder = os.fspath(path)
@@ -162,18 +168,38 @@ def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, by
             raise ValueError(f"not a plain file name: {name!r}")
 
     def taken(target: str) -> str | None:
-        empty = os.path.isdir(target) and not os.listdir(target)
-        return None if empty else "it exists and is not an empty folder"
+        if not os.path.isdir(target):
+            return "it exists and is not a folder"
+        entries = list(os.scandir(target))
+        if not entries or (replace and _alike(entries, files)):
+            return None
+        return "it exists and holds other things" if replace else "it exists and is not an empty folder"
 
     def make(temporary: str) -> int:
         os.makedirs(os.path.dirname(temporary), exist_ok=True)
         os.mkdir(temporary)
         return os.open(temporary, os.O_RDONLY)
 
-    with _beside(folder, taken, make) as (temporary, _):
-        for name, data in files.items():
-            handle = os.open(os.path.join(temporary, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-            try:
-                _write(handle, data)
-            finally:
-                os.close(handle)
+    target, former = os.path.realpath(folder), None
+    try:
+        with _beside(folder, taken, make) as (temporary, _):
+            for name, data in files.items():
+                handle = os.open(os.path.join(temporary, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+                try:
+                    _write(handle, data)
+                finally:
+                    os.close(handle)
+            if os.path.isdir(target) and os.listdir(target):
+                former = f"{temporary}-former"
+                os.rename(target, former)
+    finally:
+        if former is not None and os.path.lexists(target):
+            _remove(former)
+        elif former is not None:  # the new one could not be put there
+            os.rename(former, target)
+
+
+def _alike(entries: list[os.DirEntry[str]], files: Mapping[str, bytes]) -> bool:
+    """Whether a folder holds plain files of the same sorts as those given, and nothing else."""
+    sorts = {os.path.splitext(name)[1] for name in files}
+    return all(one.is_file(follow_symlinks=False) and os.path.splitext(one.name)[1] in sorts for one in entries)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from solvers.stop import Stop
     from solvers.timing import Timing
     from topoopt.core.price_book import PriceBook
+    from topoopt.kinds.plan_model import PlanModel
     from topoopt.verify.laws.findings import CheckDepth, CheckFindings
 
 Result = TypeVar("Result")
@@ -63,6 +64,7 @@ class SolveOptions:
         progress: told what is being done.
         memory_bytes: resident memory that the run and its solvers may hold together; None for no limit.
         timing: deadline and interrupts, by whoever looks after signals; None: those of the call itself.
+        chosen: a method that stands in no table, run in place of that of the settings.
     """
 
     seed: int | None = None
@@ -74,6 +76,7 @@ class SolveOptions:
     progress: Progress | None = None
     memory_bytes: int | None = None
     timing: Timing | None = None
+    chosen: Method | None = None
 
 
 AS_STATED = SolveOptions()
@@ -159,6 +162,8 @@ class Solver:
             checker would otherwise search for again; None: as the kind checks any solution.
         prepare: called with the problem before a method runs: compiles or loads kernels.
         search_share: part of a time limit that a search may take, where what comes after it takes long.
+        models: problem -> formulations whose solutions are plans of it, by name; the first is the one meant without a
+            name.
     """
 
     methods: Callable[[Any], Mapping[str, Method]]
@@ -167,6 +172,7 @@ class Solver:
     check: Callable[[Any, Any, Any], CheckFindings] | None = None
     prepare: Callable[[Any], None] = lambda _: None
     search_share: float = 1.0
+    models: Callable[[Any], Mapping[str, PlanModel]] = lambda _: {}
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ def settings_of(problem: Instance, options: SolveOptions) -> SearchSettings:
 def search_problems(kind: Kind, problem: Instance, options: SolveOptions = AS_STATED) -> list[Problem]:
     """What is wrong with the settings of a search; `auto` is not looked at, as solvers load slowly."""
     search = settings_of(problem, options)
-    problems = [] if search.method == AUTO else method_problems(kind.methods(problem), problem, search)
+    chosen = search.method == AUTO or options.chosen is not None
+    problems = [] if chosen else method_problems(kind.methods(problem), problem, search)
     for path, value, most in (("seed", search.seed, LARGEST_SEED), ("budget", search.budget, LARGEST_BUDGET)):
         if value is not None and not 0 <= value <= most:
             problems.append(Problem("out of range", path=f"search.{path}", value=str(value), allowed=f"0 to {most}"))
@@ -120,7 +121,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
     problems = search_problems(kind, problem, options)
     solver = kind.solver()
     methods = solver.methods(problem)
-    if search.method == AUTO:
+    if search.method == AUTO and options.chosen is None:
         problems += method_problems(methods, problem, search)
     if problems:
         raise InputError(problems)
@@ -135,7 +136,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         if options.memory_bytes is not None:
             stop.memory.limit_bytes = options.memory_bytes
         effort = Effort(search, timing.for_search(solver.search_share), options, timing)
-        found = _found(solver, methods[search.method], asked, effort, timing)
+        found = _found(solver, options.chosen or methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
         solution = step(lambda: judged(asked, found, effort), lambda: False)
         document = timing.closing(lambda: document_to_embed(problem))

@@ -33,9 +33,9 @@ class StudyProgress:
             MofNCompleteColumn(),
             TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
-            console=output.errors,
+            console=output.remarks,
             transient=True,
-            disable=not output.errors.is_terminal,
+            disable=not output.remarks.is_terminal,
         )
         self.task = self.bar.add_task("study", total=self.left, text="")
 
@@ -65,13 +65,13 @@ class StudyProgress:
                 self.failed += 1
                 if outcome != "interrupted":
                     text = f"{outcome}: {event.run.instance} {event.run.method or ''} {event.record['reason']}"
-                    self.output.errors.print(text, markup=False, soft_wrap=True, highlight=False)
+                    self.output.remarks.print(text, markup=False, soft_wrap=True, highlight=False)
         at_work = ", ".join(list(self.running.values())[:3])
         text = f"{len(self.running)} running ({escape(at_work)}), {self.failed} failed{self._time_left()}"
         self.bar.update(self.task, completed=self.done, text=text)
-        if not self.output.errors.is_terminal and time.monotonic() - self.said >= QUIET_S:
+        if not self.output.remarks.is_terminal and time.monotonic() - self.said >= QUIET_S:
             self.said = time.monotonic()
-            self.output.errors.print(f"{self.done} of {self.left} runs, {text}", highlight=False, soft_wrap=True)
+            self.output.remarks.print(f"{self.done} of {self.left} runs, {text}", highlight=False, soft_wrap=True)
 
     def _time_left(self) -> str:
         if not self.done:

@@ -175,7 +175,7 @@ def rebuild(
         if out.is_dir() or not out.parent.is_dir():
             raise InputError([Problem("cannot be written", path="--out", value=str(out), allowed="a file in a folder")])
         chosen = SIZES if sizes is None else _numbers(sizes)
-        with stop_on_signals(time_limit) as stop, output.errors.status("") as status:
+        with stop_on_signals(time_limit) as stop, output.remarks.status("") as status:
             made = rebuilt(
                 chosen, DEGREES, stop, known={} if fresh else atlas(), visits=visits, seed=seed, tell=status.update
             )

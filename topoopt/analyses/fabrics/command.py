@@ -102,7 +102,7 @@ def fabrics(
             }
             output.result(document, lambda console: _show(console, job.name, rows, notes, (csv_file, plot)))
         if stopped is StopReason.INTERRUPTED:
-            output.errors.print(f"interrupted: {len(rows)} of {total} rows made", highlight=False)
+            output.remarks.print(f"interrupted: {len(rows)} of {total} rows made", highlight=False)
             return INTERRUPTED
         return EXIT_OF_STOP.get(stopped, 0)
 

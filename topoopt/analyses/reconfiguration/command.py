@@ -84,7 +84,7 @@ def reconfigure(
         wanted, period_ms = _durations(delays, period)
         schemes = None if fabrics is None else [name.strip() for name in fabrics.split(",") if name.strip()]
         memory = memory_bytes(memory_limit)
-        with attended(output, time_limit, memory) as run, output.errors.status("reconfigure") as status:
+        with attended(output, time_limit, memory) as run, output.remarks.status("reconfigure") as status:
 
             def tell(scheme: str, delay_ms: float) -> None:
                 run.doing = f"{scheme} at {delay_text(delay_ms)}"

@@ -117,7 +117,7 @@ def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: At
     from topoopt.analyses.resilience.run import study
 
     columns = (TextColumn("{task.fields[phase]}"), TextColumn("{task.completed} failures"), TimeElapsedColumn())
-    with Progress(*columns, console=output.errors, transient=True, disable=not output.errors.is_terminal) as bar:
+    with Progress(*columns, console=output.remarks, transient=True, disable=not output.remarks.is_terminal) as bar:
         task = bar.add_task("resilience", total=None, phase="compile")
 
         def tell(phase: str, done: int) -> None:

@@ -20,6 +20,7 @@ from topoopt.kinds.network.methods import (
     WORST_ROUTING_METHODS,
     WORST_TOPOLOGY_METHODS,
 )
+from topoopt.kinds.network.models import models_of
 from topoopt.simulate.hops import hop_matrix
 from topoopt.verify.laws.findings import CheckFindings
 from topoopt.verify.network.check import check_network
@@ -99,4 +100,4 @@ def method_tables(kind: str) -> MethodTables:
     return (("one demand", one), ("several demands", several))
 
 
-SOLVER = Solver(methods_of, assemble, method_tables, _checked)
+SOLVER = Solver(methods_of, assemble, method_tables, _checked, models=models_of)

@@ -32,7 +32,7 @@ from topoopt.verify.network.routings import proven_bound
 from topoopt.verify.network.topology_bounds import evaluate_layered, two_layer_from
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bounds
 
-TOPOLOGY_CLAIMS = frozenset({Argument.TOPOLOGY_BRANCHING, Argument.TOPOLOGY_ENUMERATION})
+TOPOLOGY_CLAIMS = frozenset({Argument.TOPOLOGY_BRANCHING, Argument.TOPOLOGY_ENUMERATION, Argument.OWN_MODEL})
 
 
 def less_of(argument: Argument) -> Tolerance:
