@@ -90,17 +90,42 @@ def test_strategy_folds_only_what_is_alike(make_solution: Builder) -> None:
         ("d1 … d2", 2, "1,3"),
         ("a", 1, "1,3"),
     ]
-    assert (rows[0].forward, rows[0].backward, rows[0].weights) == ("1.500 ms", "3.000 ms", "3.000 MB")
+    # Two tables on server 0, one on server 3: servers work side by side.
+    assert (rows[0].forward, rows[0].backward, rows[0].weights) == ("1.000 ms", "2.000 ms", "3.000 MB")
     assert [member.name for member in rows[0].members] == ["e0", "e1", "e2"]
 
 
 def test_long_strategies_fold_across_kinds(make_solution: Builder) -> None:
-    """A data-parallel network of 150 operators of changing kinds is one row that counts the kinds."""
+    """A data-parallel network of 150 operators whose kinds never repeat in turn is one row that counts the kinds."""
     plain = make_solution(4, (1,))
-    kinds = ("conv", "norm", "relu")
-    operators = tuple(OperatorChoice(f"op{i}", kinds[i % 3], "x4", (0, 1, 2, 3), 0.1, 0.1, 0, 0) for i in range(150))
+    kinds = [("conv", "norm", "relu")[i.bit_count() % 3] for i in range(150)]
+    operators = tuple(
+        OperatorChoice(f"op{i}", kind, "x4", (0, 1, 2, 3), 0.1, 0.1, 0, 0) for i, kind in enumerate(kinds)
+    )
     (row,) = strategy_rows(replace(plain, operators=operators))
-    assert (row.count, row.kind, row.servers) == (150, "conv 50, norm 50, relu 50", "all 4")
+    assert (row.count, row.servers) == (150, "all 4")
+    assert sorted(row.kind.split(", ")) == sorted(f"{kind} {kinds.count(kind)}" for kind in set(kinds))
+
+
+def test_layers_that_repeat_are_shown_once(make_solution: Builder) -> None:
+    """24 equal layers of six operators, split in different ways, between two others: eight rows, not 146."""
+    plain = make_solution(4, (1,))
+    everyone, half = (0, 1, 2, 3), (0, 2)
+    layer = (("norm", "x4", everyone), ("dense", "ch2", half), ("attention", "x4", everyone), ("dense", "red2", half),
+             ("add", "x4", everyone), ("dense", "x2", half))  # fmt: skip
+    operators = [OperatorChoice("tokens", "embedding", "x1", (1,), 0.1, 0.1, 0, 0)]
+    operators += [
+        OperatorChoice(f"layer{i}_{j}", kind, split, servers, 1.0, 2.0, 1_000_000, 0)
+        for i in range(24)
+        for j, (kind, split, servers) in enumerate(layer)
+    ]
+    operators.append(OperatorChoice("output", "dense", "x1", (1,), 0.1, 0.1, 0, 0))
+    rows = strategy_rows(replace(plain, operators=tuple(operators)))
+    assert [row.count for row in rows] == [1, 24, 24, 24, 24, 24, 24, 1]
+    assert [row.split for row in rows[1:-1]] == [split for _, split, _ in layer]
+    assert rows[1].name == "layer0_0 … layer23_0"
+    assert (rows[1].forward, rows[1].weights) == ("24.00 ms", "24.00 MB")
+    assert sum(len(row.members) for row in rows) == 144
 
 
 def test_longest_steps_come_first(make_solution: Builder) -> None:

@@ -15,8 +15,8 @@ from PIL import Image
 from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, number, percent, ratio, server_set, shortened
 from topoopt.drawing.png import palette_png, ramp
+from topoopt.drawing.sentences import compared
 from topoopt.drawing.svg import decade_ticks, element, percentage, ticks
-from topoopt.kinds.job.times import comparison
 
 Builder = Callable[..., JobSolution]
 
@@ -58,10 +58,10 @@ def test_fractions_and_quotients() -> None:
     assert ratio(1.306) == "1.31×"
     assert ratio(12.34) == "12.3×"
     assert ratio(math.nan) == "n/a"
-    assert comparison(10, 24.1) == ("2.41× faster", "2.41× faster than")
-    assert comparison(24, 10) == ("2.40× slower", "2.40× slower than")
-    assert comparison(10, 10.01) == ("equal", "as fast as")
-    assert comparison(0, 10) == ("–", "not comparable with")
+    assert compared(10, 24.1) == ("2.41× faster", "2.41× faster than")
+    assert compared(24, 10) == ("2.40× slower", "2.40× slower than")
+    assert compared(10, 10.01) == ("equal", "as fast as")
+    assert compared(0, 10) == ("–", "not comparable with")
 
 
 @pytest.mark.parametrize(

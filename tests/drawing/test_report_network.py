@@ -15,7 +15,8 @@ from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.drawing.heat_map import colour_index, in_blocks
 from topoopt.drawing.switches import describe_permutation
-from topoopt.drawing.topology_picture import families, find_links, use_class
+from topoopt.drawing.topology_picture import families, find_links
+from topoopt.drawing.utilisation import use_class
 from topoopt.kinds.job.heat_maps import allreduce_bytes
 from topoopt.kinds.job.link_rows import link_statistics
 from topoopt.kinds.job.route_rows import ring_rows, ring_text, route_summary

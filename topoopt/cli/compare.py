@@ -58,6 +58,7 @@ def compare(
         from topoopt.cli.compare_table import show_comparison
         from topoopt.console.attended import attended
         from topoopt.core.comparison import compared, record
+        from topoopt.drawing.comparison import comparison_answer
         from topoopt.library.compare import entrants_of, starts_of
 
         require_targets(csv_file, plot)
@@ -81,7 +82,9 @@ def compare(
                 "stopped_by": (StopReason.INTERRUPTED if interrupted else StopReason.CONVERGED).value,
                 **_written(records, rows, csv_file, plot),
             }
-            output.result(document, lambda console: show_comparison(console, rows, (csv_file, plot)))
+            output.result(
+                document, lambda console: show_comparison(console, rows, (csv_file, plot)), comparison_answer(rows)
+            )
         if interrupted:
             output.remarks.print(f"interrupted: {len(runs)} of {len(starts)} runs made", highlight=False)
         return _exit_code(output, runs, interrupted, refused)

@@ -207,7 +207,9 @@ def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
         pages.show(console, solution, wall_s)
         show_end(console, solution, files)
 
-    output.result(summary_of(solution, wall_s, figures, files[0], None if page is None else report), show)
+    output.result(
+        summary_of(solution, wall_s, figures, files[0], None if page is None else report), show, pages.answer(solution)
+    )
     code = output.exit_code(solution.check, solution.stopped_by)
     return INTERRUPTED if solution.check.ok and run.timing.stop.interrupted.is_set() else code
 

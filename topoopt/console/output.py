@@ -58,12 +58,20 @@ class Output:
         remarks = SafeConsole(quiet=True) if quiet() else errors
         return Output(as_json, remarks if as_json or quiet() else SafeConsole(), errors, remarks)
 
-    def result(self, document: Mapping[str, Any], show: Callable[[Console], None]) -> None:
-        """Print the outcome: `document` as JSON, or whatever `show` prints."""
+    def result(self, document: Mapping[str, Any], show: Callable[[Console], None], answer: str = "") -> None:
+        """Print the outcome: `document` as JSON, or whatever `show` prints.
+
+        Args:
+            document: plain data.
+            show: prints what people read.
+            answer: one sentence that answers the question, before all else; empty where nothing was asked.
+        """
         if self.as_json:
-            self._print_json(document)
+            self._print_json({"answer": answer, **document} if answer else document)
         else:
             with _standard_output():
+                if answer:
+                    self.console.print(answer, markup=False, highlight=False)
                 show(self.console)
                 sys.stdout.flush()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from topoopt.core.solution import CheckResult, SolutionHead
 from topoopt.drawing.format import counted, number
-from topoopt.drawing.topology_picture import USE_STEPS
+from topoopt.drawing.utilisation import use_style
 
 SHOWN_VIOLATIONS = 50
 
@@ -57,19 +56,12 @@ def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
     )
 
 
-def utilisation_legend() -> tuple[tuple[str, str], ...]:
-    """Colour class and range of each utilisation class."""
-    ends = (0.0, *USE_STEPS)
-    named = [f"{100 * a:.0f}–{100 * b:.0f} %" for a, b in itertools.pairwise(ends)]
-    named.append(f">{100 * USE_STEPS[-1]:.0f} %")
-    return tuple((f"u{place}", text) for place, text in enumerate(named))
-
-
-def render_page(template: str, check: CheckResult | None = None, **values: object) -> str:
+def render_page(template: str, answer: str, check: CheckResult | None = None, **values: object) -> str:
     """A self-contained page from a template of this package; every value that is no markup is escaped.
 
     Args:
         template: its path in the package.
+        answer: one sentence that answers the question, before all else.
         check: whose violations to list.
         values: of the template; one that is missing is an error.
     """
@@ -83,5 +75,9 @@ def render_page(template: str, check: CheckResult | None = None, **values: objec
     )
     violations = () if check is None else check.violations
     return environment.get_template(template).render(
-        violations=violations[:SHOWN_VIOLATIONS], hidden_violations=max(0, len(violations) - SHOWN_VIOLATIONS), **values
+        answer=answer,
+        use_style=use_style(),
+        violations=violations[:SHOWN_VIOLATIONS],
+        hidden_violations=max(0, len(violations) - SHOWN_VIOLATIONS),
+        **values,
     )

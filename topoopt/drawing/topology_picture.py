@@ -15,6 +15,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
 from topoopt.drawing.svg import element, joined, picture
+from topoopt.drawing.utilisation import use_class
 
 SIZE = 620.0
 RADIUS = 262.0
@@ -24,8 +25,6 @@ SINK = 0.65
 """How the depth of a curved chord grows with the angle between its ends."""
 LABELS = 32
 """About so many servers are labelled."""
-USE_STEPS = (0.2, 0.4, 0.6, 0.8, 0.95)
-"""Upper ends of the utilisation classes u0..u4; u5 is above."""
 RING_COLOURS = 8
 
 
@@ -106,11 +105,6 @@ def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matc
     return tuple(found)
 
 
-def use_class(utilisation: float) -> str:
-    """Colour class of a utilisation."""
-    return f"u{sum(utilisation > step for step in USE_STEPS)}"
-
-
 def label_step(n: int) -> int:
     """Every so many servers one label: 1, 2, 4, 8, ..."""
     step = 1
@@ -138,7 +132,11 @@ def _tip(topology: Topology, link: DrawnLink, arc_text: Callable[[int], str]) ->
 
 
 def topology_svg(
-    topology: Topology, links: tuple[DrawnLink, ...], busy: Floats, arc_text: Callable[[int], str]
+    topology: Topology,
+    links: tuple[DrawnLink, ...],
+    busy: Floats,
+    arc_text: Callable[[int], str],
+    classes: Callable[[float], str] = use_class,
 ) -> Markup:
     """The drawing; CSS decides whether family or utilisation colours the links.
 
@@ -147,6 +145,7 @@ def topology_svg(
         links: of `find_links`, or those of them to draw.
         busy: float64[m], utilisation of each arc, 0 to 1.
         arc_text: what a tool tip says about an arc.
+        classes: colour class of a figure of `busy`.
     """
     n = topology.servers
     names = sorted({link.family for link in links if link.family.startswith("ring-")}, key=lambda text: int(text[5:]))
@@ -155,7 +154,7 @@ def topology_svg(
     directed = topology.links is LinkDirection.UNIDIRECTIONAL and n <= 64
     drawn = []
     # The busy ones on top, and among equals the short ones, which long ones would hide.
-    order = sorted(links, key=lambda item: (use_class(float(busy[list(item.arcs)].max())), -item.distance))
+    order = sorted(links, key=lambda item: (classes(float(busy[list(item.arcs)].max())), -item.distance))
     for link in order:
         x1, y1 = position(link.tail, n)
         x2, y2 = position(link.head, n)
@@ -165,7 +164,7 @@ def topology_svg(
             element(
                 "path",
                 element("title", _tip(topology, link, arc_text)),
-                class_=f"lk {colour[link.family]} {use_class(used)}",
+                class_=f"lk {colour[link.family]} {classes(used)}",
                 d=_lean(x1, y1, x2, y2) if directed else chord((x1, y1), (x2, y2), SIZE / 2, n),
                 stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),
                 marker_mid="url(#arrow)" if directed else None,

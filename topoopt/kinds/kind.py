@@ -182,13 +182,17 @@ class Pages:
     Attributes:
         report: solution -> self-contained HTML.
         figures: (problem or None, solution) -> keys that only this kind has, for one JSON object.
-        show: (console, solution, seconds): figures in the terminal; notes and files written are shown by the caller.
+        show: (console, solution, seconds): figures in the terminal; the answer before them, notes and files written
+            are shown by the caller.
+        answer: solution -> one sentence that answers the question of the instance, or says that the checker rejects the
+            plan; it begins the terminal, the report and the notebook.
         table: solution -> (file name, CSV text) of one more file beside the solution, or None.
     """
 
     report: Callable[[Any], str]
     figures: Callable[[Any, Any], Mapping[str, Any]]
     show: Callable[[Console, Any, float], None]
+    answer: Callable[[Any], str]
     table: Callable[[Any], tuple[str, str] | None] = lambda _: None
 
 

@@ -14,8 +14,10 @@ from topoopt.core.shown import Displayed, short
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
 from topoopt.drawing.format import number, percent
+from topoopt.drawing.sentences import objective_text
 from topoopt.drawing.svg import element, joined
 from topoopt.drawing.topology_picture import find_links, topology_svg
+from topoopt.drawing.utilisation import plain_style
 from topoopt.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ STYLE = """
 .topoopt th, .topoopt td { text-align: left; padding: 1px 10px 1px 0; }
 .topoopt svg { width: 100%; }
 .topoopt .lk { fill: none; stroke-linecap: round; }
-.topoopt .u0 { stroke: #9fb0bd; } .topoopt .u1 { stroke: #7fb0d3; } .topoopt .u2 { stroke: #4b97cb; }
-.topoopt .u3 { stroke: #e6b23c; } .topoopt .u4 { stroke: #e07a1f; } .topoopt .u5 { stroke: #b3261e; }
 .topoopt .nodes circle { fill: #fff; stroke: #57606c; }
 .topoopt .labels text { text-anchor: middle; dominant-baseline: central; font-size: 12px; fill: #57606c; }
 """
@@ -69,7 +69,8 @@ def _headline(solution: SolutionHead) -> list[tuple[str, str]]:
     verdict = "passed" if solution.check.ok else f"FAILED: {len(solution.check.violations)} violations"
     return [
         (solution.name, f"{solution.kind}, {solution.status}"),
-        (objective.name, f"{number(objective.value)} {objective.unit}"),
+        ("answer", kind_of(solution).pages().answer(solution)),
+        (objective_text(objective.name), f"{number(objective.value)} {objective.unit}"),
         ("bound", f"{number(bound.value)} {objective.unit} ({bound.proved_by}), gap {percent(solution.gap)}"),
         ("method", f"{solution.method}, seed {solution.seed}, stopped by {solution.stopped_by}"),
         ("check", verdict),
@@ -107,5 +108,5 @@ def html_table(rows: Iterable[tuple[str, ...]]) -> Markup:
 
 def _block(rows: Iterable[tuple[str, str]], *pictures: Markup) -> Markup:
     table = (element("tr", element("th", name), element("td", value)) for name, value in rows)
-    style = element("style", Markup(STYLE))
+    style = element("style", Markup(STYLE + plain_style(".topoopt")))
     return element("div", style, element("table", joined(table)), *pictures, class_="topoopt")

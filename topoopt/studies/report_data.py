@@ -15,6 +15,7 @@ ANSWERED = ("done",)
 """Outcomes of runs that gave a value."""
 
 REJECTED = "check-failed"
+FAILED = ("refused", REJECTED, "crashed", "timed-out", "out-of-memory", "interrupted", "missing")
 
 
 def text_of(value: Scalar) -> str:

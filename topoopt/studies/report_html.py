@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from topoopt.core.study import ComparedBy, Figure, Scalar, Table
 from topoopt.drawing.format import number
 from topoopt.drawing.page import Card, render_page
-from topoopt.studies.report_data import REJECTED, Row, chosen, compared, number_of, pivot, text_of
+from topoopt.studies.answer import answer
+from topoopt.studies.report_data import FAILED, REJECTED, Row, chosen, compared, number_of, pivot, text_of
 from topoopt.studies.report_figures import Drawing, draw
 
-FAILED = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", "interrupted", "missing")
 MOST_RUNS = 5000
 """Runs listed one by one; figures that lead to later ones lead nowhere, which the page says."""
 
@@ -84,6 +84,7 @@ def render_study(page: StudyPage) -> str:
     drawings: list[Drawing] = [draw(figure, rows, page.factors, page.comparison) for figure in figures]
     return render_page(
         "studies/page.html.j2",
+        answer(rows),
         page=page,
         cards=_cards(page),
         comparison=_comparison_grid(page),

@@ -61,6 +61,7 @@ def find(
             front_document,
             write_network,
         )
+        from topoopt.analyses.collective.find_answer import answer
         from topoopt.analyses.collective.find_report import front_html
         from topoopt.analyses.collective.scores import Wanted
         from topoopt.files.atomic import write_text_atomically
@@ -82,7 +83,11 @@ def find(
             write_text_atomically(report, front_html(found, cost))
         targets = {"network": network, "csv": csv_file, "report": report}
         written = {name: None if file is None else str(file) for name, file in targets.items()}
-        output.result({**front_document(found, cost), **written}, lambda console: _show(console, found, cost, written))
+        output.result(
+            {**front_document(found, cost), **written},
+            lambda console: _show(console, found, cost, written),
+            answer(found),
+        )
         return EXIT_OF_STOP.get(reason, 0) if reason is not None else 0
 
     output.run(command)

@@ -6,6 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.analyses.collective.find import AllReduceCost, TopologyFront, entry_document
+from topoopt.analyses.collective.find_answer import answer
 from topoopt.analyses.collective.scores import built
 from topoopt.core.topology import Topology
 from topoopt.core.versions import versions_text
@@ -65,6 +66,7 @@ def front_html(found: TopologyFront, cost: AllReduceCost | None) -> str:
         picture = topology_svg(topology, drawn, np.zeros(len(topology.arcs)), lambda _: "1 link")
     return render_page(
         TEMPLATE,
+        answer(found),
         title=f"{wanted.servers} servers, {wanted.degree} links each",
         links="fibre pairs" if wanted.links.value == "bidirectional" else "single fibres",
         limits=found.limits,

@@ -41,6 +41,7 @@ def cost(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.costs.answer import answer
         from topoopt.analyses.costs.count import CostQuestion, cabling_error, chosen_fabrics, cost_document, figures_of
         from topoopt.analyses.costs.prices import book_of
         from topoopt.analyses.costs.table import show_cost
@@ -58,6 +59,7 @@ def cost(
             book=book_of(prices),
         )
         figures = figures_of(question)
+        said = answer(question, figures)
         written = _write(question, figures, csv_file, plot)
         document = {**cost_document(question, figures, None if prices is None else str(prices)), **written}
         error = cabling_error(question, figures)
@@ -71,7 +73,7 @@ def cost(
             for name in filter(None, written.values()):
                 console.print(f"written: {name}", markup=False, soft_wrap=True, highlight=False)
 
-        output.result(document, show)
+        output.result(document, show, said)
         return 0
 
     output.run(command)
@@ -99,6 +101,6 @@ def _write(
         csv_file,
         plot,
         text=lambda: csv_text(("fabric", *COLUMNS), rows),
-        svg=lambda: cost_svg(cost_page(question)),
-        html=lambda: cost_html(cost_page(question)),
+        svg=lambda: cost_svg(cost_page(question, figures)),
+        html=lambda: cost_html(cost_page(question, figures)),
     )

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import Point, Series, colour, legend, xy_chart
+from topoopt.drawing.format import ratio
 from topoopt.drawing.page import render_page
 from topoopt.drawing.svg import element, standalone
 
@@ -37,9 +38,24 @@ class CostPanel:
 
 
 @dataclass(frozen=True)
-class CostPage:
-    """All panels, and what to know about them."""
+class OwnCost:
+    """What a fabric costs for the cluster asked for: rate of a port, USD, USD a server, over direct connect."""
 
+    name: str
+    rate: str
+    usd: float
+    usd_per_server: float
+    over_direct_connect: float
+
+
+@dataclass(frozen=True)
+class CostPage:
+    """The cluster asked for, all panels, and what to know about them; the first panel is of its degree and rate."""
+
+    title: str
+    answer: str
+    servers: int
+    own: tuple[OwnCost, ...]
     panels: tuple[CostPanel, ...]
     notes: tuple[str, ...]
 
@@ -113,6 +129,12 @@ def cost_html(page: CostPage) -> str:
     titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
     return render_page(
         TEMPLATE,
+        page.answer,
+        title=page.title,
+        own=[
+            (one.name, one.rate, f"{one.usd:,.0f}", f"{one.usd_per_server:,.0f}", ratio(one.over_direct_connect))
+            for one in page.own
+        ],
         legend=legend([f"{name}: {titles[name]}" for name in names]),
         panels=[(panel.title, _chart(page, panel), _rows(panel, names)) for panel in page.panels],
         names=names,

@@ -76,6 +76,7 @@ def fabrics(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.fabrics.answer import answer
         from topoopt.console.attended import attended
 
         require_targets(csv_file, plot)
@@ -100,7 +101,9 @@ def fabrics(
                 "notes": notes,
                 **files,
             }
-            output.result(document, lambda console: _show(console, job.name, rows, notes, (csv_file, plot)))
+            output.result(
+                document, lambda console: _show(console, job.name, rows, notes, (csv_file, plot)), answer(rows)
+            )
         if stopped is StopReason.INTERRUPTED:
             output.remarks.print(f"interrupted: {len(rows)} of {total} rows made", highlight=False)
             return INTERRUPTED

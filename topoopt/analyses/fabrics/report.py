@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from topoopt.analyses.fabrics.answer import answer
 from topoopt.core.fabric_row import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.versions import versions_text
 from topoopt.drawing.format import milliseconds, number, quotient, ratio, shortened
@@ -100,6 +101,7 @@ def fabrics_html(title: str, rows: Sequence[FabricRow]) -> str:
     view = f"0 0 {coordinate(WIDTH)} {coordinate(height)}"
     return render_page(
         TEMPLATE,
+        answer(rows),
         title=title,
         picture=picture(drawing, label=f"{title} on several fabrics", viewBox=view, class_="comparison"),
         rows=[table_cells(row, rows) for row in ordered(rows)],

@@ -52,6 +52,7 @@ def pipeline(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.pipeline.answer import answer
         from topoopt.analyses.pipeline.report import pipeline_html
         from topoopt.analyses.pipeline.run import ALL, PipelineQuestion, chosen_schedules
         from topoopt.core.pipeline import PipelineShape
@@ -68,7 +69,7 @@ def pipeline(
             title = f"{stages} ranks, {micro_batches} micro-batches" + (f", {chunks} chunks" if chunks > 1 else "")
             write_text_atomically(out, pipeline_html(title, rows))
         document = {**_document(question, rows), "left_out": left_out, "report": None if out is None else str(out)}
-        output.result(document, lambda console: _show(console, rows, left_out, out))
+        output.result(document, lambda console: _show(console, rows, left_out, out), answer(rows))
         return 0
 
     output.run(command)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from topoopt.analyses.pipeline.answer import answer
 from topoopt.analyses.pipeline.rows import DrawnPass, ScheduleRow
 from topoopt.core.pipeline import PassKind
 from topoopt.core.versions import versions_text
@@ -56,6 +57,7 @@ def pipeline_html(title: str, rows: Sequence[ScheduleRow]) -> str:
     more = more_headings(rows)
     return render_page(
         TEMPLATE,
+        answer(rows),
         title=title,
         headings=HEADINGS + more,
         rows=[(*table_cells(row), *more_cells(row, more), row.summary) for row in rows],

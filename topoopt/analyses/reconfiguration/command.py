@@ -77,6 +77,7 @@ def reconfigure(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.reconfiguration.answer import answer
         from topoopt.console.attended import attended
         from topoopt.kinds.instance_file import read_instance
 
@@ -101,7 +102,7 @@ def reconfigure(
             run.doing = "files"
             written = _written(sweep, csv_file, plot)
             document = {**_document(sweep), **written, "wall_s": round(time.monotonic() - run.began, 3)}
-            output.result(document, lambda console: _show(console, sweep, (csv_file, plot)))
+            output.result(document, lambda console: _show(console, sweep, (csv_file, plot)), answer(sweep))
         return EXIT_OF_STOP.get(sweep.stopped_by, 0)
 
     output.run(command)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from topoopt.analyses.reconfiguration.answer import answer
 from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text
 from topoopt.core.reconfiguration import BreakEven, ReconfigurationSweep, Scheme, WhenBetter
 from topoopt.core.versions import versions_text
@@ -116,6 +117,7 @@ def sweep_html(sweep: ReconfigurationSweep) -> str:
         table.append({"delay": delay_text(delay), "devices": devices, "cells": cells})
     return render_page(
         TEMPLATE,
+        answer(sweep),
         name=sweep.name,
         shown_times=f"{SHOWN_TIMES:g}",
         subtitle=sweep_title(sweep),

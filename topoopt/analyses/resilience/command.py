@@ -166,6 +166,7 @@ SUBJECTS: Mapping[str, Callable[[Path, Path | None, Stop], tuple[Any, Any]]] = {
 def _show(
     output: Output, result: Resilience, solution: Path, began: float, reason: StopReason | None, written: list[str]
 ) -> None:
+    from topoopt.analyses.resilience.answer import answer
     from topoopt.analyses.resilience.data import resilience_dict
 
     document = {
@@ -175,7 +176,7 @@ def _show(
         "written": written,
         "wall_s": round(time.monotonic() - began, 3),
     }
-    output.result(document, lambda console: _print(console, result, written))
+    output.result(document, lambda console: _print(console, result, written), answer(result))
 
 
 def _print(console: Console, result: Resilience, written: list[str]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from topoopt.analyses.resilience.answer import answer
 from topoopt.analyses.resilience.tables import (
     NOTHING,
     REPAIRS,
@@ -24,7 +25,8 @@ from topoopt.drawing.axes import number_axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, number, ratio
 from topoopt.drawing.page import Card, check_card, render_page
-from topoopt.drawing.topology_picture import USE_STEPS, families, find_links, topology_svg
+from topoopt.drawing.topology_picture import families, find_links, topology_svg
+from topoopt.drawing.utilisation import SLOWDOWN_CLASSES, slowdown_class
 
 TEMPLATE = "analyses/resilience/page.html.j2"
 
@@ -95,9 +97,10 @@ def _heat(result: Resilience, topology: Topology) -> tuple[NDArray[np.float64], 
 
 
 def _legend(most: float) -> tuple[tuple[str, str], ...]:
-    ends = [1.0 + step * (most - 1.0) for step in (0.0, *USE_STEPS)]
+    ends = [1.0 + step * (most - 1.0) for step in (0.0, *(one.up_to for one in SLOWDOWN_CLASSES[:-1]))]
     named = [f"{ratio(low)} to {ratio(high)}" for low, high in pairwise(ends)]
-    return tuple((f"u{k}", text) for k, text in enumerate([*named, f"above {ratio(ends[-1])}, or {NOTHING}"]))
+    texts = (*named, f"above {ratio(ends[-1])}, or {NOTHING}")
+    return tuple((one.css, text) for one, text in zip(SLOWDOWN_CLASSES, texts, strict=True))
 
 
 def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
@@ -120,7 +123,7 @@ def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
         *((f"repaired by {name}", f"{count:,}") for name, count in sorted(repairs.items(), key=lambda item: -item[1])),
     ]
     return {
-        "topology": topology_svg(topology, links, heat, arc_text),
+        "topology": topology_svg(topology, links, heat, arc_text, slowdown_class),
         "families": families(topology, links, "other links"),
         "uses": _legend(most),
         "first": "use",
@@ -142,6 +145,7 @@ def render_resilience(result: Resilience, topology: Topology) -> str:
     partial = "" if result.complete else " · ended early, not all failures are in"
     return render_page(
         TEMPLATE,
+        answer(result),
         CheckResult(not result.violations, result.violations),
         result=result,
         subtitle=every + partial,

@@ -37,6 +37,7 @@ def traffic(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.traffic.answer import answer
         from topoopt.analyses.traffic.plot import traffic_html, traffic_svg
 
         require_targets(csv_file, plot)
@@ -49,7 +50,9 @@ def traffic(
             html=lambda: traffic_html(figures),
         )
         document = _document(figures)
-        output.result({**document, **written}, lambda console: _show(console, document, (csv_file, plot)))
+        output.result(
+            {**document, **written}, lambda console: _show(console, document, (csv_file, plot)), answer(figures)
+        )
         return 0
 
     output.run(command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.analyses.traffic.answer import answer
 from topoopt.core.traffic import TrafficFigures
 from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
@@ -119,6 +120,7 @@ def traffic_html(figures: TrafficFigures) -> str:
     upto_bytes, upto_pairs = np.cumsum(figures.byte_hops), np.cumsum(figures.pair_hops)
     return render_page(
         TEMPLATE,
+        answer(figures),
         name=figures.name,
         subtitle=f"{figures.servers} servers, {figures.degree} interfaces each; {figures.plan}",
         verdict=cards,

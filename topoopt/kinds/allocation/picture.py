@@ -7,7 +7,8 @@ from markupsafe import Markup
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.drawing.format import number, percent
 from topoopt.drawing.svg import element
-from topoopt.drawing.topology_picture import SIZE, chord, on_circle, position, use_class
+from topoopt.drawing.topology_picture import SIZE, chord, on_circle, position
+from topoopt.drawing.utilisation import use_class
 
 LEAN = 0.06
 """Sideways bend of a drawn arc, as a part of its length, so that the two directions of a pair lie apart."""

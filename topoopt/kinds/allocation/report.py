@@ -12,9 +12,11 @@ from topoopt.core.allocation_solution import AllocationSolution, DestinationRate
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.format import number as plain_number
-from topoopt.drawing.page import Card, render_page, utilisation_legend
+from topoopt.drawing.page import Card, render_page
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.svg import percentage
+from topoopt.drawing.utilisation import use_class, utilisation_legend
+from topoopt.kinds.allocation.answer import answer
 from topoopt.kinds.allocation.picture import link_picture
 
 TEMPLATE = "kinds/allocation/page.html.j2"
@@ -192,7 +194,7 @@ def use_chart(solution: AllocationSolution) -> Markup:
     """Utilisation of all links, sorted."""
     if float(solution.utilisation.max()) <= 0:
         return Markup("")
-    return sorted_chart(solution.utilisation, "%", 0.01, "Utilisation of the links, sorted", "area-use")
+    return sorted_chart(solution.utilisation, "%", 0.01, "Utilisation of the links, sorted", use_class)
 
 
 def render_allocation(solution: AllocationSolution) -> str:
@@ -201,10 +203,12 @@ def render_allocation(solution: AllocationSolution) -> str:
     bars = transfer_bars(solution)
     return render_page(
         TEMPLATE,
+        answer(solution),
         solution.check,
         solution=solution,
         subtitle=subtitle(solution),
-        cards=cards(solution),
+        verdict=cards(solution)[:3],
+        comparisons=cards(solution)[3:],
         bars=bars,
         hidden_bars=len(solution.transfers) - len(bars),
         timed=any(bar.ends for bar in bars),

@@ -12,6 +12,7 @@ from rich.table import Table
 from topoopt.console.solution_tables import show_figures
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
+from topoopt.kinds.allocation.answer import answer
 from topoopt.kinds.allocation.report import render_allocation
 from topoopt.kinds.kind import Pages
 
@@ -73,4 +74,4 @@ def show(console: Console, solution: AllocationSolution, wall_s: float) -> None:
     console.print(table)
 
 
-PAGES = Pages(render_allocation, figures, show)
+PAGES = Pages(render_allocation, figures, show, answer)

@@ -14,7 +14,8 @@ from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.kinds.collective.words import answer, limit_sentence, time_text
+from topoopt.kinds.collective.answer import answer
+from topoopt.kinds.collective.words import limit_sentence, time_text
 from topoopt.kinds.kind import Explanation, Question
 from topoopt.verify.collective.check import bandwidth_us, check_collective
 

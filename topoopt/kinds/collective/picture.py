@@ -9,7 +9,8 @@ from topoopt.core.arrays import Floats
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.drawing.format import number, percent
 from topoopt.drawing.svg import element, joined, picture
-from topoopt.drawing.topology_picture import RADIUS, SIZE, chord, label_step, position, use_class
+from topoopt.drawing.topology_picture import RADIUS, SIZE, chord, label_step, position
+from topoopt.drawing.utilisation import use_class
 
 
 def places(solution: CollectiveSolution) -> list[tuple[float, float]]:

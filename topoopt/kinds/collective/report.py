@@ -10,12 +10,14 @@ from markupsafe import Markup
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
-from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
+from topoopt.drawing.page import Card, check_card, render_page, run_rows
 from topoopt.drawing.sorted_chart import sorted_chart
+from topoopt.drawing.utilisation import use_class, utilisation_legend
+from topoopt.kinds.collective.answer import answer
 from topoopt.kinds.collective.front_chart import front_chart
 from topoopt.kinds.collective.picture import network_picture
 from topoopt.kinds.collective.tree_picture import block_picture
-from topoopt.kinds.collective.words import answer, front_rows, limit_sentence, link_busy, time_text
+from topoopt.kinds.collective.words import front_rows, limit_sentence, link_busy, time_text
 
 TEMPLATE = "kinds/collective/page.html.j2"
 SHOWN_LINKS = 16
@@ -95,17 +97,18 @@ def render_collective(solution: CollectiveSolution) -> str:
     steps, hidden_steps = step_rows(solution)
     return render_page(
         TEMPLATE,
+        answer(solution),
         solution.check,
         solution=solution,
-        answer=answer(solution),
         subtitle=f"{solution.collective} · {counted(len(network.ranks), 'rank')} · "
         f"{counted(int(network.is_switch.sum()), 'switch', 'switches')} · {counted(len(network.arcs), 'link')}",
-        cards=cards(solution),
+        verdict=cards(solution)[:3],
+        comparisons=cards(solution)[3:],
         limit=limit_sentence(solution),
         picture=network_picture(solution, busy),
         uses=utilisation_legend(),
         has_cut=bool(solution.proof.cut),
-        chart=sorted_chart(busy, "%", 0.01, "Use of the links, sorted", "area-use") if busy.max() > 0 else Markup(""),
+        chart=sorted_chart(busy, "%", 0.01, "Use of the links, sorted", use_class) if busy.max() > 0 else Markup(""),
         busiest=busiest(solution, busy),
         block=block_picture(solution),
         front=front_rows(solution),

@@ -10,8 +10,9 @@ from rich.console import Console
 from topoopt.console.solution_tables import show_figures
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.kinds.collective.answer import answer
 from topoopt.kinds.collective.report import render_collective
-from topoopt.kinds.collective.words import answer, front_rows, limit_sentence, time_text
+from topoopt.kinds.collective.words import front_rows, limit_sentence, time_text
 from topoopt.kinds.kind import Pages
 
 
@@ -35,8 +36,7 @@ def figures(problem: CollectiveProblem | None, solution: CollectiveSolution) -> 
 
 
 def show(console: Console, solution: CollectiveSolution, wall_s: float) -> None:
-    """The answer, and the figures behind it."""
-    console.print(answer(solution), highlight=False, soft_wrap=True)
+    """The figures."""
     rows = (
         ("time, step by step", time_text(solution.time_us)),
         ("without barriers", time_text(solution.makespan_us)),
@@ -51,4 +51,4 @@ def show(console: Console, solution: CollectiveSolution, wall_s: float) -> None:
     show_figures(console, solution, wall_s, rows, title=f"{solution.collective}, {solution.status}")
 
 
-PAGES = Pages(report=render_collective, figures=figures, show=show)
+PAGES = Pages(render_collective, figures, show, answer)

@@ -100,16 +100,3 @@ def front_rows(solution: CollectiveSolution) -> list[tuple[str, str, str]]:
         )
         for point in solution.front
     ]
-
-
-def answer(solution: CollectiveSolution) -> str:
-    """One sentence that answers the question."""
-    size = solution.vector_bytes
-    part = solution.bound.value / solution.objective.value if solution.objective.unit != "GB/s" else 0.0
-    if solution.objective.unit == "GB/s":
-        part = solution.objective.value / solution.bound.value
-    proven = "no schedule is better" if solution.status.value == "optimal" else f"{part:.1%} of the best conceivable"
-    return (
-        f"{solution.collective} of {size:,} bytes over {len(solution.network.ranks)} ranks in "
-        f"{time_text(solution.time_us)} and {solution.steps} steps ({solution.algbw_gbytes_per_s:.6g} GB/s): {proven}."
-    )

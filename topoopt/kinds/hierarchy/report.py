@@ -8,6 +8,7 @@ from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import percent
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.kinds.hierarchy.answer import answer
 from topoopt.kinds.hierarchy.charts import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest
 from topoopt.kinds.hierarchy.format import dimension_figures, duration, gigabytes, money, rate, times
 
@@ -85,6 +86,7 @@ def render_hierarchical(solution: HierarchicalSolution) -> str:
     shape = " × ".join(f"{block} {size}" for block, size in zip(solution.blocks, solution.sizes, strict=True))
     return render_page(
         TEMPLATE,
+        answer(solution),
         solution.check,
         solution=solution,
         subtitle=f"{math.prod(solution.sizes):,} NPUs · {shape} · least {solution.objective.name.replace('-', ' ')}",

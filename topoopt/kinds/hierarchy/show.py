@@ -11,6 +11,7 @@ from rich.table import Table
 from topoopt.console.solution_tables import show_figures
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
+from topoopt.kinds.hierarchy.answer import answer
 from topoopt.kinds.hierarchy.format import dimension_figures, duration, gigabytes, money, times
 from topoopt.kinds.hierarchy.report import render_hierarchical
 from topoopt.kinds.kind import Pages
@@ -89,4 +90,4 @@ def _collective_table(solution: HierarchicalSolution) -> Table:
     return table
 
 
-PAGES = Pages(render_hierarchical, figures, show)
+PAGES = Pages(render_hierarchical, figures, show, answer)

@@ -6,9 +6,8 @@ import math
 
 from topoopt.core.bill import PLAN_FABRIC
 from topoopt.core.job_solution import JobSolution
-from topoopt.core.verdict import Status
-from topoopt.drawing.format import milliseconds, quotient, ratio
-from topoopt.kinds.job.times import comparison
+from topoopt.drawing.format import milliseconds, ratio
+from topoopt.drawing.sentences import compared, rejection, room
 
 SAME_PRICE = 0.02
 """Prices of networks closer than this part are the same, for people."""
@@ -17,19 +16,20 @@ FAT_TREE = "fat-tree"
 
 def answer(solution: JobSolution) -> str:
     """How long an iteration takes, what the network gains, and how much faster any plan could be."""
-    own = solution.objective.value
-    return f"One iteration takes {milliseconds(own)}{_against(solution)}; {_at_best(solution)}."
+    own = milliseconds(solution.objective.value)
+    least = room(solution, "plan on these servers", "faster")
+    return rejection(solution.check) or f"One iteration takes {own}{_against(solution)}; {least}."
 
 
 def _against(solution: JobSolution) -> str:
     """The fat-tree where it was simulated, else the plan that the search began with."""
     for line in solution.baselines:
         if line.fabric == FAT_TREE and math.isfinite(line.iteration_time_ms):
-            words = comparison(solution.objective.value, line.iteration_time_ms)[1]
+            words = compared(solution.objective.value, line.iteration_time_ms)[1]
             return f", {words} on a fat-tree{_price(solution)}"
     if solution.initial_ms is None:
         return ""
-    return f", {comparison(solution.objective.value, solution.initial_ms)[1]} data parallelism"
+    return f", {compared(solution.objective.value, solution.initial_ms)[1]} data parallelism"
 
 
 def _price(solution: JobSolution) -> str:
@@ -41,12 +41,3 @@ def _price(solution: JobSolution) -> str:
     if abs(other / own - 1) <= SAME_PRICE:
         return " of the same price"
     return f" at {ratio(other / own)} the price"
-
-
-def _at_best(solution: JobSolution) -> str:
-    if solution.status is Status.OPTIMAL:
-        return "no plan on these servers is faster (proven)"
-    room = quotient(solution.objective.value, solution.bound.value)
-    if not math.isfinite(room) or room <= 0:
-        return "how much faster a plan could be is not known"
-    return f"no plan on these servers can be more than {ratio(room)} faster (proven)"

@@ -11,6 +11,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.job_solution import JobSolution
 from topoopt.drawing.format import byte_size, percent, quotient, ratio
 from topoopt.drawing.sorted_chart import sorted_chart
+from topoopt.drawing.utilisation import use_class
 
 BUSIEST = 10
 _UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
@@ -104,8 +105,8 @@ def link_charts(solution: JobSolution) -> LinkCharts:
     return LinkCharts(
         carried=True,
         bytes_unit=unit,
-        bytes_chart=sorted_chart(loads, unit, scale, "Bytes a link, sorted", "area-bytes"),
-        use_chart=sorted_chart(use, "%", 0.01, "Utilisation of the links, sorted", "area-use")
+        bytes_chart=sorted_chart(loads, unit, scale, "Bytes a link, sorted", lambda _: "bytes"),
+        use_chart=sorted_chart(use, "%", 0.01, "Utilisation of the links, sorted", use_class)
         if float(use.max()) > 0
         else Markup(""),
         busiest=busiest,

@@ -6,9 +6,11 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
-from topoopt.drawing.page import Card, check_card, render_page, run_rows, utilisation_legend
+from topoopt.drawing.page import Card, check_card, render_page, run_rows
+from topoopt.drawing.sentences import compared, objective_text
 from topoopt.drawing.switches import switch_rows
 from topoopt.drawing.topology_picture import dark_ports, families, find_links, topology_svg
+from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.job.answer import answer
 from topoopt.kinds.job.convergence import convergence
 from topoopt.kinds.job.heat_maps import traffic_panels
@@ -19,7 +21,6 @@ from topoopt.kinds.job.timeline import timeline
 from topoopt.kinds.job.times import (
     breakdown_bar,
     breakdown_terms,
-    comparison,
     critical_strip,
     fabric_bars,
     longest_steps,
@@ -36,7 +37,7 @@ def verdict_cards(solution: JobSolution) -> tuple[Card, ...]:
     rate = quotient(1000.0 * solution.samples, own)
     return (
         Card(
-            f"{solution.objective.name}",
+            objective_text(solution.objective.name),
             f"{number(own)} {solution.objective.unit}",
             f"time model {solution.evaluation.time_model}; {number(rate)} samples/s",
             "main",
@@ -57,7 +58,7 @@ def comparison_cards(solution: JobSolution) -> tuple[Card, ...]:
     others = [] if solution.initial_ms is None else [("starting plan", solution.initial_ms)]
     others += [(line.fabric, line.iteration_time_ms) for line in solution.baselines]
     return tuple(
-        Card(f"against {name}", comparison(own, time_ms)[0], f"{name}: {milliseconds(time_ms)}")
+        Card(f"against {name}", compared(own, time_ms)[0], f"{name}: {milliseconds(time_ms)}")
         for name, time_ms in others
     )
 
@@ -123,10 +124,10 @@ def render_html(solution: JobSolution) -> str:
 
     return render_page(
         TEMPLATE,
+        answer(solution),
         solution.check,
         solution=solution,
         subtitle=subtitle(solution),
-        answer=answer(solution),
         verdict=verdict_cards(solution),
         comparisons=comparison_cards(solution),
         breakdown_bar=breakdown_bar(solution),

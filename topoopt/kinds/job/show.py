@@ -14,10 +14,11 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.units import GIB
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
+from topoopt.drawing.sentences import compared, objective_text
 from topoopt.kinds.job.answer import answer
 from topoopt.kinds.job.report import render_html
 from topoopt.kinds.job.strategy_table import strategy_rows
-from topoopt.kinds.job.times import breakdown_terms, comparison, fabric_bars, memory_text
+from topoopt.kinds.job.times import breakdown_terms, fabric_bars, memory_text
 from topoopt.kinds.job.traffic_summary import traffic_summary
 from topoopt.kinds.kind import Pages
 
@@ -97,8 +98,8 @@ def _strategy(solution: JobSolution) -> Table:
         ("kind", "left"),
         ("split", "left"),
         ("servers", "left"),
-        ("forward", "right"),
-        ("backward", "right"),
+        ("forward, a server", "right"),
+        ("backward, a server", "right"),
         ("weights", "right"),
     )
     rows = strategy_rows(solution)
@@ -130,8 +131,8 @@ def _facts(solution: JobSolution) -> Table:
     table.add_column(overflow="fold")
     started = "no plan: data parallelism does not fit the memory"
     if solution.initial_ms is not None:
-        gained = comparison(solution.objective.value, solution.initial_ms)[1]
-        started = f"{milliseconds(solution.initial_ms)}; this plan is {gained} it"
+        gained = compared(solution.objective.value, solution.initial_ms)[1]
+        started = f"{milliseconds(solution.initial_ms)}; this plan is {gained} it; data parallelism, before any search"
     offsets = ", ".join(str(p) for p in topology.offsets)
     terms = " + ".join(f"{term.name} {number(term.ms)}" for term in breakdown_terms(solution) if term.ms)
     rows = (
@@ -144,8 +145,8 @@ def _facts(solution: JobSolution) -> Table:
         ("made of", f"{terms or '0'} ms along the critical path (time model {evaluation.time_model})"),
         (
             "busiest server",
-            f"computes {milliseconds(evaluation.breakdown.busiest_server_compute_ms)}; exposed communication "
-            f"{milliseconds(evaluation.breakdown.exposed_communication_ms)}",
+            f"computes {milliseconds(evaluation.breakdown.busiest_server_compute_ms)}, also while others communicate; "
+            f"exposed communication {milliseconds(evaluation.breakdown.exposed_communication_ms)}",
         ),
         ("memory", f"{memory_text(solution)} of each GPU on the fullest server"),
         ("started from", started),
@@ -174,8 +175,9 @@ def show(console: Console, solution: JobSolution, wall_s: float) -> None:
     head = Text()
     head.append(solution.name, style="bold")
     head.append(f"  {milliseconds(solution.objective.value)}", style="bold cyan")
-    head.append(f"  {solution.objective.name}; {solution.status.value}, stopped by {solution.stopped_by.value}")
-    console.print(Text(answer(solution)))
+    head.append(
+        f"  {objective_text(solution.objective.name)}; {solution.status.value}, stopped by {solution.stopped_by.value}"
+    )
     console.print(head)
     console.print(_facts(solution))
     console.print()
@@ -197,4 +199,4 @@ def show(console: Console, solution: JobSolution, wall_s: float) -> None:
             console.print(Text(f"  … and {len(violations) - SHOWN_VIOLATIONS} more"))
 
 
-PAGES = Pages(render_html, figures, show)
+PAGES = Pages(render_html, figures, show, answer)

@@ -1,14 +1,16 @@
-"""The strategy in words: runs of operators with the same choice folded into one row."""
+"""The strategy in words: runs of operators with the same choice, and layers that repeat, folded into rows."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from topoopt.core.job_solution import JobSolution, OperatorChoice
 from topoopt.drawing.format import byte_size, milliseconds, server_set, shortened
 
+LONGEST_LAYER = 40
+"""Rows of a layer that is looked for again behind itself."""
 FEW_ROWS = 40
 """With more rows than this, runs of different kinds on the same servers, or of one kind on any, are folded too."""
 MAX_NAME = 48
@@ -16,7 +18,7 @@ MAX_NAME = 48
 
 @dataclass(frozen=True)
 class EqualChoices:
-    """Consecutive operators with the same choice."""
+    """Operators with the same choice: consecutive ones, or the same one of each layer."""
 
     operators: tuple[OperatorChoice, ...]
 
@@ -52,9 +54,37 @@ def _fold(
     return [EqualChoices(tuple(run)) for run in runs]
 
 
+def _repeated(runs: list[EqualChoices]) -> list[EqualChoices]:
+    """Layers that follow each other, alike in kinds, splits and places, as one layer: a row for each of its rows."""
+    choices = [tuple((one.kind, one.split, one.servers) for one in run.operators) for run in runs]
+    folded: list[EqualChoices] = []
+    at = 0
+    while at < len(runs):
+        height, count = _layer(choices, at)
+        for row in range(at, at + height):
+            same = runs[row : at + height * count : height]
+            folded.append(EqualChoices(tuple(operator for run in same for operator in run.operators)))
+        at += height * count
+    return folded
+
+
+def _layer(choices: list[tuple[tuple[str, str, tuple[int, ...]], ...]], at: int) -> tuple[int, int]:
+    """Rows of the layer that begins here and how often it follows itself: what folds most, of those the lowest."""
+    best = 1, 1
+    for height in range(1, min(LONGEST_LAYER, (len(choices) - at) // 2) + 1):
+        count, layer = 1, choices[at : at + height]
+        while choices[at + height * count : at + height * (count + 1)] == layer:
+            count += 1
+        if height * (count - 1) > best[0] * (best[1] - 1):
+            best = height, count
+    return best
+
+
 def strategy_runs(solution: JobSolution) -> list[EqualChoices]:
-    """Operators in workload order, neighbours of one kind, split and place folded; more boldly if many rows remain."""
-    runs = _fold(solution.operators, _alike)
+    """Operators in workload order, neighbours of one kind, split and place folded, then layers that repeat; more
+    boldly if many rows remain.
+    """
+    runs = _repeated(_fold(solution.operators, _alike))
     return runs if len(runs) <= FEW_ROWS else _fold(solution.operators, _roughly_alike)
 
 
@@ -110,8 +140,17 @@ def run_name(run: EqualChoices) -> str:
     return shortened(first, MAX_NAME) if first == last else f"{shortened(first, 28)} … {shortened(last, 28)}"
 
 
+def _busiest_ms(run: EqualChoices, field: str) -> float:
+    """The sum over one server, which has more of the run than any other: servers work side by side."""
+    total: dict[int, float] = defaultdict(float)
+    for operator in run.operators:
+        for server in operator.servers:
+            total[server] += getattr(operator, field)
+    return max(total.values(), default=0.0)
+
+
 def strategy_rows(solution: JobSolution) -> tuple[StrategyRow, ...]:
-    """Rows in workload order; times and weights of a run are sums."""
+    """Rows in workload order; times of a run are those of the server that has most of it, weights are sums."""
     n = solution.cluster.servers
     rows = []
     for run in strategy_runs(solution):
@@ -126,8 +165,8 @@ def strategy_rows(solution: JobSolution) -> tuple[StrategyRow, ...]:
                 kind=_kinds(run),
                 split=run.operators[0].split,
                 servers=run_servers(run, n),
-                forward=milliseconds(sum(operator.forward_ms for operator in run.operators)),
-                backward=milliseconds(sum(operator.backward_ms for operator in run.operators)),
+                forward=milliseconds(_busiest_ms(run, "forward_ms")),
+                backward=milliseconds(_busiest_ms(run, "backward_ms")),
                 weights=byte_size(weights) if weights else "–",
                 members=tuple(_row(operator, n) for operator in run.operators),
             )

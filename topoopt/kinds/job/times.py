@@ -158,7 +158,14 @@ def fabric_bars(solution: JobSolution) -> tuple[FabricBar, ...]:
         *((line.fabric, "base", line.iteration_time_ms, line.description) for line in solution.baselines),
     ]
     if solution.initial_ms is not None:
-        rows.append(("starting plan", "start", solution.initial_ms, "data parallel on TotientPerms, before any search"))
+        rows.append(
+            (
+                "starting plan",
+                "start",
+                solution.initial_ms,
+                "data parallelism on TotientPerms, where the search began",
+            )
+        )
     rows.sort(key=lambda row: (row[2] if math.isfinite(row[2]) else math.inf, row[1] != "plan"))
     longest = max((row[2] for row in rows if math.isfinite(row[2])), default=0.0)
     bars = []
@@ -182,21 +189,6 @@ def _versus(css: str, own: float, other: float) -> str:
     if css == "bound":
         return f"{percent((own - other) / own)} below" if own > 0 else "–"
     return ratio(quotient(other, own))
-
-
-SAME = 0.005
-"""Relative difference of times that is none for people."""
-
-
-def comparison(own: float, other: float) -> tuple[str, str]:
-    """How `own` compares with `other`, for a card: `2.41× faster`, `1.08× slower`, `equal`; and for a sentence."""
-    factor = quotient(other, own)
-    if not math.isfinite(factor) or factor <= 0:
-        return "–", "not comparable with"
-    if abs(factor - 1) < SAME:
-        return "equal", "as fast as"
-    words = f"{ratio(factor)} faster" if factor > 1 else f"{ratio(1 / factor)} slower"
-    return words, f"{words} than"
 
 
 def path_summary(solution: JobSolution) -> str:

@@ -42,6 +42,16 @@ class NetworkFigures:
         return self.utilisation / largest if largest > 0 else np.zeros_like(self.utilisation)
 
     @cached_property
+    def sent(self) -> float:
+        """Part of the demand that fits at once: all of it, or lambda."""
+        return min(1.0, _quotient(1.0, float(self.utilisation.max(initial=0.0)))) or 1.0
+
+    @cached_property
+    def busy(self) -> Floats:
+        """float64[m], 0 to 1: utilisation when as much of the demand is sent as fits."""
+        return self.utilisation * self.sent
+
+    @cached_property
     def full(self) -> Bools:
         """bool[m]: arcs that carry as much as the fullest, within `FULL`."""
         return self.relative >= 1.0 - FULL

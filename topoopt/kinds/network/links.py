@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.sorted_chart import sorted_chart
+from topoopt.drawing.utilisation import use_class
 from topoopt.kinds.network.figures import FULL, NetworkFigures
 
 LISTED_ARCS = 12
@@ -58,7 +59,9 @@ def network_links(figures: NetworkFigures) -> NetworkLinks:
     )
     arcs = len(topology.arcs)
     return NetworkLinks(
-        chart=sorted_chart(figures.utilisation, "", 1.0, "Utilisation of the arcs, sorted", "area-use"),
+        chart=sorted_chart(
+            figures.utilisation, "", 1.0, "Utilisation of the arcs, sorted", lambda use: use_class(use * figures.sent)
+        ),
         rows=rows,
         bottleneck=bottleneck_text(figures),
         listed=f"{len(rows)} of {counted(arcs, 'arc')}" if len(rows) < arcs else f"all {counted(arcs, 'arc')}",

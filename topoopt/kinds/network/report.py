@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingMode
@@ -11,10 +12,12 @@ from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map
-from topoopt.drawing.page import Card, closing_cards, render_page, run_rows, utilisation_legend
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.switches import SwitchRow, switch_rows
 from topoopt.drawing.topology_picture import DrawnLink, dark_ports, families, find_links, topology_svg
+from topoopt.drawing.utilisation import use_class, utilisation_legend
+from topoopt.kinds.network.answer import answer
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.kinds.network.hops import hop_rows, hop_text, moore_hops
 from topoopt.kinds.network.links import UNIT, network_links
@@ -167,6 +170,19 @@ def provenance(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _sent_text(figures: NetworkFigures) -> str:
+    """How much of the demand the colours are about, where not all of it."""
+    return "" if figures.sent == 1.0 else f", {percent(figures.sent)} of the demand sent"
+
+
+def _theta_chart(solution: NetworkSolution) -> Markup:
+    """Of several demands, each by its theta."""
+    if len(solution.thetas) == 1:
+        return Markup("")
+    thetas = np.array(solution.thetas)
+    return sorted_chart(thetas, "", 1.0, "Theta of the demands, sorted", use_class, "demands, worst first")
+
+
 def _switches(topology: Topology) -> tuple[SwitchRow, ...]:
     return switch_rows(topology) if (topology.switches >= 0).any() else ()
 
@@ -189,22 +205,25 @@ def render_network_html(solution: NetworkSolution) -> str:
     demand = figures.demand
     return render_page(
         TEMPLATE,
+        answer(solution),
         solution.check,
         solution=solution,
         subtitle=f"{counted(topology.servers, 'server')} of degree {topology.degree} · {_link_count(topology)}",
         verdict=verdict_cards(solution),
         comparisons=network_cards(figures),
-        topology=topology_svg(topology, drawn, figures.relative, arc_text),
+        topology=topology_svg(topology, drawn, figures.busy, arc_text),
         families=families(topology, links, "other links"),
         uses=utilisation_legend(),
         first="use",
-        use_name="links by utilisation over theta",
+        use_name="links by utilisation" + _sent_text(figures),
         facts=topology_facts(figures),
         left_out=len(links) - len(drawn),
         links=network_links(figures),
         hops=hop_rows(figures),
         hop_text=hop_text(figures),
-        thetas=sorted_chart(np.array(solution.thetas), "", 1.0, "Theta of the demands, sorted", "area-use")
+        thetas=sorted_chart(
+            np.array(solution.thetas), "", 1.0, "Theta of the demands, sorted", use_class, "demands, worst first"
+        )
         if len(solution.thetas) > 1
         else "",
         demand=heat_map(demand, "Demand", UNIT, number) if (demand > 0).any() else "",

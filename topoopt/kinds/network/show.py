@@ -10,6 +10,7 @@ from topoopt.console.solution_tables import show_figures
 from topoopt.core.network import NetworkProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.kinds.kind import Pages
+from topoopt.kinds.network.answer import answer
 from topoopt.kinds.network.report import render_network_html, robust_rows, several_rows
 from topoopt.kinds.network.solution_schema import RobustnessPart
 
@@ -54,4 +55,4 @@ def show(console: Console, solution: NetworkSolution, wall_s: float) -> None:
     show_figures(console, solution, wall_s, rows)
 
 
-PAGES = Pages(render_network_html, figures, show)
+PAGES = Pages(render_network_html, figures, show, answer)

@@ -9,6 +9,7 @@ from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, milliseconds, number, percent, quotient, ratio, shortened
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.kinds.placement.answer import answer
 from topoopt.kinds.placement.bars import PARTS, device_load_ms, device_rows
 from topoopt.kinds.placement.gantt import gantt, rate_rows
 
@@ -117,6 +118,7 @@ def render_placement(solution: PlacementSolution) -> str:
     used = [part for part in PARTS if any(getattr(load, part[2]) > 0 for load in solution.loads)]
     return render_page(
         TEMPLATE,
+        answer(solution),
         solution.check,
         solution=solution,
         subtitle=f"{counted(len(solution.operators), 'operator')} on {counted(len(solution.devices), 'device')} in "

@@ -10,6 +10,7 @@ from topoopt.console.solution_tables import show_figures
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.kinds.kind import Pages
+from topoopt.kinds.placement.answer import answer
 from topoopt.kinds.placement.report import render_placement
 
 if TYPE_CHECKING:
@@ -40,4 +41,4 @@ def show(console: Console, solution: PlacementSolution, wall_s: float) -> None:
     show_figures(console, solution, wall_s, rows)
 
 
-PAGES = Pages(render_placement, figures, show)
+PAGES = Pages(render_placement, figures, show, answer)

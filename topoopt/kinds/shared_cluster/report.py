@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.drawing.page import render_page, run_rows, utilisation_legend
+from topoopt.drawing.page import render_page, run_rows
+from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.shared_cluster import report_arrivals, report_at_once
+from topoopt.kinds.shared_cluster.answer import answer
 
 FOLDER = "kinds/shared_cluster"
 
@@ -26,6 +28,7 @@ def render_shared(solution: SharedClusterSolution) -> str:
     part, sections = (report_at_once, "at_once") if solution.at_once else (report_arrivals, "arrivals")
     return render_page(
         f"{FOLDER}/page.html.j2",
+        answer(solution),
         solution.check,
         solution=solution,
         sections=f"{FOLDER}/{sections}.html.j2",

@@ -14,6 +14,7 @@ from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.drawing.format import number
 from topoopt.kinds.kind import Pages
+from topoopt.kinds.shared_cluster.answer import answer
 from topoopt.kinds.shared_cluster.report import render_shared
 from topoopt.kinds.shared_cluster.solution_file import statistics_csv
 
@@ -125,4 +126,4 @@ def _table(solution: SharedClusterSolution) -> tuple[str, str] | None:
     return (STATISTICS_FILE, statistics_csv(solution)) if solution.at_once else None
 
 
-PAGES = Pages(render_shared, figures, show, _table)
+PAGES = Pages(render_shared, figures, show, answer, _table)

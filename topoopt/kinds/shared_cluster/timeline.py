@@ -12,7 +12,7 @@ from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import Point, Series, colour, xy_chart
 from topoopt.drawing.format import number, percent
 from topoopt.drawing.svg import element, percentage, picture
-from topoopt.drawing.topology_picture import use_class
+from topoopt.drawing.utilisation import use_class
 
 BINS = 240
 """Parts of the time; a point of a line is the mean over one."""

@@ -1,0 +1,166 @@
+"""The sentence that begins the terminal, the JSON object and the page: from numbers, for every kind and question."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli_cases import run
+from tests.support.gallery import QUESTIONS, said_of
+from tests.support.paths import INSTANCES
+from tests.support.smallest import SMALLEST, problem_of, solution_of
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.verdict import Status
+from topoopt.drawing.sentences import by_how_much, compared, full, rejection, room
+from topoopt.kinds import KINDS, kind_of
+
+
+def answer_of(solution: Any) -> str:
+    """The sentence of a solution."""
+    return kind_of(solution).pages().answer(solution)
+
+
+def flat(text: str) -> str:
+    """Without the ends of lines of a terminal."""
+    return " ".join(text.split())
+
+
+def is_a_sentence(text: str) -> bool:
+    """One line that ends in a full stop, the only one that a space follows."""
+    return text.endswith(".") and "\n" not in text and not re.search(r"[.!?] ", text)
+
+
+def test_every_kind_is_among_the_cases() -> None:
+    """So that what follows is about each of them, those to come included."""
+    assert {problem_of(case).kind for case in SMALLEST} == set(KINDS)
+
+
+@pytest.mark.parametrize("case", SMALLEST)
+def test_an_answer_begins_report_and_notebook(case: str) -> None:
+    """One sentence with a figure, before the first section."""
+    solution = solution_of(case)
+    said = answer_of(solution)
+    assert is_a_sentence(said)
+    assert re.search(r"\d", said)
+    page = kind_of(solution).pages().report(solution)
+    shown = re.search(r'<p class="answer">(.*?)</p>', page, re.DOTALL)
+    assert shown is not None
+    assert flat(re.sub(r"<[^>]*>", "", shown.group(1))) == said
+    assert shown.start() < page.index("<section")
+    assert said in solution._repr_html_()
+
+
+@pytest.mark.parametrize("case", SMALLEST)
+def test_what_the_checker_rejects_answers_nothing(case: str) -> None:
+    """No figure of such a plan is told as if it were true."""
+    wrong = replace(solution_of(case), check=CheckResult(False, ("a link is missing",)))
+    assert answer_of(wrong) == "The independent check rejects this result (1 violation): its figures prove nothing."
+
+
+def test_an_answer_begins_the_terminal(tmp_path: Path) -> None:
+    """The same sentence in the terminal, before all else, and in the JSON object."""
+    command = ("solve", INSTANCES / "networks" / "k4-4.yaml", "--out", tmp_path)
+    said = "The demand does not fit: the busiest link would need 250 % of its capacity"
+    assert flat(run(*command).stdout).startswith(said)
+    assert run(*command, "--json").json["answer"].startswith(said)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_further_questions_begin_with_their_answer(name: str, tmp_path: Path) -> None:
+    """In the JSON object, in the terminal, and on the page."""
+    said, printed = said_of(name, tmp_path)
+    assert said.endswith(".")
+    # Wall-clock times differ from run to run.
+    assert flat(printed)[:40] == flat(said)[:40]
+    assert re.search(r"\d", said)
+
+
+def test_times_are_compared_in_words() -> None:
+    """Factors on the side that is larger than 1; half a percent is level."""
+    assert compared(50.0, 80.0) == ("1.60× faster", "1.60× faster than")
+    assert compared(80.0, 50.0) == ("1.60× slower", "1.60× slower than")
+    assert compared(100.0, 100.4) == ("equal", "as fast as")
+    assert compared(0.0, 1.0) == ("–", "not comparable with")
+    assert by_how_much(1.004) == "0.4 %"
+    assert by_how_much(1.25) == "1.25×"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2.04, "204 %"), (9.0, "900 %"), (0.5964, "59.6 %"), (1.0, "100 %"), (1.0004, "100.04 %")]
+)
+def test_utilisations_never_read_as_full_when_they_are_not(value: float, text: str) -> None:
+    """Three digits, and more where they would hide an excess."""
+    assert full(value) == text
+
+
+def test_room_is_what_is_proven() -> None:
+    """Nothing better where it is optimal, the bound's factor where it is not, nothing where there is no bound."""
+    plain = replace(
+        solution_of("routing"), objective=Objective("theta", 5.0, ""), bound=Bound(4.0, Argument.LAYERED_MOORE)
+    )
+    opened = replace(plain, status=Status.FEASIBLE)
+    assert room(plain, "plan", "faster") == "no plan is faster (proven)"
+    assert room(opened, "plan", "faster") == "no plan can be more than 1.25× faster (proven)"
+    nothing = replace(opened, bound=Bound(0.0, Argument.LAYERED_MOORE))
+    assert room(nothing, "plan", "faster") == "how much faster another plan could be is not known"
+    upper = replace(opened, bound=Bound(5.2, Argument.LAYERED_MOORE))
+    assert room(upper, "plan", "better", maximise=True) == "no plan can be more than 4.0 % better (proven)"
+    assert rejection(CheckResult(True, ())) == ""
+
+
+def test_networks_say_whether_the_demand_fits() -> None:
+    """Theta above 1 does not fit, and 1/theta of it does; Gbit/s where the rate of a link is known."""
+    base = replace(solution_of("routing"), status=Status.FEASIBLE, bound=Bound(1.7, Argument.LAYERED_MOORE))
+
+    def said(theta: float, **changes: Any) -> str:
+        return answer_of(replace(base, thetas=(theta,), objective=Objective("theta", theta, ""), **changes))
+
+    assert said(2.04) == (
+        "The demand does not fit: the busiest link would need 204 % of its capacity, so 49 % of the demand fits; "
+        "no routing over these links can carry more than 1.20× as much (proven)."
+    )
+    assert "would need 204 % of its capacity (204.0 of 100.0 Gbit/s), so 49 %" in said(2.04, link_gbps=100.0)
+    assert said(0.5, bound=Bound(0.48, Argument.LAYERED_MOORE)) == (
+        "The demand fits: the busiest link is 50 % full, and 2.00× as much would fit; "
+        "no routing over these links can carry more than 4.2 % more (proven)."
+    )
+    assert "the busiest link is 100 % full; " in said(1.0, bound=Bound(0.9, Argument.LAYERED_MOORE))
+    assert "no routing over these links carries more (proven)" in said(2.0, status=Status.OPTIMAL)
+    several = replace(base, thetas=(0.25, 0.5), objective=Objective("worst-theta", 0.5, ""))
+    assert answer_of(several).startswith("The worst of 2 demands fits: the busiest link is 50 % full, and 2.00×")
+
+
+def test_answers_of_the_other_kinds() -> None:
+    """Known optima: five at 50 Gbit/s on a line of shared links; fixed sums of the figures of the others."""
+    assert answer_of(solution_of("allocation")) == (
+        "5 transfers share 250.0 Gbit/s: the slowest gets 50.00 Gbit/s; no allocation is better (proven)."
+    )
+    placed = solution_of("placement")
+    slow = replace(placed, objective=Objective("max_load", 12.0, "ms"), bound=replace(placed.bound, value=10.0))
+    slow = replace(slow, status=Status.FEASIBLE)
+    assert answer_of(slow) == (
+        "The pipeline finishes a micro-batch every 12.00 ms on 3 of 3 devices; "
+        "no placement on these devices can be more than 1.20× faster (proven)."
+    )
+    split = replace(
+        solution_of("hierarchical-bandwidth"), time_ns=2e6, equal_time_ns=3e6, cost_usd=1e6, equal_cost_usd=2e6
+    )
+    assert answer_of(split).startswith(
+        "One iteration takes 2.000 ms on a network of 1.000 M USD, 1.50× faster than the same bandwidth split equally "
+        "with 3.00× the performance per cost; "
+    )
+    assert "network of" not in answer_of(replace(split, cost_usd=None))
+    shared = solution_of("shared-cluster")
+    first = shared.runs[0]
+    completion = replace(first.metrics.completion_s, mean=2.5 * shared.objective.value)
+    other = replace(
+        first, fabric=replace(first.fabric, name="tree"), metrics=replace(first.metrics, completion_s=completion)
+    )
+    assert ", on average, 2.50× faster than on tree; " in answer_of(replace(shared, runs=(first, other)))
+    assert "than on" not in answer_of(replace(shared, runs=(first,))).split(";")[0]
+    assert "than on" not in answer_of(replace(shared, runs=(first, replace(other, whole=False)))).split(";")[0]

@@ -1,0 +1,86 @@
+"""Parts of the sentence that answers a question: how two times compare, and how much better anything could be."""
+
+from __future__ import annotations
+
+import math
+
+from topoopt.core.solution import CheckResult, SolutionHead
+from topoopt.core.verdict import Status
+from topoopt.drawing.format import counted, percent, quotient, ratio
+
+SAME = 0.005
+"""Relative difference of times that is none for people."""
+
+SMALL = 1.1
+"""Factors below are told in percent."""
+
+OBJECTIVES = {
+    "iteration_time": "iteration time",
+    "max_load": "largest load of a device",
+    "makespan": "time of one step",
+    "mean_iteration_time": "mean iteration time",
+    "mean_completion_time": "mean completion time",
+    "min_rate": "smallest rate",
+    "min_weighted_rate": "smallest rate over weight",
+    "min_surplus": "smallest rate above the guarantee, over weight",
+    "weighted_total_rate": "weighted sum of the rates",
+    "completion_time": "completion time",
+    "completion-time": "completion time",
+    "worst-theta": "theta of the worst demand",
+    "time-times-cost": "time × cost",
+    "algbw": "algorithm bandwidth",
+}
+"""What objectives are called where their name is not a word."""
+
+
+def objective_text(name: str) -> str:
+    """What an objective is called for people."""
+    return OBJECTIVES.get(name, name.replace("_", " "))
+
+
+def compared(own: float, other: float) -> tuple[str, str]:
+    """How time `own` compares with `other`, for a card: `2.41× faster`, `1.08× slower`, `equal`; and for a sentence."""
+    factor = quotient(other, own)
+    if not math.isfinite(factor) or factor <= 0:
+        return "–", "not comparable with"
+    if abs(factor - 1) < SAME:
+        return "equal", "as fast as"
+    words = f"{ratio(factor)} faster" if factor > 1 else f"{ratio(1 / factor)} slower"
+    return words, f"{words} than"
+
+
+def full(utilisation: float) -> str:
+    """A utilisation in three digits, `204 %`; more where it would read as exactly full and is not."""
+    text = f"{100 * utilisation:.3g}" if utilisation < 10 else f"{100 * utilisation:,.0f}"
+    return f"{100 * utilisation:.9g} %" if text == "100" else f"{text} %"
+
+
+def by_how_much(factor: float) -> str:
+    """A factor of at least 1 as what it adds: `0.4 %` where that is little, else `1.31×`."""
+    return percent(factor - 1) if factor < SMALL else ratio(factor)
+
+
+def room(solution: SolutionHead, what: str, better: str, *, maximise: bool = False) -> str:
+    """How much better anything can be: proven that it cannot, at most so much, or not known.
+
+    Args:
+        solution: with its verified bound.
+        what: of which there is none better, as `plan on these servers`.
+        better: as `faster`; of a time or another figure that is to be small, unless `maximise`.
+        maximise: whether the bound is an upper one.
+    """
+    if solution.status is Status.OPTIMAL:
+        return f"no {what} is {better} (proven)"
+    value, bound = solution.objective.value, solution.bound.value
+    factor = quotient(bound, value) if maximise else quotient(value, bound)
+    if not math.isfinite(factor) or factor < 1:
+        return f"how much {better} another {what} could be is not known"
+    return f"no {what} can be more than {by_how_much(factor)} {better} (proven)"
+
+
+def rejection(check: CheckResult) -> str:
+    """What is said instead of an answer where the checker rejects it; empty where it does not."""
+    if check.ok:
+        return ""
+    count = len(check.violations)
+    return f"The independent check rejects this result ({counted(count, 'violation')}): its figures prove nothing."
