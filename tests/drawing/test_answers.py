@@ -13,6 +13,9 @@ from tests.support.cli_cases import run
 from tests.support.gallery import QUESTIONS, said_of
 from tests.support.paths import INSTANCES
 from tests.support.smallest import SMALLEST, problem_of, solution_of
+from topoopt.analyses.resilience.answer import answer as failures_answer
+from topoopt.analyses.resilience.tables import faster_text
+from topoopt.core.failures import Failure, FailureOutcome, Resilience
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status
@@ -164,3 +167,22 @@ def test_answers_of_the_other_kinds() -> None:
     assert ", on average, 2.50× faster than on tree; " in answer_of(replace(shared, runs=(first, other)))
     assert "than on" not in answer_of(replace(shared, runs=(first,))).split(";")[0]
     assert "than on" not in answer_of(replace(shared, runs=(first, replace(other, whole=False)))).split(";")[0]
+
+
+def test_a_failure_that_seems_to_help_is_explained() -> None:
+    """A slow-down below 1 says that the plan's own routes are not the best; none is told where none is below."""
+
+    def study(value: float) -> Resilience:
+        outcome = FailureOutcome(Failure(((0, 1),), (), ()), 0, 2, 1.5, 0, 0, 0, value, "rebalance")
+        return Resilience("job", "co-optimisation", "iteration_time", "ms", 10.0, links=(outcome,))
+
+    assert failures_answer(study(9.0)) == (
+        "After the best repair the worst failure of one link leaves the time 10.0 % below that of the plan, whose own "
+        "routes are not the best."
+    )
+    assert faster_text(study(9.0)).startswith("A slow-down below 1 (1 failure): a failure cannot help; ")
+    assert failures_answer(study(15.0)) == (
+        "After the best repair the worst failure of one link raises the time to 1.50× (link 0-1)."
+    )
+    assert "raises the time by 4.0 %" in failures_answer(study(10.4))
+    assert faster_text(study(10.4)) == ""

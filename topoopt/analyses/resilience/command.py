@@ -180,8 +180,12 @@ def _show(
 
 
 def _print(console: Console, result: Resilience, written: list[str]) -> None:
+    from topoopt.analyses.resilience.tables import faster_text
+    from topoopt.drawing.sentences import objective_text
+
     console.print(
-        f"{result.name} ({result.kind}): {result.objective} {result.nominal:.6g} {result.unit} without failure",
+        f"{result.name} ({result.kind}): {objective_text(result.objective)} {result.nominal:.6g} {result.unit} "
+        "without failure",
         markup=False, highlight=False, soft_wrap=True,
     )  # fmt: skip
     for title, outcomes in (
@@ -191,6 +195,8 @@ def _print(console: Console, result: Resilience, written: list[str]) -> None:
     ):
         if outcomes:
             console.print(_table(title, outcomes, result))
+    if faster := faster_text(result):
+        console.print(faster, markup=False, highlight=False, soft_wrap=True)
     for worst in result.worst:
         proof = "proven" if worst.proven else "not proven"
         console.print(

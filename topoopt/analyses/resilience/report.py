@@ -13,6 +13,7 @@ from topoopt.analyses.resilience.tables import (
     NOTHING,
     REPAIRS,
     failure_tables,
+    faster_text,
     rewiring_rows,
     several_rows,
     slow_text,
@@ -25,6 +26,7 @@ from topoopt.drawing.axes import number_axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, number, ratio
 from topoopt.drawing.page import Card, check_card, render_page
+from topoopt.drawing.sentences import objective_text
 from topoopt.drawing.topology_picture import families, find_links, topology_svg
 from topoopt.drawing.utilisation import SLOWDOWN_CLASSES, slowdown_class
 
@@ -34,7 +36,7 @@ TEMPLATE = "analyses/resilience/page.html.j2"
 def _cards(result: Resilience) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
     """Headline figures: nominal, worst single failures, and the check."""
     value = f"{number(result.nominal)} {result.unit}" if result.unit == "ms" else number(result.nominal)
-    first = [Card(f"{result.objective.replace('_', ' ')} without failure", value, result.kind, "main")]
+    first = [Card(f"{objective_text(result.objective)} without failure", value, result.kind, "main")]
     for name, outcomes in (("link", result.links), ("server", result.servers), ("optical switch", result.planes)):
         if outcomes:
             worst = worst_first(outcomes)[0]
@@ -154,6 +156,8 @@ def render_resilience(result: Resilience, topology: Topology) -> str:
         legend=shown_legend,
         chart=chart,
         left_out=left_out,
+        faster=faster_text(result),
+        objective=objective_text(result.objective),
         tables=tables,
         several=several_rows(result),
         rewirings=rewiring_rows(result),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from topoopt.core.failures import FailureOutcome, Resilience
 from topoopt.drawing.format import counted, number, ratio
+from topoopt.drawing.sentences import SAME
 
 SHOWN = 60
 NOTHING = "nothing delivered"
@@ -48,6 +49,19 @@ class FailureTable:
     hidden: str
     rings: bool
     spare: bool
+
+
+def faster_text(result: Resilience) -> str:
+    """Why some failures seem to help; empty where none does."""
+    every = (*result.links, *result.servers, *result.planes)
+    slow = [outcome.slowdown(result.nominal) for outcome in every]
+    count = sum(value is not None and value < 1 - SAME for value in slow)
+    if not count:
+        return ""
+    return (
+        f"A slow-down below 1 ({counted(count, 'failure')}): a failure cannot help; the routes made for its repair are "
+        "better than those of the plan, which could have them too."
+    )
 
 
 def worst_first(outcomes: tuple[FailureOutcome, ...]) -> list[FailureOutcome]:

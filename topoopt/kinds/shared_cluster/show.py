@@ -117,7 +117,11 @@ def show(console: Console, solution: SharedClusterSolution, wall_s: float) -> No
     show_figures(console, solution, wall_s, rows)
     if solution.at_once:
         at_once_tables(console, solution)
-        console.print(f"slow-down: over the same class alone; the last two: over {escape(first)}", highlight=False)
+        console.print(
+            f"slow-down: over the same class alone on the first servers drawn, below 1 where others suit it better; "
+            f"the last two: over {escape(first)}",
+            highlight=False,
+        )
     else:
         console.print(arrivals_table(solution))
 

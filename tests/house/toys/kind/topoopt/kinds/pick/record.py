@@ -13,6 +13,7 @@ def _pages() -> Pages:
         report=lambda solution: f"<!doctype html><p>{sorted(solution.picked)}</p>",
         figures=lambda _, solution: {"picked": list(solution.picked)},
         show=lambda console, solution, _: console.print(f"picked {sorted(solution.picked)}"),
+        answer=lambda solution: f"The best choice is worth {solution.objective.value:g}.",
     )
 
 
