@@ -118,7 +118,7 @@ def show(console: Console, solution: SharedClusterSolution, wall_s: float) -> No
     if solution.at_once:
         at_once_tables(console, solution)
         console.print(
-            f"slow-down: over the same class alone on the first servers drawn, below 1 where others suit it better; "
+            "slow-down: over the same class alone on the first servers drawn, below 1 where others suit it better; "
             f"the last two: over {escape(first)}",
             highlight=False,
         )
