@@ -33,7 +33,7 @@ MORE = (1e-12, 1e-9, 1e-6, 1e-3, 1e3, 1e6, 2.0**40, 1e12)
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL
 
-ROUGH = {"pdlp": 1e-5, "frank-wolfe": 1e-2}
+ROUGH = {"pdlp": 1e-5, "frank-wolfe": 1e-2, "softmin": 5e-2}
 """Methods that end at a gap, anywhere within it."""
 
 

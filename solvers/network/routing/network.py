@@ -31,6 +31,11 @@ class RoutingNetwork:
     capacity: Floats
     demand: Floats
 
+    @property
+    def columns(self) -> int:
+        """Sources times arcs."""
+        return self.servers * len(self.head)
+
 
 def network_of(topology: Topology, demand: Floats) -> RoutingNetwork:
     """Arrays of a routing problem.

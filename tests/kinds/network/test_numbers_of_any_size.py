@@ -171,7 +171,7 @@ def test_every_routing_delivers_small_entries(case: str) -> None:
     assert ran >= 2
 
 
-FREE_ONLY = ("frank-wolfe", "column-generation")
+FREE_ONLY = ("frank-wolfe", "softmin", "column-generation")
 """Methods that know no limits or prices of hops."""
 
 

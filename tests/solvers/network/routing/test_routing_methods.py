@@ -96,10 +96,10 @@ def test_known_all_to_all_optima(name: str, method: str) -> None:
     assert proven == pytest.approx(1 / throughput, rel=1e-6)
 
 
-@pytest.mark.parametrize(("method", "accuracy"), [("pdlp", 1e-3), ("frank-wolfe", 1e-2)])
+@pytest.mark.parametrize(("method", "accuracy"), [("pdlp", 1e-3), ("frank-wolfe", 1e-2), ("softmin", 5e-3)])
 @pytest.mark.parametrize("name", KNOWN)
 def test_first_order_methods_reach_known_optima(name: str, method: str, accuracy: float) -> None:
-    """PDLP and Frank-Wolfe bracket the published optima within the accuracy they claim."""
+    """PDLP, Frank-Wolfe and softmin bracket the published optima within the accuracy they claim."""
     graph, throughput = KNOWN[name]
     topology = both_ways(graph)
     result = route(topology, uniform(topology.servers), method=method, accuracy=accuracy)
@@ -130,7 +130,7 @@ def test_methods_agree_with_all_paths(seed: int, n: int, degree: int) -> None:
             assert result.bound == pytest.approx(truth, rel=1e-6)
 
 
-@pytest.mark.parametrize("method", ["pdlp", "frank-wolfe", "column-generation", "ipx"])
+@pytest.mark.parametrize("method", ["pdlp", "frank-wolfe", "softmin", "column-generation", "ipx"])
 def test_larger_networks_agree_with_simplex(method: str) -> None:
     """At n = 24 every method's interval holds the simplex optimum; certificates are re-evaluated by the verifier."""
     topology, demand = random_case(7, 24, 4)
@@ -159,10 +159,11 @@ def test_parallel_links_share_the_load() -> None:
     assert route(topology, demand).theta == pytest.approx(3.0)
 
 
-def test_time_limit_still_gives_a_proven_answer() -> None:
+@pytest.mark.parametrize("method", ["frank-wolfe", "softmin"])
+def test_time_limit_still_gives_a_proven_answer(method: str) -> None:
     """With no time at all, a method returns a conserving flow, a valid bound and the reason it stopped."""
     topology, demand = random_case(3, 40, 4)
-    result = route(topology, demand, method="frank-wolfe", accuracy=1e-9, time_limit_s=0.0)
+    result = route(topology, demand, method=method, accuracy=1e-9, time_limit_s=0.0)
     assert check_flow(topology, demand, result.flow).ok
     assert result.stopped_by is StopReason.TIME
     assert result.bound <= result.theta
@@ -180,7 +181,7 @@ def test_solver_cut_short_leaves_a_flow(method: str) -> None:
 def test_same_call_gives_the_same_bytes() -> None:
     """No hidden state: two calls agree to the last bit."""
     topology, demand = random_case(5, 16, 3)
-    for method in ("frank-wolfe", "pdlp", "column-generation"):
+    for method in ("frank-wolfe", "softmin", "pdlp", "column-generation"):
         first, second = (route(topology, demand, method=method, accuracy=1e-2) for _ in range(2))
         assert first.flow.flow.tobytes() == second.flow.flow.tobytes()
 

@@ -1,0 +1,257 @@
+"""Least largest utilisation by its dual in lengths of links: soft shortest paths, L-BFGS, mixtures of what was seen.
+
+With lengths l, sum c l = C fixed, sum D dist_l / C bounds theta (weak duality): only m numbers are unknown. Soft minima
+make distances smooth, and their slope is a routing, so that one pass over all sources gives bound, loads and slope. No
+flow is kept: a mixture of routings has the mixture of their loads, and a flow is built again from its lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from formulations.network import mixture
+from solvers.backends.result import SolverLimits
+from solvers.backends.table import solver_named
+from solvers.network.routing.frank_wolfe import Potential
+from solvers.network.routing.proof import RoutingProof
+from solvers.network.routing.quasi_newton import Curvature
+from solvers.network.routing.shortest import arcs_into
+from solvers.network.routing.softmin_kernels import soft_loads
+from topoopt.core.arrays import Floats
+from topoopt.core.errors import LimitError
+
+_SLICE = 20_000_000
+"""Arcs times sources between looks at the clock: about a tenth of a second."""
+
+_SOFTNESS = 0.02
+"""Of the mean distance, at the start; where it is much more, the set of ways jumps."""
+
+_FINEST = 1e-7
+_BARRIER = 0.1
+"""Of the softness: price of a length near 0, without which links that are not full would not come back."""
+
+_LOWEST = 30.0
+"""Logarithm of the largest ratio of lengths, before `_FLOOR` of their mean is added to all."""
+
+_FLOOR = 1e-6
+_TRIALS = 6
+_ROUND = 20
+"""Passes between mixtures."""
+
+_STAGE = 40
+"""Passes at one softness, at most."""
+
+_KEPT = 60
+"""Routings of least theta that stay in the mixture, and as many of the last."""
+
+_SLOW, _PATIENCE = 0.8, 4
+"""A gap that shrinks to no less than this in so many rounds is left to another method."""
+
+_MOST = 3_000
+_SWEEPS = 200
+_FEW = 4
+"""Routings in a mixture when the time is up: each is one more pass."""
+
+
+class _Point(NamedTuple):
+    """Logarithms of lengths, value and slope there; `hard` is sum D d."""
+
+    y: Floats
+    hard: float
+    value: float
+    slope: Floats
+    imbalance: float
+    excess: float
+
+
+class _Routing(NamedTuple):
+    """What makes a routing, and its utilisations, float64[m]."""
+
+    lengths: Floats
+    softness: float
+    utilisation: Floats
+    theta: float
+
+
+class _Search:
+    """Best bound and best mixture so far; demand has sum 1."""
+
+    def __init__(self, proof: RoutingProof) -> None:
+        self.proof, net = proof, proof.network
+        self.total = float(net.demand.sum())
+        self.demand = net.demand / self.total
+        self.capacity = float(net.capacity.sum())
+        self.share = net.capacity / self.capacity
+        self.into, self.arc_in = arcs_into(net.head, net.servers)
+        self.tail_in = np.ascontiguousarray(net.tail[self.arc_in])
+        self.passes = 0
+        self.softness = self.barrier = 0.0
+        self.bound, self.lengths = 0.0, np.ones(len(net.head))
+        self.theta = np.inf
+        self.mixed: list[tuple[float, _Routing]] = []
+        self.seen: list[_Routing] = []
+
+    @property
+    def gap(self) -> float:
+        """Relative."""
+        return (self.theta - self.bound) / self.theta
+
+    @property
+    def done(self) -> bool:
+        """Proven, but for what sums lose."""
+        return self.theta - self.bound <= 0.98 * self.proof.accuracy * self.theta
+
+    def run(self) -> None:
+        """Stages of ever less softness, until done, slow or late (LimitError)."""
+        relative = _SOFTNESS
+        self._soften(relative, self._pass(np.ones(len(self.share)), 1.0)[0])
+        x, known = self._at(np.zeros(len(self.share))), Curvature()
+        stalls, mixed, stage, gaps = 0, self.passes, self.passes, [np.inf] * _PATIENCE
+        while not self.done and self.passes < _MOST:
+            imbalance = x.imbalance
+            if self.passes - mixed >= _ROUND:
+                imbalance = min(imbalance, self._mix(self.seen) - x.excess - self.bound)
+                mixed = self.passes
+                gaps.append(self.gap)
+                if self.done or gaps[-1] > _SLOW * gaps[-1 - _PATIENCE]:
+                    break
+            if stalls >= 3 or self.passes - stage >= _STAGE or imbalance < 0.5 * (x.excess + self.barrier * self.theta):
+                if relative < _FINEST:
+                    break
+                relative, before = relative / 2, self.softness
+                self._soften(relative, x.hard)
+                known.scale(before / self.softness)
+                stalls, stage = 0, self.passes
+                x = self._at(x.y)
+            elif not 0.67 <= self.softness / (relative * x.hard) <= 1.5:
+                self._soften(relative, x.hard)
+                known.forget()
+                x = self._at(x.y)
+            found = self._step(x, known.direction(x.slope, 2.5 * relative * len(x.y)))
+            if found is None:
+                known.forget()
+                stalls += 1
+            else:
+                known.add(found.y - x.y, found.slope - x.slope)
+                x = found
+
+    def give(self) -> None:
+        """Offer the best lengths, and the flow of the best mixture."""
+        net = self.proof.network
+        self.proof.offer_lengths(self.lengths)
+        self._thin()
+        flow, one = np.zeros((net.servers, len(net.head))), np.zeros((net.servers, len(net.head)))
+        for part, routing in self.mixed:
+            self._pass(routing.lengths, routing.softness, one)
+            flow += part * self.total * one
+        self.proof.offer_flow(flow)
+
+    def _thin(self) -> None:
+        """Few routings in the mixture: as few of the heaviest as prove as much, very few where the time is up."""
+        whole = sorted(self.mixed, key=lambda each: -each[0])
+        enough = max(self.theta, self.bound / (1.0 - 0.99 * self.proof.accuracy))
+        for count in (_FEW, 8, 12, 16, 24, 32, 48):
+            if count >= len(whole):
+                return
+            self.theta = np.inf
+            theta = self._mix([routing for _, routing in whole[:count]])
+            if theta <= enough or self.proof.late:
+                return
+        self.mixed = whole
+
+    def _soften(self, relative: float, hard: float) -> None:
+        self.softness, self.barrier = relative * hard, _BARRIER * relative
+
+    def _pass(self, lengths: Floats, softness: float, flow: Floats | None = None) -> tuple[float, float, Floats]:
+        """sum D d, sum D phi and loads, float64[m]; LimitError when the time is up, unless a flow is wanted."""
+        net = self.proof.network
+        n, m = net.servers, len(net.head)
+        load, hard, soft = np.zeros(m), 0.0, 0.0
+        kept = np.zeros((0, m)) if flow is None else flow
+        step = max(1, _SLICE // (m + n))
+        for begin in range(0, n, step):
+            if flow is None and self.mixed and self.proof.late:
+                raise LimitError("the time was up within a pass")
+            d, phi = soft_loads(
+                net.first, net.head, self.into, self.arc_in, self.tail_in, lengths, softness,
+                self.demand, self.proof.orders, begin, min(n, begin + step), load, kept,
+            )  # fmt: skip
+            hard, soft = hard + d, soft + phi
+        self.passes += 1
+        return hard, soft, load
+
+    def _at(self, y: Floats) -> _Point:
+        """-log(sum D phi / C) - barrier * sum p log l with p = c / C, and its slope by y; l ~ exp(y)."""
+        c, total = self.proof.network.capacity, self.capacity
+        y = np.maximum(y - y.max(), -_LOWEST)
+        grown = np.exp(y)
+        lengths = grown + _FLOOR * grown.mean()
+        scale = total / float(c @ lengths)
+        lengths, grown = lengths * scale, grown * scale
+        hard, soft, load = self._pass(lengths, self.softness)
+        use = load / c
+        routing = _Routing(lengths, self.softness, use, float(use.max()))
+        self.seen.append(routing)
+        if hard / total > self.bound:
+            self.bound, self.lengths = hard / total, lengths
+        if routing.theta < self.theta:
+            self.theta, self.mixed = routing.theta, [(1.0, routing)]
+        # the softness stays when lengths are scaled, so scaling costs their mean utilisation, not soft / C
+        mean = float(lengths @ load) / total
+        slope = -grown * (load - mean * c) / soft
+        slope -= self.barrier * (grown / lengths) * (self.share - lengths * self.share)
+        value = -np.log(soft / total) - self.barrier * float(self.share @ np.log(lengths))
+        return _Point(y, hard, value, slope, routing.theta - mean, mean - hard / total)
+
+    def _step(self, x: _Point, direction: Floats) -> _Point | None:
+        """A point far enough below, or any when done; None: there is none along this direction."""
+        along = float(direction @ x.slope)
+        if along >= 0.0:
+            return None
+        t = min(1.0, 1.0 / float(np.abs(direction).max()))
+        for _ in range(_TRIALS):
+            found = self._at(x.y + t * direction)
+            if self.done or found.value <= x.value + 1e-4 * t * along + 1e-12:
+                return found
+            rise = float(found.slope @ direction)
+            t *= min(max(along / (along - rise), 0.1), 0.5) if rise > 0 else 0.5
+        return None
+
+    def _mix(self, routings: Iterable[_Routing]) -> float:
+        """Least theta of a mixture of the best and the last of them, kept if it is the best so far."""
+        *early, last = list(routings)
+        late = [*early[1 - _KEPT :], last]
+        best = sorted(early[: max(0, len(early) + 1 - _KEPT)], key=lambda each: each.theta)[:_KEPT]
+        self.seen = [*best, *late]
+        least = min(each.theta for each in self.seen)
+        use = np.array([each.utilisation for each in self.seen]) / least
+        answer = solver_named("highs-simplex")(
+            mixture.build_arrays(use), SolverLimits(time_s=self.proof.time_left_s), {}
+        )
+        if answer.raw_x is None:
+            return self.theta
+        part = np.maximum(answer.raw_x[:-1], 0.0)
+        part /= part.sum()
+        theta = float((part @ use).max()) * least
+        if theta < self.theta:
+            self.theta = theta
+            self.mixed = [(p, each) for p, each in zip(part.tolist(), self.seen, strict=True) if p > 0.0]
+        return theta
+
+
+def softmin(proof: RoutingProof) -> int:
+    """Passes over all sources until proven, late or slow, then sweeps of Frank-Wolfe; returns how many passes."""
+    proof.offer_shortest()
+    if proof.proven or proof.late:
+        return 1
+    search = _Search(proof)
+    with suppress(LimitError):
+        search.run()
+    search.give()
+    if not (proof.proven or proof.late) and proof.flow is not None:
+        Potential(proof, proof.flow.copy()).improve(_SWEEPS)
+    return search.passes

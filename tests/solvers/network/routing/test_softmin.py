@@ -1,0 +1,131 @@
+"""Routing by lengths of links: its parts by hand, and its accuracy where that is reached without another method."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations.network import mixture
+from solvers.backends.result import SolverLimits
+from solvers.backends.table import solver_named
+from solvers.network.routing import automatic, route
+from solvers.network.routing.network import network_of
+from solvers.network.routing.quasi_newton import Curvature
+from solvers.network.routing.shortest import arcs_into
+from solvers.network.routing.softmin_kernels import soft_loads
+from tests.solvers.network.routing.test_routing_methods import both_ways, directed, random_case, uniform
+from topoopt.core.arrays import Floats
+from topoopt.verify.laws.certificates import certified_theta_bound
+from topoopt.verify.laws.flows import check_flow
+
+TWO_WAYS = [(0, 1), (1, 3), (0, 2), (2, 3), (3, 0)]
+
+
+def soft(
+    n: int, arcs: list[tuple[int, int]], demand: Floats, lengths: Floats, softness: float
+) -> tuple[float, float, Floats, Floats]:
+    """sum D d, sum D phi, loads and flow."""
+    net = network_of(directed(n, arcs), demand)
+    into, arc_in = arcs_into(net.head, n)
+    orders = np.array([[s, *(v for v in range(n) if v != s)] for s in range(n)])
+    load, flow = np.zeros(len(arcs)), np.zeros((n, len(arcs)))
+    tail_in = net.tail[arc_in]
+    hard, smooth = soft_loads(
+        net.first, net.head, into, arc_in, tail_in, lengths, softness, demand, orders, 0, n, load, flow
+    )
+    return hard, smooth, load, flow
+
+
+def test_two_ways_share_as_the_logit_says() -> None:
+    """Lengths 2 and 2.1, softness 0.1: shares 1/(1 + e^-1) and the rest, phi = 2 - 0.1 log(1 + e^-1)."""
+    demand = np.zeros((4, 4))
+    demand[0, 3] = 3.0
+    lengths = np.array([1.0, 1.1, 1.0, 1.0, 1.0])  # arcs sorted: 01, 02, 13, 23, 30
+    hard, smooth, load, flow = soft(4, TWO_WAYS, demand, lengths, 0.1)
+    first = 1.0 / (1.0 + np.exp(-1.0))
+    assert hard == pytest.approx(6.0)
+    assert smooth == pytest.approx(3.0 * (2.0 - 0.1 * np.log(1.0 + np.exp(-1.0))))
+    assert load == pytest.approx([3 * first, 3 * (1 - first), 3 * first, 3 * (1 - first), 0.0])
+    assert flow[0] == pytest.approx(load)
+    assert not flow[1:].any()
+
+
+@given(st.integers(0, 10**6), st.integers(4, 9), st.integers(2, 3))
+@settings(max_examples=30, deadline=None)
+def test_loads_are_the_slope(seed: int, n: int, degree: int) -> None:
+    """Finite differences of sum D phi by lengths, at lengths where no two distances are near each other."""
+    topology, demand = random_case(seed, n, degree)
+    arcs = [(int(a), int(b)) for a, b in topology.arcs]
+    lengths = np.random.default_rng(seed).uniform(1.0, 2.0, len(arcs))
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from([(a, b, x) for (a, b), x in zip(arcs, lengths.tolist(), strict=True)])
+    distances = [sorted(nx.single_source_dijkstra_path_length(graph, s).values()) for s in range(n)]
+    if min(float(np.diff(row).min()) for row in distances) < 1e-3:
+        return
+    _, _, load, flow = soft(n, arcs, demand, lengths, 0.2)
+    for a in range(len(arcs)):
+        step = np.zeros(len(arcs))
+        step[a] = 1e-5
+        above, below = (soft(n, arcs, demand, lengths + sign * step, 0.2)[1] for sign in (1, -1))
+        # ways that are late by more than the cut are left out: 1e-8 of the demand
+        assert (above - below) / 2e-5 == pytest.approx(load[a], rel=1e-5, abs=1e-5 * demand.sum())
+    for s in range(n):
+        arrived = sum((flow[s, a] * (np.eye(n)[v] - np.eye(n)[u]) for a, (u, v) in enumerate(arcs)), np.zeros(n))
+        assert np.delete(arrived, s) == pytest.approx(np.delete(demand[s], s), abs=1e-12 * demand.sum())
+
+
+def test_the_mixture_of_two_routings() -> None:
+    """Utilisations (1, 0) and (0, 0.5): a third of the first gives 1/3 on both, with prices 1/3 and 2/3."""
+    answer = solver_named("highs-simplex")(mixture.build_arrays(np.array([[1.0, 0.0], [0.0, 0.5]])), SolverLimits(), {})
+    assert answer.raw_x == pytest.approx([1 / 3, 2 / 3, 1 / 3])
+    assert answer.row_dual is not None
+    assert np.abs(answer.row_dual[1:]) == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_directions_are_those_of_newton_on_a_parabola() -> None:
+    """After steps along all axes of x.A x / 2, L-BFGS points to the minimum."""
+    bend = np.array([4.0, 1.0, 0.25])
+    known, x = Curvature(), np.array([1.0, -2.0, 3.0])
+    for axis in np.eye(3):
+        known.add(axis, bend * axis)
+    assert x + known.direction(bend * x, 1.0) == pytest.approx(np.zeros(3), abs=1e-12)
+    known.scale(2.0)
+    assert known.direction(bend * x, 1.0) == pytest.approx(-x / 2)
+    known.add(np.ones(3), -np.ones(3))
+    assert len(known.pairs) == 3
+    known.forget()
+    assert known.direction(bend * x, 0.5) == pytest.approx(-bend * x / 2)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_tenth_of_a_percent_is_proven(seed: int, scale: float) -> None:
+    """Random regular networks of 128 servers in both kinds, with demand of any size; the checker agrees."""
+    links = [(i, int(j)) for p in range(4) for i, j in enumerate(np.random.default_rng(10 * seed + p).permutation(128))]
+    for topology in (
+        directed(128, [(a, b) for a, b in links if a != b] + [(i, (i + 1) % 128) for i in range(128)]),
+        both_ways(nx.random_regular_graph(4, 128, seed=seed)),
+    ):
+        demand = scale * uniform(128)
+        result = route(topology, demand, method="softmin", accuracy=1e-3)
+        assert result.gap <= 1e-3
+        check = check_flow(topology, demand, result.flow)
+        assert check.violations == ()
+        assert check.theta == pytest.approx(result.theta, rel=1e-12)
+        assert certified_theta_bound(topology, demand, result.certificate.lengths) == pytest.approx(result.bound)
+
+
+def test_hard_demand_is_left_to_the_linear_program() -> None:
+    """Where few pairs carry all traffic, `auto` still proves what was asked for."""
+    rng = np.random.default_rng(4)
+    topology = both_ways(nx.random_regular_graph(4, 64, seed=4))
+    demand = np.zeros((64, 64))
+    demand[np.arange(64), (np.arange(64) + 1 + rng.integers(0, 62, 64)) % 64] = 1.0
+    assert automatic(network_of(topology, demand), 1e-3) == "softmin"
+    assert route(topology, demand, method="softmin", accuracy=1e-3).bound > 0
+    result = route(topology, demand, accuracy=1e-3)
+    assert result.gap <= 1e-3
+    assert check_flow(topology, demand, result.flow).ok
