@@ -22,6 +22,10 @@ AFTERWARDS = 1.5
 """Time kept for what follows a search, in times of the first plan: figures, check and files of a job on 1024 servers
 take that long."""
 
+CHECK_CPU_S = 0.25
+"""Time of the processor that a check has whatever the clock says: all that one of a small plan takes, so that a busy
+machine does not cost its verdict."""
+
 STARVED = 5
 """Times the limit that a search without any result may take on a machine that is busy with other things."""
 
@@ -51,6 +55,7 @@ class Timing:
     _search_at: float = 0.0
     _signal_at: float | None = None
     _cpu_s: float = field(default_factory=time.process_time)
+    _check_cpu_s: float | None = None
 
     def for_search(self, share: float) -> Stop:
         """Deadline of the search, which begins: that part of the time left, the rest is for what comes after it."""
@@ -95,10 +100,14 @@ class Timing:
         return self._past(self.stop.deadline, 0.6, 0.04) and not self._starved()
 
     def check_late(self) -> bool:
-        """Whether a check has to be left."""
-        if self.stop.memory.look():
+        """Whether a check has to be left; asked for the first time when it begins."""
+        if self._check_cpu_s is None:
+            self._check_cpu_s = time.process_time()
+        if self.stop.memory.look() or self.stop.hurry.is_set():
             return True
-        return self.stop.hurry.is_set() or self._signalled() or self._past(self.stop.deadline, 0.3, 0.02)
+        if time.process_time() - self._check_cpu_s < CHECK_CPU_S:
+            return False
+        return self._signalled() or self._past(self.stop.deadline, 0.3, 0.02)
 
     def past_the_end(self) -> bool:
         """Whether nothing more can be begun that a solution can do without."""

@@ -11,7 +11,7 @@ import pytest
 from solvers.memory import Memory, resident_bytes
 from solvers.steps import LateError, left_behind, step
 from solvers.stop import Clock, Stop, first_part
-from solvers.timing import Timing
+from solvers.timing import CHECK_CPU_S, Timing
 from topoopt.core.units import bytes_of
 from topoopt.core.verdict import StopReason
 
@@ -160,3 +160,16 @@ def test_memory_of_this_process_counts() -> None:
 def test_sizes_of_memory(text: str, size: int | None) -> None:
     """Decimal and binary units; anything else is no size."""
     assert bytes_of(text) == size
+
+
+def test_a_check_that_has_just_begun_is_not_left() -> None:
+    """Long after the limit, as on a busy machine: it is left once it has used the processor, not at once."""
+    stop = Stop()
+    timing = Timing(stop, 0.0)
+    timing.stop.deadline = timing.stop.clock.now() - 100.0
+    assert timing.past_the_end()
+    assert not timing.check_late()
+    began = time.process_time()
+    while time.process_time() - began < CHECK_CPU_S:
+        pass
+    assert timing.check_late()
