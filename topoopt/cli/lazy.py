@@ -63,8 +63,9 @@ def _finished(path: tuple[str, ...], command: Any) -> Any:
             _finished((*path, name), each)
         return command
     command.params.insert(_last_option(command.params), _quiet_option())
-    examples = EXAMPLES[" ".join(path)]
-    command.epilog = "\n\n".join(("[bold]Examples[/]", *(f"  {line}".replace("[", "\\[") for line in examples)))
+    examples = EXAMPLES.get(" ".join(path))
+    if examples is not None:
+        command.epilog = "\n\n".join(("[bold]Examples[/]", *(f"  {line}".replace("[", "\\[") for line in examples)))
     return command
 
 
