@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError
 from topoopt.studies.expand import read_study
@@ -194,3 +195,39 @@ def test_shapes_of_seeds_are_told_apart(written: Written) -> None:
     found = {problem.path: problem.allowed for problem in caught.value.problems}
     assert found["seeds.count"] == "a whole number 1 to 10000"
     assert not any("constrained" in str(path) for path in found)
+
+
+def test_everything_wrong_is_told_at_once(tmp_path: Path, written: Written) -> None:
+    """The shape of the study, files that are not there, instances, methods, limits and options of commands, each with
+    its place in the file, although other sections are broken."""
+    (tmp_path / "there.json").write_text(json.dumps(routing()))
+    document = study(
+        {"file": "absent.json"},
+        {"command": "dance"},
+        {"file": "there.json", "methods": ["magic"]},
+        {"file": "there.json", "limits": {"time_limit_s": -1}},
+        {"file": "there.json", "limits": {"budget": 5}},
+        {"file": "there.json", "vary": {"topology.servers": [4, -4]}},
+        {"file": "also-absent.json"},
+        {"command": "cost", "options": {"nonsense": 3}},
+        {"command": "topology metrics", "options": {"family": "ring", "servers": "many"}},
+        seeds=-3,
+        figures=[{"kind": "rings"}],
+    )
+    told = run("study", "validate", written(document), "--json")
+    assert told.code == 2
+    paths = [problem["path"] for problem in told.json["problems"]]
+    expected = [
+        "seeds",
+        "figures[0].kind",
+        "instances[0].file",
+        "instances[1].command",
+        "instances[3].limits.time_limit_s",
+        "instances[6].file",
+        "search.method",
+        "--budget",
+        "topology.servers",
+        "instances: cost",
+        "instances: topology-metrics",
+    ]
+    assert sorted(paths) == sorted(expected)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.study import RunLimits
@@ -297,6 +298,25 @@ def test_reproduction_sees_a_difference(tmp_path: Path, written: Written) -> Non
     again = reproduce(tmp_path / "out", found.runs[0].identity, tmp_path / "scratch")
     assert not again.same
     assert set(again.differences) == {"objective"}
+
+
+def test_a_run_that_its_limit_ended_is_not_comparable(tmp_path: Path, written: Written) -> None:
+    """It gets as far as the machine lets it: a difference is shown, and is no failure; another one still is."""
+    found = read_study(written(study({"instance": routing()})))
+    run_study(found, tmp_path / "out", jobs=1)
+    file = Store(tmp_path / "out").folder(found.runs[0].identity) / "run.json"
+    record = json.loads(file.read_text())
+    record["output"]["objective"]["value"] = 1.5
+    command = ("study", "reproduce", tmp_path / "out", found.runs[0].identity)
+    for stopped_by, code in (("time", 0), ("memory", 0), ("converged", 6)):
+        record["output"]["stopped_by"] = stopped_by
+        file.write_text(json.dumps(record))
+        told = run(*command, "--json")
+        assert told.code == code
+        assert told.json["same"] is False
+        assert told.json["comparable"] is (code == 6)
+        assert told.json["differences"]["objective"][0] == 1.5
+        assert ("not comparable" in run(*command).stdout) is (code == 0)
 
 
 def test_columns_have_one_type(tmp_path: Path) -> None:

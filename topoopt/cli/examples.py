@@ -88,11 +88,12 @@ def init(
 
 def _all_below(out: Path) -> dict[Path, bytes]:
     """Everything that comes with the package, in the same folders."""
-    from topoopt.files.shipped import shipped_folder
+    from topoopt.files.shipped import MOST_BYTES, shipped_folder
+    from topoopt.files.untrusted import read_bytes
 
     folder = shipped_folder()
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".png")
-    return {out / path.relative_to(folder): path.read_bytes() for path in files}
+    return {out / path.relative_to(folder): read_bytes(path, MOST_BYTES) for path in files}
 
 
 def refuse_existing(files: list[Path], force: bool) -> None:

@@ -20,7 +20,7 @@ from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
     from topoopt.core.host_rates import HostSetting
-    from topoopt.formats.exporter import Export
+    from topoopt.formats.exporter import Export, Exporter
 
 
 def _list(output: Output) -> int:
@@ -56,9 +56,28 @@ def _write(folder: bool, export: Export, out: Path, force: bool) -> list[str]:
     return [str(out)]
 
 
-def _place(solution: Path, to: str, folder: bool, export: Export) -> Path:
-    """Where an export goes that nobody named a place for: beside the solution."""
-    return solution.with_name(to) if folder else solution.with_name(export.files[0][0])
+def _chosen(solution: Path | None, to: str | None) -> tuple[Path, str, Exporter]:
+    """The solution, its kind, and the target for it.
+
+    Raises:
+        InputError: one of them missing, no such target, or one that does not take the kind.
+    """
+    from topoopt.files.faults import nearest_text, value_text
+    from topoopt.files.solution_kind import solution_kind
+    from topoopt.formats.table import EXPORTERS
+
+    given = {"SOLUTION": solution, "--to": to}
+    missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
+    if to is not None and to not in EXPORTERS:
+        missing.append(Problem("no such target", None, None, "--to", value_text(to), nearest_text(to, EXPORTERS)))
+    if solution is None or to is None or missing:
+        raise InputError(missing)
+    kind = solution_kind(solution, sorted({kind for one in EXPORTERS.values() for kind in one.kinds}))
+    if kind not in EXPORTERS[to].kinds:
+        able = ", ".join(name for name, one in EXPORTERS.items() if kind in one.kinds)
+        message = f"{to} does not take solutions of kind {kind}"
+        raise InputError([Problem(message, str(solution), None, "--to", to, able)])
+    return solution, kind, EXPORTERS[to]
 
 
 def export(
@@ -93,33 +112,19 @@ def export(
     def command() -> int:
         if listed:
             return _list(output)
-        from topoopt.files.faults import nearest_text, value_text
-        from topoopt.files.solution_kind import solution_kind
         from topoopt.formats.exporter import ExportOptions
-        from topoopt.formats.table import EXPORTERS
         from topoopt.library.exports import check_written
 
-        given = {"SOLUTION": solution, "--to": to}
-        missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
-        if to is not None and to not in EXPORTERS:
-            missing.append(Problem("no such target", None, None, "--to", value_text(to), nearest_text(to, EXPORTERS)))
-        if solution is None or to is None or missing:
-            raise InputError(missing)
         require_positive("--link-gbps", link_gbps)
         if hop_latency_us:
             require_positive("--hop-latency-us", hop_latency_us)
-        exporter = EXPORTERS[to]
-        kind = solution_kind(solution, sorted({kind for one in EXPORTERS.values() for kind in one.kinds}))
-        if kind not in exporter.kinds:
-            able = ", ".join(name for name, one in EXPORTERS.items() if kind in one.kinds)
-            message = f"{to} does not take solutions of kind {kind}"
-            raise InputError([Problem(message, str(solution), None, "--to", to, able)])
+        solved, kind, exporter = _chosen(solution, to)
         named: tuple[HostSetting, ...] = ()
         if hosts is not None:
             from topoopt.formats.hosts.read import read_hosts
 
             named = read_hosts(hosts)
-        found = kind_named(kind).files.solutions.read(solution)
+        found = kind_named(kind).files.solutions.read(solved)
         options = ExportOptions(
             link_gbps,
             hop_latency_us,
@@ -131,7 +136,7 @@ def export(
         )
         made = exporter.build(found, options)
         check_written(exporter, made, found)
-        place = out or _place(solution, to, exporter.folder, made)
+        place = out or solved.with_name(str(to) if exporter.folder else made.files[0][0])  # beside the solution
         files = _write(exporter.folder, made, place, force)
 
         def show(console: Console) -> None:

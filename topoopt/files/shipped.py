@@ -8,6 +8,10 @@ from pathlib import Path
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.untrusted import read_text
+
+MOST_BYTES = 10_000_000
+"""Of one of them."""
 
 SUFFIXES = (".yaml", ".json")
 
@@ -49,7 +53,7 @@ def shipped_files() -> tuple[ShippedFile, ...]:
 
 
 def _shipped(path: Path, folder: Path) -> ShippedFile:
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path, MOST_BYTES)
     comment = re.match(r"(?:# .*\n)+", text)
     summary = "" if comment is None else " ".join(line.removeprefix("# ") for line in comment[0].splitlines())
     kind = KIND.search(text)
@@ -85,7 +89,7 @@ def copied(file: ShippedFile) -> dict[str, bytes]:
     made: dict[str, bytes] = {}
     waiting = [file.path]
     for path in waiting:  # grows as files are found
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, MOST_BYTES)
         for name in dict.fromkeys(NAMED.findall(text)) if path.suffix in SUFFIXES else ():
             found = sorted(each for each in path.parent.glob(name) if each.is_file())
             if found:

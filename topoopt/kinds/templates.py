@@ -6,6 +6,10 @@ from pathlib import Path
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.untrusted import read_text
+
+MOST_BYTES = 100_000
+"""Of a template."""
 
 TEMPLATES: dict[str, str] = {
     "co-optimisation": "job",
@@ -35,4 +39,4 @@ def template(kind: str, name: str) -> str:
         allowed = nearest_text(kind, tuple(TEMPLATES))
         raise InputError([Problem("no such kind of instance", path="KIND", value=value_text(kind), allowed=allowed)])
     file = Path(__file__).with_name(TEMPLATES[kind]) / f"{kind}.template.yaml"
-    return file.read_text(encoding="utf-8").replace("NAME", name)
+    return read_text(file, MOST_BYTES).replace("NAME", name)

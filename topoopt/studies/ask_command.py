@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.table import Table
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError
+
+if TYPE_CHECKING:
+    from topoopt.studies.reproduce import Reproduction
 
 Directory = Annotated[Path, typer.Argument(help="Directory of a study, made by `topoopt study run --out`.")]
 
@@ -57,7 +60,7 @@ def reproduce(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the new run here.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Do one run again and compare every figure; exit code 6 if anything differs."""
+    """Do one run again and compare every figure; exit code 6 if anything differs that should not."""
     output = Output.choose(as_json)
 
     def command() -> int:
@@ -69,6 +72,8 @@ def reproduce(
             "run": found.identity,
             "command": list(found.command),
             "same": found.same,
+            "comparable": found.comparable,
+            "cut_short_by": list(found.cut_short),
             "differences": {name: list(pair) for name, pair in found.differences.items()},
             "same_files": found.same_files,
             "versions_differ": {name: list(pair) for name, pair in found.versions_differ.items()},
@@ -82,9 +87,21 @@ def reproduce(
                 console.print(f"{name}: then {then}, now {now}", markup=False, soft_wrap=True)
             for name, same in found.same_files.items():
                 console.print(f"{name}: {'the same bytes' if same else 'different'}", markup=False)
-            console.print("reproduced" if found.same else "NOT reproduced")
+            console.print(_verdict(found), markup=False, soft_wrap=True, highlight=False)
 
         output.result(document, show)
-        return 0 if found.same else CheckError.exit_code
+        return 0 if found.same or not found.comparable else CheckError.exit_code
 
     output.run(command)
+
+
+def _verdict(found: Reproduction) -> str:
+    if found.same:
+        return "reproduced"
+    if found.comparable:
+        return "NOT reproduced"
+    limit = ", ".join(found.cut_short)
+    return (
+        f"not comparable: a limit ({limit}) ended the search, which gets as far as the machine lets it; with `budget` "
+        "instead of `time_limit_s` the same seed gives the same plan"
+    )

@@ -31,13 +31,15 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.studies.expand import read_study
+        from topoopt.studies.expand import expanded
         from topoopt.studies.validate import outlook
 
-        expanded = read_study(study)
-        found = outlook(expanded)
+        readable, wrong = expanded(study)
+        found = None if readable is None else outlook(readable)
+        if readable is None or found is None or wrong:
+            raise InputError([*wrong, *(() if found is None else found.problems)])
         document = {
-            "name": expanded.name,
+            "name": readable.name,
             "runs": found.runs,
             "repeated": found.repeated,
             "longest_s": found.longest_s,
@@ -46,7 +48,7 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
         }
 
         def show(console: Console) -> None:
-            text = f"{escape(expanded.name)}: {found.runs} runs, at most {_duration(found.longest_s)} one after another"
+            text = f"{escape(readable.name)}: {found.runs} runs, at most {_duration(found.longest_s)} one after another"
             console.print(text, soft_wrap=True, highlight=False)
             if found.repeated:
                 console.print(f"{found.repeated} rows repeat a run of another row", highlight=False)

@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.errors import InputError
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import ComparedBy, Figure, RunLimits, Study, StudyRun, Table
 from topoopt.files.canonical import canonical_json, canonical_sha256
-from topoopt.files.documents import parse_document
+from topoopt.files.documents import Document, parse_document
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.faults import Path as DataPath
 from topoopt.files.findings import Findings
 from topoopt.studies.file_options import faults_of_options, with_found_files
 from topoopt.studies.identity import References, code_versions, identity_of
 from topoopt.studies.schema import GroupFile, LimitsFile, StudyFile
+from topoopt.studies.sound import at_their_place, sound_part
 from topoopt.studies.vary import Factors, combinations, seeds_of, varied
 
 MAX_RUNS = 100_000
@@ -48,16 +49,35 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     Raises:
         InputError: everything wrong with the study file.
     """
+    study, problems = expanded(path)
+    if problems or study is None:
+        raise InputError(problems)
+    return study
+
+
+def expanded(path: str | os.PathLike[str]) -> tuple[Study | None, list[Problem]]:
+    """What can be expanded of a study file, None if nothing can, and everything that is wrong with the file.
+
+    Raises:
+        InputError: a file that cannot be read or parsed.
+    """
     document = parse_document(path)
     findings = Findings()
-    file = findings.shaped(StudyFile, document)
-    if document.faults:  # numbers that are none may stand in an instance, where the shape of a study takes anything
-        findings.refuse(document)
-    versions = code_versions()
+    whole = findings.shape(StudyFile, document)
+    file, kept = (whole, range(len(whole.instances))) if whole else sound_part(document, findings.faults)
+    if document.faults or file is None:
+        # numbers that are none may stand in an instance, where the shape of a study takes anything
+        return None, document.problems(findings.faults)
     faults: list[Fault] = []
+    study = _study_of(file, document, faults)
+    findings.add(at_their_place(fault, kept) for fault in faults)
+    return study, document.problems(findings.faults)
+
+
+def _study_of(file: StudyFile, document: Document, faults: list[Fault]) -> Study:
+    """The study of a file in its shape; what is wrong with it is added to `faults`."""
+    versions = code_versions()
     runs = _Expansion(file, Path(document.file).parent, dict(versions), faults).runs()
-    findings.add(faults)
-    findings.refuse(document)
     return Study(
         name=file.name,
         title=file.title or file.name,

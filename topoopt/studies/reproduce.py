@@ -10,6 +10,7 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import RunLimits, StudyRun
 from topoopt.core.units import GIB
+from topoopt.core.verdict import StopReason
 from topoopt.files.faults import value_text
 from topoopt.files.untrusted import file_sha256, read_text
 from topoopt.studies.collect import read_plan
@@ -27,6 +28,10 @@ SOLVE_OPTIONS = ("method", "seed", "time-limit", "budget")
 """Those that a study gives to `solve`."""
 
 
+LIMITS = (StopReason.TIME, StopReason.MEMORY, StopReason.INTERRUPTED)
+"""What ends a search at a point that no seed determines."""
+
+
 @dataclass(frozen=True)
 class Reproduction:
     """A run beside itself.
@@ -38,6 +43,7 @@ class Reproduction:
         same_files: file -> whether its bytes are the same (solution.json, where there is one).
         versions_differ: name -> (then, now) of code and libraries.
         folder: where the new run is.
+        cut_short: limits that ended the run, then or now; such a run gets as far as the machine lets it.
     """
 
     identity: str
@@ -46,11 +52,17 @@ class Reproduction:
     same_files: dict[str, bool]
     versions_differ: dict[str, tuple[str | None, str | None]]
     folder: Path
+    cut_short: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
         """Whether the run came out as before."""
         return not self.differences and all(self.same_files.values())
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it should have: not where a limit of time or memory ended it."""
+        return not self.cut_short
 
 
 def find_run(directory: Path, name: str) -> dict[str, Any]:
@@ -101,7 +113,10 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     now = dict(code_versions())
     then = plan["versions"]
     differ = {key: (then.get(key), now.get(key)) for key in {**then, **now} if then.get(key) != now.get(key)}
-    return Reproduction(run.identity, (*run.command, *run.arguments), differences, same_files, differ, folders[1])
+    ended = dict.fromkeys(str(row["stopped_by"]) for row in rows if row["stopped_by"] in LIMITS)
+    return Reproduction(
+        run.identity, (*run.command, *run.arguments), differences, same_files, differ, folders[1], tuple(ended)
+    )
 
 
 def _refuse_writes(directory: Path, planned: dict[str, Any]) -> None:

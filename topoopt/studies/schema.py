@@ -10,8 +10,12 @@ from topoopt.files.fields import FileModel, FileName, Label, SchemaVersion, Seed
 
 MAX_LISTED = 10_000
 STATISTICS = ("mean", "median", "min", "max", "count", "p99")
-COMMANDS = ("topology totient", "topology metrics", "cost")
-"""Commands besides `solve` that a study can run: no instance, options only, one JSON object."""
+COMMANDS = {
+    "topology totient": ("topoopt.analyses.topologies.command", "totient"),
+    "topology metrics": ("topoopt.analyses.topologies.metrics", "metrics"),
+    "cost": ("topoopt.analyses.costs.command", "cost"),
+}
+"""Commands besides `solve` that a study can run (no instance, options only, one JSON object): module and function."""
 
 Cell = str | int | float | bool | None
 Column = Annotated[str, Field(min_length=1, max_length=200, description="column of the table of results")]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import Study, StudyRun
@@ -15,6 +18,7 @@ from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import build_instance, read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import search_problems
+from topoopt.studies.schema import COMMANDS
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,9 @@ def outlook(study: Study, *, progress: Callable[[int], None] | None = None) -> O
             judged.add(key)
             for problem in _problems(run):
                 problems.setdefault(str(problem), problem)
+        if run.command != ("solve",):
+            for problem in _option_problems(run):
+                problems.setdefault(str(problem), problem)
         if progress is not None:
             progress(count + 1)
     longest_s = sum(run.limits.wall_s for run in unique.values())
@@ -54,11 +61,26 @@ def outlook(study: Study, *, progress: Callable[[int], None] | None = None) -> O
 def _problems(run: StudyRun) -> list[Problem]:
     try:
         instance = _instance(run)
-        options = SolveOptions(method=run.method or "auto", seed=run.seed or 0)
+        options = SolveOptions(run.seed or 0, run.limits.time_limit_s, run.limits.budget, run.method or "auto")
         found = search_problems(kind_of(instance), instance, options)
     except InputError as error:
         found = list(error.problems)
     return [_placed(problem, run) for problem in found]
+
+
+def _option_problems(run: StudyRun) -> list[Problem]:
+    """What the command of a run says of its options."""
+    module, name = COMMANDS[" ".join(run.command)]
+    alone = typer.Typer(add_completion=False)
+    alone.command()(getattr(importlib.import_module(module), name))
+    try:
+        typer.main.get_command(alone).make_context(run.command[-1], [*run.arguments, "--json"])
+    except Exception as error:  # typer has its errors from click, or from a copy of its own
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
+            raise
+        return [Problem(format_message(), path=f"instances: {run.instance}", value=" ".join(run.arguments))]
+    return []
 
 
 def _instance(run: StudyRun) -> Any:
