@@ -1,21 +1,26 @@
 # `make run` and `make test` are all a newcomer needs; both build .venv first.
 PYTHON ?= python3
-INSTANCE ?= instances/dlrm-16.yaml
+INSTANCE ?= instances/candle-16.yaml
 NAME = $(basename $(notdir $(INSTANCE)))
 VENV = .venv
 MUTANTS = 1000000
 BIN = $(VENV)/bin
 
+# `run` installs what running needs; everything else installs the tools of development as well.
 .PHONY: run test test-heavy fuzz check docs bench format clean
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.runs: pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'python3 lacks its venv module: apt-get install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.runs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
 	touch $@
 
-run: $(VENV)/.installed
+run: $(VENV)/.runs
 	$(BIN)/topoopt solve $(INSTANCE) --out out/$(NAME)
 
 test: $(VENV)/.installed

@@ -19,19 +19,19 @@ def test_doctor_finds_everything() -> None:
     assert result.json["ok"] is True
     for name in ("numpy", "scipy", "numba", "networkx", "highspy"):
         assert result.json["libraries"][name] == version(name)
-    assert list(result.json["solvers"]) == list(solvers.backends.SOLVERS)
+    assert set(result.json["solvers"]) >= {*solvers.backends.SOLVERS, "scip", "cbc"}
     assert "cp-sat" in result.json["solvers"]
-    assert all(entry == {"ok": True, "reason": None} for entry in result.json["solvers"].values())
+    assert all(entry["ok"] and entry["reason"] is None for entry in result.json["solvers"].values())
     assert "numpy" in run("doctor").stdout
 
 
 def test_doctor_says_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver that fails its test: named with the reason, exit code 1."""
-    monkeypatch.setattr(solvers.backends, "self_test", lambda: {"highs": "no licence"})
+    monkeypatch.setattr(solvers.backends, "self_test", lambda _: {"highs": "no licence"})
     result = run("doctor", "--json")
     assert result.code == 1
     assert result.json["ok"] is False
-    assert result.json["solvers"] == {"highs": {"ok": False, "reason": "no licence"}}
+    assert result.json["solvers"]["highs"]["reason"] == "no licence"
     assert "broken: no licence" in run("doctor").stdout
 
 

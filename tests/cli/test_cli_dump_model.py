@@ -178,7 +178,7 @@ def test_list_names_every_formulation() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], [("--formulation", None, "missing"), ("--out", None, "missing")]),
+        ([], [("--formulation", None, "missing")]),
         (
             ["--formulation", "nothing", "-o", "m.txt"],
             [("--out", "m.txt", "the extension says which format to write")],

@@ -257,7 +257,7 @@ def test_job_out_and_in_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "paths"),
     [
-        ((), ["--to", "--out"]),
+        ((), ["--to"]),
         (("--to", "astrasi", "-o", "x"), ["--to"]),
         (("--to", "chakra", "-o", "x"), ["--to"]),
         (("--to", "astrasim", "-o", "x"), ["--link-gbps"]),

@@ -119,7 +119,7 @@ def test_a_folder_in_the_way_stays(tmp_path: Path, taken: str) -> None:
         (tmp_path / "x" / "mine").write_text("keep")
     else:
         (tmp_path / "x").write_text("keep")
-    with pytest.raises(TopooptError, match="not an empty folder"):
+    with pytest.raises(TopooptError, match=r"is not (an empty|a) folder"):
         write_folder_atomically(tmp_path / "x", {"a": b"1"})
     assert ((tmp_path / "x" / "mine") if taken == "folder" else tmp_path / "x").read_text() == "keep"
     assert os.listdir(tmp_path) == ["x"]

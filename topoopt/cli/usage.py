@@ -13,7 +13,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "compare": ("topoopt compare uniform-8-2.yaml --methods exact,portfolio,kautz --csv methods.csv",),
     "cost": (
         "topoopt cost candle-16.yaml",
-        "topoopt cost --servers 128,256 --degree 4 --rate 100 --csv prices.csv",
+        "topoopt cost --servers 128 --degree 4 --rate 100 --csv prices.csv",
     ),
     "report": ("topoopt report out/candle-16/solution.json",),
     "validate": ("topoopt validate my-job.yaml", "topoopt validate instances/*.yaml"),

@@ -6,19 +6,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from topoopt.console.output import Output
 
 
 def counting_bar(output: Output) -> Progress:
-    """What is done now, how many of how many are done, and the time; on standard error, if that is a terminal."""
+    """What is done now, how many of how many, the time, and about how long it will take; on a line that is never wider
+    than the terminal, on standard error if that is one."""
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
+        TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         console=output.remarks,
+        expand=True,
         transient=True,
         disable=not output.remarks.is_terminal,
     )

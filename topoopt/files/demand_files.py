@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Floats
+from topoopt.core.extras import extra
 from topoopt.core.units import MIB
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.numpy_files import START_BYTES, array_header, array_of
@@ -95,8 +96,7 @@ def read_parquet_matrix(path: str | os.PathLike[str]) -> Floats:
     Raises:
         InputError: not a Parquet file, not square, a column that is not of numbers, too much once it is unpacked.
     """
-    import duckdb
-
+    duckdb = extra("duckdb", "Parquet files")
     file = os.fspath(path)
     with (
         opened(file, MAX_TEXT, "a Parquet file") as stream,

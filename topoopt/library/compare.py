@@ -10,6 +10,7 @@ from typing import Any
 
 from topoopt.core.comparison import ComparedRun, Comparison, compared, record
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
+from topoopt.core.extras import extra
 from topoopt.core.price_book import PriceBook
 from topoopt.core.verdict import StopReason
 from topoopt.kinds import kind_of
@@ -52,8 +53,7 @@ class ComparisonTable:
 
     def table(self) -> Any:
         """The rows as a table of Arrow (`pyarrow.Table`)."""
-        import pyarrow as pa
-
+        pa = extra("pyarrow", "tables of Arrow")
         return pa.Table.from_pylist(self.records())
 
     def to_pandas(self) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
+from topoopt.core.extras import extra
 from topoopt.core.shown import Displayed, short
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
@@ -42,9 +43,12 @@ def document_of(solution: SolutionHead) -> dict[str, Any]:
 
 
 def tables_of(solution: SolutionHead) -> dict[str, pa.Table]:
-    """The columns of a solution as tables of Arrow."""
-    import pyarrow as pa
+    """The columns of a solution as tables of Arrow.
 
+    Raises:
+        InputError: the extra `studies` is not installed.
+    """
+    pa = extra("pyarrow", "tables of Arrow")
     return {
         name: pa.table({key: _arrow(values) for key, values in columns.items()})
         for name, columns in solution.columns().items()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.extras import extra
 from topoopt.core.study import Scalar
 from topoopt.files.atomic import write_bytes_atomically, write_text_atomically
 from topoopt.files.documents import parse_document
@@ -21,6 +22,9 @@ from topoopt.studies.runner import PLAN_LIMITS, STUDY_FILE
 from topoopt.studies.store import Store
 
 TABLE_FILE = "results.parquet"
+
+TABLES = "tables of studies"
+"""What the libraries of the extra are needed for."""
 
 MOST_ROWS = 1_000_000
 """Of a query."""
@@ -69,9 +73,7 @@ def write_parquet(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
     Raises:
         WriteError: it cannot be written.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa, pq = extra("pyarrow", TABLES), extra("pyarrow.parquet", TABLES)
     columns = {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else column_names([]))}
     stream = io.BytesIO()
     pq.write_table(pa.table(columns), stream, compression="zstd")
@@ -80,8 +82,7 @@ def write_parquet(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
 
 def _column(values: list[Scalar]) -> Any:
     """One type a column: truth, whole numbers, numbers, else text."""
-    import pyarrow as pa
-
+    pa = extra("pyarrow", TABLES)
     present = [value for value in values if value is not None]
     if all(isinstance(value, bool) for value in present) and present:
         return pa.array(values, pa.bool_())
@@ -108,8 +109,7 @@ def query(directory: str | os.PathLike[str], sql: str) -> tuple[list[str], list[
     Raises:
         InputError: no study directory, SQL that duckdb does not take, anything but one query, too many rows.
     """
-    import duckdb
-    import pyarrow.parquet as pq
+    duckdb, pq = extra("duckdb", TABLES), extra("pyarrow.parquet", TABLES)
 
     def wrong(message: str, allowed: str | None = None) -> InputError:
         return InputError([Problem(message, value=value_text(sql), allowed=allowed)])

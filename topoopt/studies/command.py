@@ -85,12 +85,14 @@ def run(
 
     def command() -> int:
         from solvers.stop import stop_on_signals
-        from topoopt.studies.collect import TABLE_FILE, collect_rows, write_parquet
+        from topoopt.core.extras import extra
+        from topoopt.studies.collect import TABLE_FILE, TABLES, collect_rows, write_parquet
         from topoopt.studies.executors import default_jobs
         from topoopt.studies.expand import read_study
         from topoopt.studies.runner import STUDY_FILE, run_study
 
         expanded = read_study(study)
+        extra("pyarrow", TABLES)  # not after hours of runs
         if not resume and (out / STUDY_FILE).exists():
             raise InputError(f"{out}: there is a study already; leave out --fresh to go on with it")
         number = jobs or default_jobs(max((run.limits.memory_mib for run in expanded.runs), default=1))

@@ -7,6 +7,7 @@ from types import TracebackType
 
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from topoopt.console.output import Output
 from topoopt.core.study import Study
@@ -29,11 +30,12 @@ class StudyProgress:
         self.done = self.failed = 0
         self.bar = Progress(
             TextColumn("study"),
-            BarColumn(),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
             TimeElapsedColumn(),
             console=output.remarks,
+            expand=True,
             transient=True,
             disable=not output.remarks.is_terminal,
         )
@@ -67,7 +69,7 @@ class StudyProgress:
                     text = f"{outcome}: {event.run.instance} {event.run.method or ''} {event.record['reason']}"
                     self.output.remarks.print(text, markup=False, soft_wrap=True, highlight=False)
         at_work = ", ".join(list(self.running.values())[:3])
-        text = f"{len(self.running)} running ({escape(at_work)}), {self.failed} failed{self._time_left()}"
+        text = f"{self.failed} failed{self._time_left()}, {len(self.running)} running ({escape(at_work)})"
         self.bar.update(self.task, completed=self.done, text=text)
         if not self.output.remarks.is_terminal and time.monotonic() - self.said >= QUIET_S:
             self.said = time.monotonic()
