@@ -37,7 +37,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "evaluate": (
         "topoopt evaluate llama3-70b-64.yaml --tensor 8 --pipeline 2 --data 4 --micro-batch 1",
-        "topoopt evaluate llama3-70b-64.yaml --best 5",
+        "topoopt evaluate llama3-70b-64.yaml --best",
     ),
     "calibrate": ("topoopt calibrate a100.yaml --measured runs-a100.csv",),
     "fabrics": ("topoopt fabrics candle-16.yaml --fabrics fat-tree,ideal-switch --budget 500",),
@@ -52,7 +52,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "import calculon": (
         "topoopt import calculon --model gpt3.json --system a100.json --execution run.json -o job.yaml",
     ),
-    "import libra": ("topoopt import libra --network net.csv --cost-model cost.csv --workload gpt3.csv -o net.yaml",),
+    "import libra": (
+        "topoopt import libra --network net.csv --cost-model cost.csv --workload gpt3.csv --total-gbytes-per-s 500",
+    ),
     "import dnn-partitioning": ("topoopt import dnn-partitioning graph.json --objective throughput -o place.yaml",),
     "import msccl": ("topoopt import msccl allreduce.xml --link-gbytes-per-s 25 -o schedule.yaml",),
     "import mscclpp": ("topoopt import mscclpp plan.json --link-gbytes-per-s 25 -o schedule.yaml",),

@@ -32,4 +32,4 @@ def extra(module: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         text = f"{purpose} need {library}, which is not installed"
-        raise InputError([Problem(text, allowed=f"after: pip install 'topoopt[{EXTRAS[library]}]'")]) from None
+        raise InputError([Problem(text, allowed=f"pip install 'topoopt[{EXTRAS[library]}]'")]) from None
