@@ -3,44 +3,59 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
+import multiprocessing
+import os
 import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from tests.fuzz.campaign import mutants
+from tests.fuzz.campaign import Fault, batches, faults_of
 from tests.fuzz.targets import TARGETS
-
-BATCH = 200
 
 
 def main() -> int:
     """Run; the exit code says whether a fault was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--mutants", type=int, default=1_000_000, help="damaged files in all")
-    parser.add_argument("--seed", type=int, default=1_000_000, help="the first one")
+    parser.add_argument("--seed", type=int, default=1_000_000, help="the first one, of each target")
     parser.add_argument("--target", choices=list(TARGETS), action="append", help="only these")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="where files that fail are kept")
     options = parser.parse_args()
-    names = options.target or list(TARGETS)
-    began, done, found = time.monotonic(), 0, 0
     options.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="topoopt-fuzz-") as folder:
-        while done < options.mutants:
-            for name in names:
-                first = options.seed + done
-                own = Path(folder) / name.replace(" ", "-")
-                own.mkdir(exist_ok=True)
-                for fault in mutants(name, range(first, first + BATCH), own):
+    plan = batches(options.target or tuple(TARGETS), options.mutants, options.seed)
+    began, found, done = time.monotonic(), 0, Counter[str]()
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(faults_of, batch): batch for batch in plan}
+        try:
+            for future in as_completed(waiting):
+                batch = waiting.pop(future)
+                for fault in future.result():
                     found += 1
-                    stem = f"{fault.target.replace(' ', '-')}-{fault.seed}"
-                    (options.out / f"{stem}-{fault.file}").write_bytes(fault.content)
-                    (options.out / f"{stem}.txt").write_text(fault.what)
-                    print(f"\n{fault}", flush=True)
-                done += BATCH
-            rate = done / (time.monotonic() - began)
-            print(f"\r{done:,} of {options.mutants:,} files, {found} faults, {rate:.0f} a second", end="", flush=True)
-    print()
+                    keep(fault, options.out)
+                done[batch.target] += len(batch.seeds)
+                rate = done.total() / (time.monotonic() - began)
+                print(f"\r{done.total():,} files, {found} faults, {rate:.0f} a second", end="", flush=True)
+        except BrokenProcessPool:
+            found += 1
+            print("\na process died: what it was at is printed above, or the system took it for its memory")
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            print("\ninterrupted", end="")
+    print(f"\n{done.total():,} files from seed {options.seed:,} on, {found} faults in {time.monotonic() - began:.0f} s")
+    for name, count in sorted(done.items()):
+        print(f"{count:>9,} {name}")
     return 1 if found else 0
+
+
+def keep(fault: Fault, folder: Path) -> None:
+    """The file and what it does, for whoever mends it."""
+    stem = f"{fault.target.replace(' ', '-')}-{fault.seed}"
+    (folder / f"{stem}-{Path(fault.file).name}").write_bytes(fault.content)
+    (folder / f"{stem}.txt").write_text(fault.what)
+    print(f"\n{fault}", flush=True)
 
 
 if __name__ == "__main__":

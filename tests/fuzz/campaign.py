@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import numpy as np
 from tests.fuzz.damage import damaged
 from tests.fuzz.guard import fault_of
 from tests.fuzz.targets import TARGETS, Target
+
+BATCH = 200
+"""Seeds of a batch at most."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,33 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.target} #{self.seed} ({self.file}, {len(self.content)} bytes): {self.what}"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Seeds of one target that follow each other."""
+
+    target: str
+    seeds: range
+
+
+def batches(names: Sequence[str], total: int, first: int) -> list[Batch]:
+    """What a campaign of so many files tries: every target by its share, seeds from the first on, all in turn."""
+    shares = {name: TARGETS[name].share for name in names}
+    counts = {name: -(-total * share // sum(shares.values())) for name, share in shares.items()}
+    rows = [
+        [Batch(name, range(start, min(start + BATCH, first + count))) for start in range(first, first + count, BATCH)]
+        for name, count in counts.items()
+    ]
+    # In the order of the part of its target that each begins with, so that what is cut short has looked at all.
+    placed = [(place / len(row), batch) for row in rows for place, batch in enumerate(row)]
+    return [batch for _, batch in sorted(placed, key=lambda pair: pair[0])]
+
+
+def faults_of(batch: Batch) -> list[Fault]:
+    """The faults of a batch, in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="topoopt-fuzz-") as folder:
+        return list(mutants(batch.target, batch.seeds, Path(folder)))
 
 
 def prepared(target: Target, folder: Path) -> Path:

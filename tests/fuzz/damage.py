@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,7 @@ def restructured(content: bytes, draw: Draw) -> bytes | None:
         return None
 
 
+@lru_cache(maxsize=1024)
 def _parsed(content: bytes) -> Any:
     try:
         return json.loads(content)

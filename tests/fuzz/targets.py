@@ -20,6 +20,7 @@ from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.library.exports import check_written
+from topoopt.studies.collect import Row, collect_rows, query, write_csv, write_parquet
 from topoopt.verify.laws.findings import CheckDepth
 
 SMALL = 40_000
@@ -33,11 +34,13 @@ class Target:
     Attributes:
         originals: name and content of the files, in an order that does not change.
         run: called with the path of the damaged one.
+        share: how many of 5 000 files are of this target.
         beside: files that stand in the same folder as they are.
     """
 
     originals: Callable[[], Mapping[str, bytes]]
     run: Callable[[Path], object]
+    share: int
     beside: Callable[[], Mapping[str, bytes]] = dict
 
 
@@ -101,17 +104,28 @@ def _study(path: Path) -> None:
 
 
 def _collect(path: Path) -> None:
-    """Collect a store of one run of which a file is damaged; write its table, and ask it something."""
-    from topoopt.studies.collect import collect_rows, query, write_csv, write_parquet
-
+    """Collect a store of one run of which a file is damaged; write the table if it is another, and ask it something."""
     root = path.parent / "store"
-    for name, (place, content) in _kept().items():
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
-        (root / place).write_bytes(path.read_bytes() if name == path.name else content)
-    rows = collect_rows(root)
+    rows = _collected(root, path)
+    if rows == _true_rows():
+        return
     write_csv(rows, root / "rows.csv")
     write_parquet(rows, root / "results.parquet")
     query(root, "SELECT * FROM results")
+
+
+def _collected(root: Path, damaged: Path | None) -> list[Row]:
+    """Rows of the store written to a folder, with one file of its name replaced."""
+    for name, (place, content) in _kept().items():
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_bytes(damaged.read_bytes() if damaged and name == damaged.name else content)
+    return collect_rows(root)
+
+
+@cache
+def _true_rows() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        return _collected(Path(folder), None)
 
 
 def _store() -> dict[str, bytes]:
@@ -144,22 +158,28 @@ def _beside_clusters() -> dict[str, bytes]:
 
 
 TARGETS: Mapping[str, Target] = {
-    "instances": Target(partial(_files, "*.yaml"), _read),
-    "network instances": Target(partial(_files, "networks/*.yaml"), _read),
+    "instances": Target(partial(_files, "*.yaml"), _read, 270),
+    "network instances": Target(partial(_files, "networks/*.yaml"), _read, 400),
     "other instances": Target(
         lambda: {**_files("hierarchical/*.yaml"), **_files("placement/*.yaml"), **_files("measured/*.yaml")},
         _read,
+        300,
         lambda: {"operator-times.csv": (INSTANCES / "measured/operator-times.csv").read_bytes()},
     ),
-    "shared clusters": Target(partial(_files, "shared/*.yaml"), _read, _beside_clusters),
-    "solutions": Target(_solutions, _use_solution),
-    "solved instances": Target(lambda: {Path(name).name: (INSTANCES / name).read_bytes() for name in SOLVED}, _solve),
-    "studies": Target(partial(_files, "studies/*.yaml"), _study, _all_instances),
-    "stores of studies": Target(_store, _collect),
-    "matrices": Target(foreign.matrices, foreign.read_matrix),
-    "traces of demand": Target(foreign.traces, foreign.read_demand_trace),
-    "graphs": Target(foreign.graphs, foreign.read_any_graph),
-    "price books": Target(foreign.price_books, foreign.read_any_price_book),
-    "foreign formats": Target(foreign.imports, foreign.import_any),
-    "foreign schedules": Target(schedules.originals, schedules.audit_any),
+    "shared clusters": Target(partial(_files, "shared/*.yaml"), _read, 200, _beside_clusters),
+    "solutions": Target(_solutions, _use_solution, 700),
+    "solved instances": Target(
+        lambda: {Path(name).name: (INSTANCES / name).read_bytes() for name in SOLVED}, _solve, 30
+    ),
+    "studies": Target(partial(_files, "studies/*.yaml"), _study, 300, _all_instances),
+    "stores of studies": Target(_store, _collect, 600),
+    "matrices": Target(foreign.matrices, foreign.read_matrix, 500),
+    "traces of demand": Target(foreign.traces, foreign.read_demand_trace, 300),
+    "graphs": Target(foreign.graphs, foreign.read_any_graph, 400),
+    "price books": Target(foreign.price_books, foreign.read_any_price_book, 100),
+    "foreign formats": Target(foreign.imports, foreign.import_any, 500),
+    "foreign schedules": Target(schedules.originals, schedules.audit_any, 400),
 }
+
+SHARES = 5000
+"""Sum of the shares."""

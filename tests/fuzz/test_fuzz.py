@@ -6,27 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.campaign import mutants, prepared
-from tests.fuzz.targets import TARGETS
-
-SHARES = {
-    "instances": 270, "solved instances": 30, "network instances": 400, "other instances": 300, "shared clusters": 200,
-    "solutions": 700, "studies": 300, "stores of studies": 600, "matrices": 500, "traces of demand": 300, "graphs": 400,
-    "price books": 100, "foreign formats": 500, "foreign schedules": 400,
-}  # fmt: skip
-"""How many files of each; 5 000 in all."""
+from tests.fuzz.campaign import batches, mutants, prepared
+from tests.fuzz.targets import SHARES, TARGETS
 
 
 def test_shares() -> None:
-    """Every target gets some."""
-    assert SHARES.keys() == TARGETS.keys()
-    assert sum(SHARES.values()) == 5000
+    """5 000 files, some of every target; batches of a campaign hold every seed of a target once."""
+    assert sum(target.share for target in TARGETS.values()) == SHARES
+    assert all(target.share > 0 for target in TARGETS.values())
+    plan = batches(tuple(TARGETS), total=20_000, first=7)
+    for name, target in TARGETS.items():
+        seeds = [seed for batch in plan if batch.target == name for seed in batch.seeds]
+        assert seeds == list(range(7, 7 + 4 * target.share))
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_files(name: str, tmp_path: Path) -> None:
     """None of them ends in anything but an answer or a refusal."""
-    found = list(mutants(name, range(SHARES[name]), tmp_path))
+    found = list(mutants(name, range(TARGETS[name].share), tmp_path))
     assert not found, "\n\n".join(str(fault) for fault in found[:5])
 
 

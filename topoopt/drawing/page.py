@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -56,6 +57,19 @@ def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
     )
 
 
+@cache
+def _environment() -> Environment:
+    """Templates are compiled once."""
+    return Environment(
+        loader=PackageLoader("topoopt", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
 def render_page(template: str, answer: str, check: CheckResult | None = None, **values: object) -> str:
     """A self-contained page from a template of this package; every value that is no markup is escaped.
 
@@ -65,16 +79,8 @@ def render_page(template: str, answer: str, check: CheckResult | None = None, **
         check: whose violations to list.
         values: of the template; one that is missing is an error.
     """
-    environment = Environment(
-        loader=PackageLoader("topoopt", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     violations = () if check is None else check.violations
-    return environment.get_template(template).render(
+    return _environment().get_template(template).render(
         answer=answer,
         use_style=use_style(),
         violations=violations[:SHOWN_VIOLATIONS],

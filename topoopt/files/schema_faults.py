@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -153,12 +154,17 @@ def _fault(error: Mapping[str, Any], root: JsonSchema) -> Fault:
     return Fault(path, message, value=value_text(value), allowed=allowed or None)
 
 
+@cache
+def _schema(model: type[BaseModel]) -> JsonSchema:
+    return model.model_json_schema()
+
+
 def schema_faults(model: type[BaseModel], error: ValidationError, below: Path = ()) -> list[Fault]:
     """Faults of a failed validation of `model`; `below` is where the model stands in the file."""
     count = error.error_count()
     if count > MAX_REPORTED:
         return [Fault(below, f"{count} values are wrong, too many to list", allowed="a file that follows the schema")]
-    root = model.model_json_schema()
+    root = _schema(model)
     # pydantic drops inputs from its texts, not from its records, so each value is still there to be shown.
     faults = [_fault(item, root) for item in error.errors(include_url=False, include_context=False)]
     return [Fault((*below, *fault.path), fault.message, fault.value, fault.allowed) for fault in faults]
