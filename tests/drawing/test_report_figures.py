@@ -132,8 +132,8 @@ def test_longest_steps_come_first(make_solution: Builder) -> None:
     """Steps by duration, numbered by their place in the path, with their share of the iteration."""
     plain = make_solution(4, (1,))
     path = (Span(0, "forward", "a", 0, 1), Span(2, "transfer", "b 2→3", 1, 6), Span(-1, "allreduce", "c", 6, 10))
-    evaluation = replace(plain.evaluation, iteration_time_ms=10.0, critical_path=path)
-    steps = longest_steps(replace(plain, evaluation=evaluation))
+    evaluation = replace(plain.evaluation, critical_path=path)
+    steps = longest_steps(replace(plain, objective=replace(plain.objective, value=10.0), evaluation=evaluation))
     assert [(step.place, step.kind, step.where, step.share) for step in steps] == [
         (2, "transfer", "from server 2", "50.0 %"),
         (3, "AllReduce", "network", "40.0 %"),
@@ -157,7 +157,7 @@ def test_fabric_bars_tell_prices(make_solution: Builder) -> None:
     plain = make_solution(16)
     solution = replace(
         plain,
-        evaluation=replace(plain.evaluation, iteration_time_ms=20.0),
+        objective=replace(plain.objective, value=20.0),
         prices=FabricPrices("book", "0" * 64, (("direct-connect", 5e5), ("fat-tree", 1e6))),
     )
     bars = {bar.name: bar for bar in fabric_bars(solution)}

@@ -79,15 +79,15 @@ def test_link_statistics_count_parallel_links(make_solution: Builder) -> None:
         multiplicity=np.array([1, 1, 2], dtype=np.int32),
         switches=np.full((3, 4), -1, dtype=np.int32),
     )
-    evaluation = replace(
-        plain.evaluation, link_bytes=np.array([30.0, 10.0, 80.0]), link_utilisation=np.array([0.2, 0.4, 0.5])
-    )
-    found = link_statistics(replace(plain, plan=replace(plain.plan, topology=topology), evaluation=evaluation))
+    evaluation = replace(plain.evaluation, link_bytes=np.array([30.0, 10.0, 80.0]))
+    ms = 100 / (plain.cluster.link_gbps * 1e9 / 8 / 1000)  # of 100 bytes on a link
+    solution = replace(plain, objective=replace(plain.objective, value=ms), evaluation=evaluation)
+    found = link_statistics(replace(solution, plan=replace(plain.plan, topology=topology)))
     assert (found.arcs, found.links, found.unused) == (3, 4, 0)
     assert (found.mean_bytes, found.max_bytes, found.min_bytes) == (30.0, 40.0, 10.0)
     assert found.imbalance == pytest.approx(4 / 3)
-    assert found.mean_utilisation == pytest.approx(0.4)  # (0.2 + 0.4 + 2 * 0.5) / 4
-    assert found.max_utilisation == 0.5
+    assert found.mean_utilisation == pytest.approx(0.3)  # (0.3 + 0.1 + 2 * 0.4) / 4
+    assert found.max_utilisation == pytest.approx(0.4)
 
 
 def test_links_are_told_apart() -> None:

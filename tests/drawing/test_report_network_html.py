@@ -60,9 +60,6 @@ def solved(topology: Topology, flow: NDArray[np.float64], lengths: list[float], 
         "seed": 4711,
         "method": "simplex",
         "network": RoutedNetwork(topology, one_routing(flow, np.array(lengths)), theta),
-        "thetas": (theta,),
-        "diameter": 3,
-        "mean_hops": 2.0,
         "instance_sha256": "cafe",
         "versions": (("topoopt", "1.2.3"),),
         "notes": ("assumed so",),
@@ -89,7 +86,7 @@ def regular(n: int, offsets: tuple[int, ...], *, two_way: bool) -> NetworkSoluti
     flow = (topology.arcs[:, 0][None, :] == np.arange(n)[:, None]).astype(float)
     switches = np.array([[(i + p) % n for i in range(n)] for p in steps], dtype=np.int32)
     lit = replace(topology, switches=switches)
-    return solved(lit, flow, [1.0] * len(topology.arcs), kind="topology", diameter=None, mean_hops=None)
+    return solved(lit, flow, [1.0] * len(topology.arcs), kind="topology")
 
 
 def cell(page: str, heading: str) -> str:
@@ -215,7 +212,7 @@ def test_servers_without_a_path() -> None:
     topology = network([(0, 1, 1), (1, 0, 1), (2, 3, 3), (3, 2, 1)], 4, 3)
     flow = np.zeros((4, 4))
     flow[[0, 1, 2], [0, 1, 2]] = (1.0, 2.0, 3.0)
-    page = render_network_html(solved(topology, flow, [0, 1, 0, 0], diameter=None, mean_hops=None))
+    page = render_network_html(solved(topology, flow, [0, 1, 0, 0]))
     assert cell(page, "diameter") == "–"
     assert hop_rows(NetworkFigures(solved(topology, flow, [0, 1, 0, 0])))[-1].pairs == 8
     assert "no path" in Page(page).text
@@ -227,7 +224,7 @@ def rims() -> dict[str, NetworkSolution]:
     pair = network([(0, 1, 1), (1, 0, 1)], 2, 1, two_way=True)
     ring = cycle()
     return {
-        "two servers": solved(pair, np.array([[1.0, 0.0], [0.0, 2.0]]), [0, 1], diameter=1, mean_hops=1.0),
+        "two servers": solved(pair, np.array([[1.0, 0.0], [0.0, 2.0]]), [0, 1]),
         "16 both ways": regular(16, (1, 5), two_way=True),
         "16 one way": regular(16, (1, 3, 9), two_way=False),
         "parallel": ring,
@@ -300,7 +297,7 @@ def test_size_stays_small() -> None:
     big = regular(n, steps, two_way=False)
     flow = big.flow.flow.copy()
     flow[7] *= 5.0
-    big = replace(on_network(big, flow=flow), thetas=(5.0,), objective=Objective("theta", 5.0, "link capacity"))
+    big = replace(on_network(big, flow=flow), objective=Objective("theta", 5.0, "link capacity"))
     every, drawn = drawn_links(NetworkFigures(big))
     assert (len(every), len(drawn)) == (11_000, 10_000)
     assert {link.tail for link in every} - {7} != set()

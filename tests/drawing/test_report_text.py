@@ -11,8 +11,9 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
+from tests.support.make_solution import with_one_arc
 from topoopt.core.bill import FabricPrices
-from topoopt.core.job_solution import Breakdown, JobSolution
+from topoopt.core.job_solution import JobSolution, OperatorChoice, Span
 from topoopt.core.proofs import Argument
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status
@@ -38,17 +39,16 @@ def test_figures_have_the_keys_and_values_of_the_solution(make_solution: Builder
     for name in traffic_summary(solution):
         found.pop(name)
     assert found == {
-        "iteration_time_ms": solution.evaluation.iteration_time_ms,
+        "iteration_time_ms": solution.objective.value,
         "breakdown_ms": {
-            "compute": solution.evaluation.breakdown.compute_ms,
-            "model_parallel": solution.evaluation.breakdown.model_parallel_ms,
-            "allreduce": solution.evaluation.breakdown.allreduce_ms,
-            "idle": solution.evaluation.breakdown.idle_ms,
-            "exposed_communication": solution.evaluation.breakdown.model_parallel_ms
-            + solution.evaluation.breakdown.allreduce_ms,
-            "busiest_server_compute": solution.evaluation.breakdown.busiest_server_compute_ms,
+            "compute": solution.breakdown.compute_ms,
+            "model_parallel": solution.breakdown.model_parallel_ms,
+            "allreduce": solution.breakdown.allreduce_ms,
+            "idle": solution.breakdown.idle_ms,
+            "exposed_communication": solution.breakdown.model_parallel_ms + solution.breakdown.allreduce_ms,
+            "busiest_server_compute": solution.busiest_server_compute_ms,
         },
-        "bandwidth_tax": solution.evaluation.bandwidth_tax,
+        "bandwidth_tax": solution.bandwidth_tax,
         "diameter": 4,
         "mean_hops": pytest.approx(32 / 15),  # {1, 5} on 16: 4, 6, 4, 1 servers at 1..4 hops
         "diameter_bound": pytest.approx(8.0),  # 4 * 16^(1/4)
@@ -63,18 +63,18 @@ def test_figures_are_strict_json(make_solution: Builder) -> None:
     """Infinite and undefined values become null, since JSON has no word for them."""
     plain = make_solution(4, (1,))
     odd = replace(
-        plain,
-        mean_hops=float("nan"),
+        with_one_arc(plain),
         baselines=(replace(plain.baselines[0], iteration_time_ms=float("inf")),),
     )
     back = json.loads(json.dumps(figures(None, odd), allow_nan=False))
-    assert back["mean_hops"] is None
+    assert (back["diameter"], back["mean_hops"]) == (None, None)
     assert back["baselines_ms"] == {"ideal-switch": None}
 
 
 def test_terminal_shows_the_figures(make_solution: Builder) -> None:
     """Values set by hand appear: time, terms, bound and who proved it, gap, distances, tax, ratios, verdict."""
     plain = make_solution(16)
+    spent = sum(each.forward_ms + each.backward_ms for each in plain.operators if 3 in each.servers)
     solution = replace(
         plain,
         objective=Objective("iteration time", 50.0, "ms"),
@@ -82,10 +82,14 @@ def test_terminal_shows_the_figures(make_solution: Builder) -> None:
         initial_ms=75.0,
         evaluation=replace(
             plain.evaluation,
-            iteration_time_ms=50.0,
-            bandwidth_tax=1.111,
-            breakdown=Breakdown(30.0, 12.5, 7.5, 0.0, 28.0),
+            link_bytes=plain.evaluation.link_bytes * 1.111 / plain.bandwidth_tax,
+            critical_path=(
+                Span(0, "forward", "a", 0.0, 30.0),
+                Span(0, "transfer", "b", 30.0, 42.5),
+                Span(-1, "allreduce", "c", 42.5, 50.0),
+            ),
         ),
+        operators=(*plain.operators, OperatorChoice("a", "dense", "x1", (3,), 20.0, 8.0 - spent, 0, 0)),
         baselines=(
             replace(plain.baselines[0], iteration_time_ms=25.0),
             replace(plain.baselines[1], iteration_time_ms=170.0),
@@ -122,7 +126,7 @@ def test_terminal_never_reads_names_as_markup(make_solution: Builder) -> None:
     """Square brackets in names are printed, neither styled nor failing."""
     plain = make_solution(4, (1,))
     odd = replace(
-        plain,
+        with_one_arc(plain),
         name="[red]job[/red]",
         workload_name="[/nope]",
         operators=tuple(replace(op, name=f"[bold]{i}", kind="[link=x]") for i, op in enumerate(plain.operators)),
@@ -161,7 +165,7 @@ def test_terminal_bears_edges(handmade: ModuleType, make_solution: Builder) -> N
     zero = replace(
         small,
         objective=Objective("iteration time", 0.0, "ms"),
-        evaluation=replace(small.evaluation, iteration_time_ms=0.0, breakdown=Breakdown(0, 0, 0, 0, 0)),
+        evaluation=replace(small.evaluation, critical_path=()),
     )
     assert "0 ms along the critical path" in printed(zero)
 

@@ -50,7 +50,6 @@ ALTERED: dict[Callable[[Path], Path], list[tuple[tuple[str | int, ...], Any, str
         (("plan", "rings", 0, "members"), [0, 1], "plan.rings[0].rings[0].order"),
     ],
     network: [
-        (("thetas", 0), 0.0, "thetas[0]"),
         (("topology", "switches", 0, 0), 5, "topology.switches[0]"),
         (("topology", "switches", 0, 0), -2, "topology.switches[0][0]"),
     ],

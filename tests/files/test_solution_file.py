@@ -40,9 +40,7 @@ def test_an_empty_network_comes_back_too(tmp_path: Path, ring_solution: JobSolut
         switches=np.full((2, 4), -1, dtype=np.int32),
         offsets=(),
     )
-    evaluation = dataclasses.replace(
-        ring_solution.evaluation, link_bytes=np.zeros(0), link_utilisation=np.zeros(0), timeline=(), critical_path=()
-    )
+    evaluation = dataclasses.replace(ring_solution.evaluation, link_bytes=np.zeros(0), timeline=(), critical_path=())
     plan = dataclasses.replace(ring_solution.plan, routes=routes, topology=topology, rings=())
     solution = dataclasses.replace(ring_solution, plan=plan, evaluation=evaluation)
     SOLUTION_FILE.write(solution, tmp_path / "a.json")
@@ -54,8 +52,8 @@ def test_equal_solutions_give_equal_bytes(ring_solution: JobSolution) -> None:
     other = dataclasses.replace(
         ring_solution,
         cluster=dataclasses.replace(ring_solution.cluster, link_gbps=100),
-        diameter=np.int64(2),  # type: ignore[arg-type]
-        mean_hops=np.float64(4 / 3),
+        initial_ms=np.float64(0.5),
+        samples=np.int64(8),  # type: ignore[arg-type]
     )
     assert SOLUTION_FILE.text(other) == SOLUTION_FILE.text(ring_solution)
 
@@ -107,7 +105,7 @@ TOPOLOGY = ("plan", "topology")
 PAIRS = ("plan", "routes", "pairs")
 RING = ("plan", "rings", 0)
 SPOILT: list[tuple[Callable[[dict[str, Any]], None], str, str]] = [
-    (put("schema_version", value=2), "schema_version", "out of range"),
+    (put("schema_version", value=1), "schema_version", "out of range"),
     (put("kind", value="co-optimisation"), "kind", "not one of"),
     (put("status", value="optimum"), "status", "did you mean optimal"),
     (put("extra", value=1), "extra", "unknown key"),
@@ -143,7 +141,8 @@ SPOILT: list[tuple[Callable[[dict[str, Any]], None], str, str]] = [
     (put("demand", "model_parallel_bytes", 0, value=[0, 8, 1]), "demand.model_parallel_bytes[0]", "no such server"),
     (put("demand", "model_parallel_bytes", 0, value=[2, 0, 1]), "demand.model_parallel_bytes[1]", "more than once"),
     (put("demand", "allreduce", 0, value=[1, [0, 5]]), "demand.allreduce[0]", "no such server"),
-    (put("evaluation", "link_utilisation", value=[0.5]), "evaluation.link_utilisation", "8, one for each arc"),
+    (put("evaluation", "link_bytes", value=[0.5]), "evaluation.link_bytes", "8, one for each arc"),
+    (put("evaluation", "critical_path", 0, 1, value="sleep"), "evaluation.critical_path[0][1]", "forward, backward"),
     (put("evaluation", "timeline", 0, 0, value=4), "evaluation.timeline[0]", "no such server"),
     (put("evaluation", "timeline", 0, value=5), "evaluation.timeline[0]", "wrong type"),
     (put("versions", value=["1"]), "versions", "wrong type"),
@@ -165,6 +164,18 @@ def test_spoilt_solutions_are_refused_in_place(
     problems = [problem for problem in caught.value.problems if problem.path == where]
     assert any(words in str(problem) for problem in problems), caught.value.problems
     assert all(problem.line is not None and problem.file == str(path) for problem in problems)
+
+
+def test_a_file_of_an_older_version_is_refused_by_one_message(tmp_path: Path, ring_solution: JobSolution) -> None:
+    """Version 1 held figures that follow from others; of what does not fit any more, the version alone is told."""
+    document = json.loads(SOLUTION_FILE.text(ring_solution))
+    document |= {"schema_version": 1, "diameter": 2, "mean_hops": 4 / 3, "diameter_bound": 4.0}
+    document["evaluation"] |= {"iteration_time_ms": 1 / 3, "bandwidth_tax": 1.1}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    with pytest.raises(InputError) as caught:
+        SOLUTION_FILE.read(tmp_path / "a.json")
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.value, problem.allowed) == ("schema_version", "1", "2")
 
 
 def test_a_missing_section_is_named(tmp_path: Path, ring_solution: JobSolution) -> None:

@@ -12,7 +12,6 @@ from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import (
     Baseline,
-    Breakdown,
     ConvergencePoint,
     Evaluation,
     FabricGraph,
@@ -143,19 +142,12 @@ def ring_of_four() -> JobSolution:
         demand=Demand(traffic, (AllReduceDemand((0, 1, 2, 3), 16640.0),)),
         evaluation=Evaluation(
             time_model="rounds",
-            iteration_time_ms=1 / 3,
-            breakdown=Breakdown(0.2, 0.1, 0.03, 0.0, 0.25),
             link_bytes=np.arange(8) / 7.0,
-            link_utilisation=np.linspace(0.0, 1.0, 8),
-            bandwidth_tax=1.1,
             timeline=(Span(0, "forward", "first", 0.0, 0.5), Span(-1, "allreduce", "first", 0.5, 1e-5 + 0.5)),
             timeline_servers_left_out=0,
             critical_path=(Span(0, "forward", "first", 0.0, 0.5),),
         ),
         initial_ms=0.5,
-        diameter=2,
-        mean_hops=4 / 3,
-        diameter_bound=2 * 4**0.5,
         baselines=(
             Baseline("ideal-switch", 0.3, "one switch", strategy),
             Baseline(

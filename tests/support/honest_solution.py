@@ -11,7 +11,6 @@ from tests.support.verify_cases import four_servers
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import (
-    Breakdown,
     ConvergencePoint,
     Evaluation,
     JobSolution,
@@ -102,11 +101,7 @@ def honest_solution() -> tuple[CoOptimisation, JobSolution]:
     total = 1.0 + 96e-6 + 0.75 + 48e-6 + 2.0
     evaluation = Evaluation(
         time_model="rounds",
-        iteration_time_ms=total,
-        breakdown=Breakdown(3.75, 144e-6, 0.0, 0.0, 3.75),
         link_bytes=link_bytes,
-        link_utilisation=link_bytes / 1e6 / total,
-        bandwidth_tax=float(link_bytes.sum()) / (6 * 48 + 6 * GROUP_BYTES),
         timeline=four_server_bars(),
         timeline_servers_left_out=0,
         critical_path=path_of(
@@ -136,9 +131,6 @@ def honest_solution() -> tuple[CoOptimisation, JobSolution]:
         demand=Demand(matrix, (AllReduceDemand((0, 1, 2, 3), GROUP_BYTES),)),
         evaluation=evaluation,
         initial_ms=total,
-        diameter=2,
-        mean_hops=4 / 3,
-        diameter_bound=2 * 4**0.5,
         baselines=(),
         convergence=(ConvergencePoint(0, "start", total),),
         instance_sha256="ab" * 32,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.job_solution import (
     Baseline,
-    Breakdown,
     ConvergencePoint,
     Evaluation,
     JobSolution,
@@ -191,6 +191,16 @@ def forward_pass(operators: tuple[OperatorChoice, ...], n: int, transfers: bool)
     return spans, path
 
 
+def with_one_arc(solution: JobSolution) -> JobSolution:
+    """The same on a topology that connects two servers one way, and no others."""
+    old = solution.plan.topology
+    topology = replace(
+        old, arcs=old.arcs[:1], multiplicity=old.multiplicity[:1], switches=np.full_like(old.switches, -1), offsets=()
+    )
+    evaluation = replace(solution.evaluation, link_bytes=solution.evaluation.link_bytes[:1])
+    return replace(solution, plan=replace(solution.plan, topology=topology), evaluation=evaluation)
+
+
 def make_solution(
     n: int = 16,
     distances: tuple[int, ...] = (1, 5),
@@ -220,16 +230,8 @@ def make_solution(
     routes = path_table(n, pairs, paths)
     rings = tuple(stride_rings(n, group.members, topology, paths) for group in allreduce)
     carried = link_bytes(topology, routes, rings, demand)
-    demanded = matrix.sum() + demand.allreduce_wire_bytes
     spans, path = forward_pass(operators, n, model_parallel)
     total = max(span.end_ms for span in spans)
-    terms = {kind: sum(s.end_ms - s.start_ms for s in path if s.kind == kind) for kind in ("transfer", "allreduce")}
-    compute = sum(s.end_ms - s.start_ms for s in path if s.kind in {"forward", "backward"})
-    busiest = max(
-        sum(s.end_ms - s.start_ms for s in spans if s.lane == i and s.kind in {"forward", "backward"}) for i in range(n)
-    )
-    rate = LINK_GBPS * 125_000.0 * topology.multiplicity
-    hops = [len(paths[i, j]) - 1 for i in range(n) for j in range(n) if i != j]
     strategy = Strategy(tuple(Placement(0, 0) for _ in operators))
     return JobSolution(
         name=f"dlrm-{n}",
@@ -249,25 +251,12 @@ def make_solution(
         demand=demand,
         evaluation=Evaluation(
             time_model="rounds",
-            iteration_time_ms=total,
-            breakdown=Breakdown(
-                compute,
-                terms["transfer"],
-                terms["allreduce"],
-                total - compute - terms["transfer"] - terms["allreduce"],
-                busiest,
-            ),
             link_bytes=carried,
-            link_utilisation=np.minimum(carried / rate / total, 1.0),
-            bandwidth_tax=float(carried.sum() / demanded) if demanded else 1.0,
             timeline=tuple(sorted(spans, key=lambda span: span.start_ms)),
             timeline_servers_left_out=0,
             critical_path=tuple(path),
         ),
         initial_ms=1.37 * total,
-        diameter=max(hops, default=0),
-        mean_hops=float(np.mean(hops)) if hops else 0.0,
-        diameter_bound=topology.degree * n ** (1 / max(topology.degree, 1)),
         baselines=(
             Baseline("ideal-switch", 0.93 * total, "one switch, every server at d x 100 Gbit/s", strategy),
             Baseline(

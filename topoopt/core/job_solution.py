@@ -6,7 +6,9 @@ bytes. Wall-clock times and dates are kept out, so that the same seed gives the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Self
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from topoopt.core.plan import Plan
 from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
 from topoopt.core.strategy import Strategy, StrategyCertificate
+from topoopt.core.units import bytes_per_ms
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,22 @@ class Breakdown:
         model_parallel_ms: waiting for model-parallel transfers.
         allreduce_ms: waiting for AllReduces, inside servers and over the network.
         idle_ms: anything else (0 up to rounding).
-        busiest_server_compute_ms: compute time of the busiest server (not a term of the sum).
     """
 
     compute_ms: float
     model_parallel_ms: float
     allreduce_ms: float
     idle_ms: float
-    busiest_server_compute_ms: float
+
+    @classmethod
+    def along(cls, path: Sequence[Span], total_ms: float) -> Self:
+        """Of an iteration of this length, ms, with this critical path."""
+        spent = dict.fromkeys(("forward", "backward", "transfer", "allreduce"), 0.0)
+        for step in path:
+            spent[step.kind] += step.end_ms - step.start_ms
+        compute_ms = spent["forward"] + spent["backward"]
+        idle_ms = total_ms - compute_ms - spent["transfer"] - spent["allreduce"]
+        return cls(compute_ms, spent["transfer"], spent["allreduce"], idle_ms)
 
     @property
     def exposed_communication_ms(self) -> float:
@@ -67,11 +78,7 @@ class Evaluation(Shown):
 
     Attributes:
         time_model: name of the time model.
-        iteration_time_ms: objective.
-        breakdown: along the critical path.
         link_bytes: float64[m], bytes carried by each arc of the topology, in its arc order.
-        link_utilisation: float64[m], busy fraction of each arc over the iteration.
-        bandwidth_tax: bytes carried over links / bytes demanded (1 when nothing is forwarded or demanded).
         timeline: compute, transfers and AllReduces, in the order of their starts; where there are very many, those of
             a server that follow each other are one.
         timeline_servers_left_out: that the timeline has no room for, none of them on the critical path.
@@ -79,14 +86,15 @@ class Evaluation(Shown):
     """
 
     time_model: str
-    iteration_time_ms: float
-    breakdown: Breakdown
     link_bytes: Floats
-    link_utilisation: Floats
-    bandwidth_tax: float
     timeline: tuple[Span, ...]
     timeline_servers_left_out: int
     critical_path: tuple[Span, ...]
+
+    @property
+    def iteration_time_ms(self) -> float:
+        """When the last task ends."""
+        return self.critical_path[-1].end_ms if self.critical_path else 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,8 +184,6 @@ class JobSolution(SolutionHead):
         evaluation: simulated iteration.
         initial_ms: iteration time of data parallelism on TotientPerms, before any search; None: it does not fit the
             memory, and is no plan.
-        diameter, mean_hops: of the topology, in hops over all ordered pairs.
-        diameter_bound: d n^(1/d) of TotientPerms (NSDI'23, theorem 1), in hops.
         baselines: the same job on other fabrics.
         convergence: progress of the search.
         certificate: proof of the bound, where its formula needs one.
@@ -193,9 +199,6 @@ class JobSolution(SolutionHead):
     demand: Demand
     evaluation: Evaluation
     initial_ms: float | None
-    diameter: int
-    mean_hops: float
-    diameter_bound: float
     baselines: tuple[Baseline, ...]
     convergence: tuple[ConvergencePoint, ...]
     certificate: StrategyCertificate | None = None
@@ -211,10 +214,52 @@ class JobSolution(SolutionHead):
                 needed[server] += operator.memory_bytes
         return max(needed) / self.cluster.gpus_per_server
 
+    @property
+    def breakdown(self) -> Breakdown:
+        """Of the iteration time, along the critical path."""
+        return Breakdown.along(self.evaluation.critical_path, self.objective.value)
+
+    @property
+    def busiest_server_compute_ms(self) -> float:
+        """Compute time of the server that computes longest."""
+        spent = [0.0] * self.cluster.servers
+        for operator in self.operators:
+            for server in operator.servers:
+                spent[server] += operator.forward_ms + operator.backward_ms
+        return max(spent)
+
+    @property
+    def link_utilisation(self) -> Floats:
+        """float64[m]: part of the iteration in which each arc is busy, in the arc order of the topology."""
+        total_ms, carried = self.objective.value, self.evaluation.link_bytes
+        rate = self.plan.topology.multiplicity * bytes_per_ms(self.cluster.link_gbps)
+        with np.errstate(over="ignore"):  # of a damaged file
+            return np.asarray(carried / rate / total_ms if total_ms > 0 else np.zeros(len(carried)))
+
+    @property
+    def bandwidth_tax(self) -> float:
+        """Bytes carried over links by bytes demanded (TopoOpt, NSDI'23, section 5.4); 1 if nothing is demanded."""
+        demanded = float(self.demand.model_parallel_bytes.sum())
+        demanded += sum(2.0 * (len(group.members) - 1) * group.payload_bytes for group in self.demand.allreduce)
+        return float(self.evaluation.link_bytes.sum()) / demanded if demanded > 0 else 1.0
+
+    @property
+    def diameter_bound(self) -> float:
+        """d n^(1/d) of TotientPerms (NSDI'23, theorem 1), in hops."""
+        degree = self.cluster.degree
+        return degree * float(self.cluster.servers ** (1 / degree)) if degree else 0.0
+
     def columns(self) -> dict[str, Columns]:
-        """As of all solutions; `links` with bytes and utilisation, `routes`, `rings`, and the `timeline`."""
+        """As of all solutions; `figures` with the breakdown and what else follows, `links` with bytes and utilisation,
+        `routes`, `rings`, and the `timeline`.
+        """
         plan, arcs = self.plan, links_of(self.plan.topology)
-        carried = {"bytes": self.evaluation.link_bytes, "utilisation": self.evaluation.link_utilisation}
+        carried = {"bytes": self.evaluation.link_bytes, "utilisation": self.link_utilisation}
+        follows = {
+            **asdict(self.breakdown),
+            "busiest_server_compute_ms": self.busiest_server_compute_ms,
+            "bandwidth_tax": self.bandwidth_tax,
+        }
         owner = np.repeat(np.arange(len(plan.routes.source)), np.diff(plan.routes.pair_ptr))
         routes: Columns = {
             "source": plan.routes.source[owner],
@@ -223,8 +268,10 @@ class JobSolution(SolutionHead):
             "path": [list(plan.routes.path(index)) for index in range(len(owner))],
         }
         rings = [(group, ring) for group in plan.rings for ring in group.rings]
+        known = super().columns()
         return {
-            **super().columns(),
+            **known,
+            "figures": {**known["figures"], **{name: [value] for name, value in follows.items()}},
             "links": {**arcs, **carried},
             "routes": routes,
             "rings": {

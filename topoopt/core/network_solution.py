@@ -6,7 +6,9 @@ that the same seed gives the same bytes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -102,6 +104,11 @@ class RoutedNetwork(Shown):
         return np.array([each.flow.sum(axis=0) for each in routing.flows]) / self.topology.multiplicity
 
     @property
+    def thetas(self) -> tuple[float, ...]:
+        """Largest link utilisation of each demand."""
+        return tuple(self.utilisation.max(axis=1).tolist())
+
+    @property
     def lengths(self) -> Floats:
         """float64[m]: of the arcs, in the proof of `routing_bound`: of the worst demand, or prices summed over all."""
         routing = self.routing
@@ -155,15 +162,10 @@ class NetworkSolution(SolutionHead):
         bound: lower bound on the objective: of this topology (kind `routing`) or of all allowed
             ones (kind `topology`).
         network: links, routing and their proof.
-        thetas: largest link utilisation of each demand.
-        diameter, mean_hops: over all ordered pairs of servers; None if some pair without demand is not connected.
         link_gbps: rate of one link, Gbit/s; None where the instance gives none.
     """
 
     network: RoutedNetwork
-    thetas: tuple[float, ...]
-    diameter: int | None
-    mean_hops: float | None
     link_gbps: float | None = None
 
     @property
@@ -185,6 +187,11 @@ class NetworkSolution(SolutionHead):
         thetas = {"demand": np.arange(len(self.thetas)), "theta": np.array(self.thetas)}
         return {**super().columns(), "links": links, "flow": flow, "demands": thetas}
 
+    @cached_property
+    def thetas(self) -> tuple[float, ...]:
+        """Largest link utilisation of each demand."""
+        return self.network.thetas
+
     @property
     def theta(self) -> float:
         """Largest link utilisation, of the worst demand."""
@@ -192,8 +199,8 @@ class NetworkSolution(SolutionHead):
 
     @property
     def throughput(self) -> float:
-        """lambda = 1 / theta: all demand can be scaled by so much."""
-        return 1.0 / self.theta
+        """lambda = 1 / theta: all demand can be scaled by so much; infinite where nothing is carried."""
+        return 1.0 / self.theta if self.theta > 0 else math.inf
 
     @property
     def mode(self) -> RoutingMode:

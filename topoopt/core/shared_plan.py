@@ -18,8 +18,8 @@ def class_of_plan(job_class: JobClass, solution: JobSolution) -> JobClass:
     return replace(
         job_class,
         servers=n,
-        iteration_ms=(solution.evaluation.iteration_time_ms,),
-        compute_ms=solution.evaluation.breakdown.busiest_server_compute_ms,
+        iteration_ms=(solution.objective.value,),
+        compute_ms=solution.busiest_server_compute_ms,
         allreduce_bytes=demand.allreduce_wire_bytes / n,
         all_to_all_bytes=float(demand.model_parallel_bytes.sum()) / n,
         plan=None,

@@ -18,6 +18,15 @@ Result = TypeVar("Result")
 File = TypeVar("File", bound=BaseModel)
 
 
+VERSION: Path = ("schema_version",)
+
+
+def is_version(data: object) -> bool:
+    """Whether a document says of what version it is, be it one that is read or not."""
+    stated = data.get(*VERSION) if isinstance(data, dict) else None
+    return isinstance(stated, int) and not isinstance(stated, bool)
+
+
 def fitting(shape: type[Value] | TypeAdapter[Value], raw: object) -> Value | None:
     """A section of a document that has faults elsewhere, in its shape; None if it has some itself."""
     try:
@@ -59,7 +68,10 @@ class Findings:
         try:
             return model.model_validate(document.data)
         except ValidationError as error:
-            self.add(schema_faults(model, error))
+            faults = schema_faults(model, error)
+            # What is of another version fits in many places, for one reason.
+            version = [fault for fault in faults if fault.path == VERSION and is_version(document.data)]
+            self.add(version or faults)
             return None
 
     def shaped(self, model: type[File], document: Document) -> File:

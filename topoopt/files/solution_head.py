@@ -11,8 +11,14 @@ from pydantic_core import PydanticCustomError
 from topoopt.core.proofs import CLAIMED, Argument, Bound
 from topoopt.core.solution import CheckResult, LeftOut, Objective, SolutionHead
 from topoopt.core.verdict import Status, StopReason
-from topoopt.files.fields import PRINTABLE, SchemaVersion
+from topoopt.files.fields import PRINTABLE
 from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, is_none
+
+SOLUTION_VERSION = 2
+"""Of the files written; no other is read. 1 held figures that follow from others in the file."""
+SolutionVersion = Annotated[
+    int, Field(ge=SOLUTION_VERSION, le=SOLUTION_VERSION, description="version of the format of solution files")
+]
 
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
 Amount = Annotated[float, Field(ge=0, le=1e30)]
@@ -88,7 +94,7 @@ class TitleFile(FilePart):
 
     core: ClassVar[type[Any]] = SolutionHead
 
-    schema_version: SchemaVersion
+    schema_version: SolutionVersion
     kind: str
     name: Text
     status: Annotated[Status, NameOf(Status)]
@@ -97,7 +103,7 @@ class TitleFile(FilePart):
     @classmethod
     def attributes(cls, value: Any) -> dict[str, Any]:
         """A solution file says so in its kind."""
-        return {**super().attributes(value), "schema_version": 1, "kind": f"{value.kind}-solution"}
+        return {**super().attributes(value), "schema_version": SOLUTION_VERSION, "kind": f"{value.kind}-solution"}
 
     def arguments(self) -> dict[str, Any]:
         """The kind is that of the instance."""

@@ -61,14 +61,12 @@ def hop_matrix(topology: Topology) -> Int32s:
     return np.asarray(hop_distances(first, head, n)).astype(np.int32)
 
 
-def diameter_and_mean_hops(topology: Topology) -> tuple[int, float]:
-    """Largest and mean distance over all ordered pairs of distinct servers.
-
-    Raises:
-        ValueError: some server cannot reach another.
-    """
+def diameter_and_mean_hops(topology: Topology) -> tuple[int, float] | tuple[None, None]:
+    """Largest and mean distance over all ordered pairs of distinct servers; None where some cannot reach another."""
     hops = hop_matrix(topology)
     if (hops < 0).any():
-        raise ValueError("the topology is not connected")
+        return None, None
     n = topology.servers
+    if n < 2:
+        return 0, 0.0
     return int(hops.max()), float(hops.sum() / (n * (n - 1)))

@@ -218,7 +218,7 @@ def broken(solution: NetworkSolution, what: str) -> NetworkSolution:
         flow[0, -1] = 1.0  # out of a server that got nothing
         return on_network(solution, flow=flow)
     if what == "theta":
-        return replace(solution, thetas=(solution.theta * 0.9,))
+        return replace(solution, objective=replace(solution.objective, value=solution.theta * 0.9))
     return on_network(solution, lengths=np.arange(len(solution.topology.arcs), dtype=float))
 
 

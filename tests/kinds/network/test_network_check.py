@@ -49,9 +49,6 @@ def ring() -> NetworkSolution:
         seed=0,
         method="by hand",
         network=RoutedNetwork(RING, one_routing(FLOW, np.ones(3)), 3.0),
-        thetas=(3.0,),
-        diameter=2,
-        mean_hops=1.5,
         instance_sha256="a",
         versions=(),
     )
@@ -76,8 +73,6 @@ def doubled() -> Topology:
 
 DAMAGE: list[tuple[str, Callable[[NetworkSolution], NetworkSolution], str]] = [
     ("theta", lambda s: replace(s, objective=replace(s.objective, value=2.9)), "theta"),
-    ("thetas", lambda s: replace(s, thetas=(2.9,)), "theta"),
-    ("several", lambda s: replace(s, thetas=(3.0, 3.0)), "theta"),
     ("objective", lambda s: replace(s, objective=replace(s.objective, name="time")), "objective"),
     ("bound", lambda s: replace(s, bound=Bound(3.1, Argument.LAYERED_MOORE)), "bound"),
     ("nan", lambda s: replace(s, bound=Bound(float("nan"), Argument.NODE_CUT)), "bound"),
@@ -89,9 +84,6 @@ DAMAGE: list[tuple[str, Callable[[NetworkSolution], NetworkSolution], str]] = [
     ("shape", lambda s: on_network(s, flow=np.ones((2, 3))), "flow"),
     ("degree", lambda s: on_network(s, topology=doubled()), "degree-out"),
     ("dark", lambda s: on_network(s, topology=replace(RING, switches=np.full((1, 3), -1))), "switch-links"),
-    ("diameter", lambda s: replace(s, diameter=1), "diameter"),
-    ("hops", lambda s: replace(s, mean_hops=1.4), "mean-hops"),
-    ("hops2", lambda s: replace(s, mean_hops=None), "mean-hops"),
     ("name", lambda s: replace(s, name="other"), "identity"),
     ("sha", lambda s: replace(s, instance_sha256="b"), "instance-sha256"),
 ]

@@ -47,9 +47,6 @@ def triangle(switches: bool = True) -> NetworkSolution:
         seed=5,
         method="by hand",
         network=RoutedNetwork(topology, routing, 3.0),
-        thetas=(3.0,),
-        diameter=2,
-        mean_hops=1.5,
         instance_sha256="0" * 64,
         versions=(("topoopt", "0.1.0"), ("python", "3.11")),
         notes=("nothing <b>special</b>",),
@@ -88,7 +85,7 @@ def test_derived_figures() -> None:
 def test_nan_is_not_written() -> None:
     """A figure that is not a number is a bug, said as such."""
     with pytest.raises(TopooptError, match="cannot be written"):
-        SOLUTION_FILE.text(replace(triangle(), mean_hops=float("nan")))
+        SOLUTION_FILE.text(replace(triangle(), objective=Objective("theta", float("nan"), "link capacity")))
 
 
 def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
@@ -119,7 +116,8 @@ def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
         (_set("routing", "flows", 0, 0, [[0, 1], [1.0]]), "arcs and amounts do not fit"),
         (_set("routing", "flows", 0, 0, [[0], [-1.0]]), "out of range"),
         (_set("routing", "mode", "guess"), "routing.mode"),
-        (_set("thetas", [3.0, 3.0]), "wrong number of demands"),
+        (_set("routing", "hop_flows", [[], []]), "wrong number of demands"),
+        (_set("thetas", [3.0]), "unknown key thetas"),
         (_set("status", "fine"), "status"),
         (_set("kind", "co-optimisation-solution"), "kind"),
         (_set("extra", 1), "unknown key extra"),

@@ -175,8 +175,7 @@ def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def _less_theta(document: dict[str, Any]) -> None:
-    document["thetas"] = [value * 0.9 for value in document["thetas"]]
-    document["objective"]["value"] = max(document["thetas"])
+    document["objective"]["value"] *= 0.9
 
 
 def _raised_bound(document: dict[str, Any]) -> None:
@@ -200,7 +199,7 @@ def _less_traffic(document: dict[str, Any]) -> None:
     [
         (_set("name", "other"), "identity"),
         (_set("instance_sha256", "0"), "instance-sha256"),
-        (_less_theta, "theta"),
+        (_less_theta, "worst-theta"),
         (_raised_bound, "bound"),
         (_set("routing", "split", 0, [[], []]), "flow"),
         (_less_traffic, "flow"),
@@ -223,7 +222,8 @@ def test_changed_solutions_are_rejected(tmp_path: Path, change: Callable[[dict[s
     [
         (_set("routing", {"mode": "adapted", "flows": [[]], "lengths": [[]]}), "routing.lengths"),
         (_set("routing", None), "routing"),
-        (_set("thetas", [1.0]), "routing.amounts"),
+        (_set("routing", "amounts", [[1.0]]), "routing.amounts"),
+        (_set("thetas", [1.0]), "thetas"),
         (_set("routing", "pairs", 0, [1, 1]), "routing.pairs[0]"),
         (_set("surprise", 1), "surprise"),
     ],

@@ -138,7 +138,7 @@ def test_solving_gives_a_checked_solution_whose_parts_agree():
     assert check_solution(instance, solution).violations == ()
     assert solution.objective.value == solution.evaluation.iteration_time_ms
     assert solution.bound.value <= solution.objective.value
-    parts = solution.evaluation.breakdown
+    parts = solution.breakdown
     total = parts.compute_ms + parts.model_parallel_ms + parts.allreduce_ms + parts.idle_ms
     assert total == pytest.approx(solution.objective.value, rel=1e-12)
     assert [line.fabric for line in solution.baselines] == [
@@ -155,7 +155,7 @@ def test_a_job_without_any_traffic_is_solved_to_optimality():
     solution = solve(CoOptimisation("still", Cluster(4, 1, 2, 50.0), workload), SolveOptions(budget=20))
     assert (solution.objective.value, solution.status.value) == (4.0, "optimal")
     assert solution.bound.value == pytest.approx(4.0, rel=1e-9)
-    assert solution.evaluation.bandwidth_tax == 1.0
+    assert solution.bandwidth_tax == 1.0
 
 
 def test_plans_route_the_pairs_with_demand_and_no_others():

@@ -46,11 +46,10 @@ def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, famil
 
     given = {"servers": servers, "degree": degree, "links": links.value}
     made = family_arcs(family, given, seed=seed, max_servers=MOST_SERVERS)
-    try:
-        diameter, mean_hops = diameter_and_mean_hops(make_topology(made.servers, made.arcs, None, family))
-    except ValueError:
+    diameter, mean_hops = diameter_and_mean_hops(make_topology(made.servers, made.arcs, None, family))
+    if diameter is None or mean_hops is None:
         text = "not every server can reach every other"
-        raise InputError([Problem(text, path="--family", value=family, allowed="another seed or degree")]) from None
+        raise InputError([Problem(text, path="--family", value=family, allowed="another seed or degree")])
     return TopologyMetrics(diameter, mean_hops, "")
 
 

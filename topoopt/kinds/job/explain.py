@@ -79,14 +79,14 @@ def explain_job(
             text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
             raise CheckError(f"the checker rejects the solution:\n{text}")
     evaluation, topology, rate = solution.evaluation, solution.plan.topology, solution.cluster.link_gbps
-    parts = evaluation.breakdown
+    parts, use = solution.breakdown, solution.link_utilisation
     terms = (
         ("computing", parts.compute_ms),
         ("waiting for model-parallel transfers", parts.model_parallel_ms),
         ("waiting for AllReduce", parts.allreduce_ms),
         ("anything else", parts.idle_ms),
     )
-    order = np.argsort(-evaluation.link_utilisation, kind="stable")[:SHOWN]
+    order = np.argsort(-use, kind="stable")[:SHOWN]
     return JobExplanation(
         solution=solution,
         terms=tuple(sorted(terms, key=lambda term: -term[1])),
@@ -97,11 +97,11 @@ def explain_job(
                 head=int(topology.arcs[a, 1]),
                 links=int(topology.multiplicity[a]),
                 carried_bytes=float(evaluation.link_bytes[a]),
-                utilisation=float(evaluation.link_utilisation[a]),
+                utilisation=float(use[a]),
             )
             for a in order
         ),
-        floor_ms=parts.busiest_server_compute_ms,
+        floor_ms=solution.busiest_server_compute_ms,
         faster=_faster(solution, instance, rate + (100.0 if added_links is None else added_links * rate)),
     )
 
@@ -116,7 +116,7 @@ def _faster(solution: JobSolution, instance: CoOptimisation | None, link_gbps: f
 def job_lines(explanation: JobExplanation) -> list[str]:
     """The explanation in sentences."""
     solution, faster = explanation.solution, explanation.faster
-    total = solution.evaluation.iteration_time_ms
+    total = solution.objective.value
     share = 100.0 / total if total > 0 else 0.0
     parts = ", ".join(f"{name} {ms:.6g} ms ({ms * share:.1f} %)" for name, ms in explanation.terms if ms > 0)
     lines = [f"Iteration {total:.6g} ms along the critical path: {parts or 'nothing'}."]
@@ -152,7 +152,7 @@ def explain(instance: CoOptimisation | None, solution: JobSolution, question: Qu
     added = None if question.added_links is None else float(question.added_links)
     found = explain_job(solution, instance, added_links=added)
     figures = {
-        "iteration_time_ms": solution.evaluation.iteration_time_ms,
+        "iteration_time_ms": solution.objective.value,
         "bound": bound_document(solution.bound),
         "critical_path_ms": dict(found.terms),
         "longest_steps": [vars(step) for step in found.steps],

@@ -44,7 +44,7 @@ def link_statistics(solution: JobSolution) -> LinkStatistics:
     """Mean, extremes and imbalance over all links (parallel links counted one by one)."""
     count = solution.plan.topology.multiplicity
     links = int(count.sum())
-    loads, use = link_loads(solution), solution.evaluation.link_utilisation
+    loads, use = link_loads(solution), solution.link_utilisation
     mean = float(solution.evaluation.link_bytes.sum() / links) if links else 0.0
     return LinkStatistics(
         arcs=len(count),
@@ -92,7 +92,7 @@ class LinkCharts:
 
 def link_charts(solution: JobSolution) -> LinkCharts:
     """Charts and table of the link loads."""
-    loads, use = link_loads(solution), solution.evaluation.link_utilisation
+    loads, use = link_loads(solution), solution.link_utilisation
     if not len(loads) or float(loads.max()) <= 0:
         return LinkCharts(False, "", Markup(""), Markup(""), ())
     scale, unit = byte_unit(float(loads.max()))

@@ -27,8 +27,10 @@ from topoopt.kinds.job.times import (
     memory_text,
     path_summary,
 )
+from topoopt.simulate.hops import diameter_and_mean_hops
 
 TEMPLATE = "kinds/job/page.html.j2"
+UNCONNECTED = "not all servers are connected"
 
 
 def verdict_cards(solution: JobSolution) -> tuple[Card, ...]:
@@ -70,15 +72,16 @@ def topology_facts(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     two_way = topology.links is LinkDirection.BIDIRECTIONAL
     count = f"{counted(directed // 2, 'fibre pair')} ({directed:,} arcs)" if two_way else counted(directed, "fibre")
     offsets = ", ".join(str(p) for p in topology.offsets)
+    far, mean = diameter_and_mean_hops(topology)
     return (
         ("made by", topology.origin or "not recorded"),
         ("offsets at every server", offsets or "none (not a circulant)"),
         ("servers, interfaces each", f"{topology.servers}, {topology.degree}"),
         ("links", f"{count}, {topology.links.value}"),
         ("dark interfaces", f"{dark_ports(topology):,}"),
-        ("diameter", f"{solution.diameter} (bound d·n^(1/d) = {number(solution.diameter_bound)})"),
-        ("mean hops", number(solution.mean_hops)),
-        ("bandwidth tax", ratio(solution.evaluation.bandwidth_tax)),
+        ("diameter", UNCONNECTED if far is None else f"{far} (bound d·n^(1/d) = {number(solution.diameter_bound)})"),
+        ("mean hops", "–" if mean is None else number(mean)),
+        ("bandwidth tax", ratio(solution.bandwidth_tax)),
     )
 
 
@@ -116,10 +119,10 @@ def render_html(solution: JobSolution) -> str:
     Everything is inline (SVG, CSS, a little script); names from the instance are escaped. Same solution, same bytes.
     """
     plan, evaluation = solution.plan, solution.evaluation
-    links = find_links(plan.topology, plan.rings)
+    links, use = find_links(plan.topology, plan.rings), solution.link_utilisation
 
     def arc_text(arc: int) -> str:
-        size, busy = float(evaluation.link_bytes[arc]), float(evaluation.link_utilisation[arc])
+        size, busy = float(evaluation.link_bytes[arc]), float(use[arc])
         return f"{byte_size(size)}, busy {percent(busy)}"
 
     return render_page(
@@ -133,7 +136,7 @@ def render_html(solution: JobSolution) -> str:
         breakdown_bar=breakdown_bar(solution),
         terms=breakdown_terms(solution),
         fabrics=fabric_bars(solution),
-        topology=topology_svg(plan.topology, links, evaluation.link_utilisation, arc_text),
+        topology=topology_svg(plan.topology, links, use, arc_text),
         families=families(plan.topology, links),
         uses=utilisation_legend(),
         first="family",

@@ -16,11 +16,12 @@ from topoopt.core.units import GIB
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
 from topoopt.drawing.sentences import compared, objective_text
 from topoopt.kinds.job.answer import answer
-from topoopt.kinds.job.report import render_html
+from topoopt.kinds.job.report import UNCONNECTED, render_html
 from topoopt.kinds.job.strategy_table import strategy_rows
 from topoopt.kinds.job.times import breakdown_terms, fabric_bars, memory_text
 from topoopt.kinds.job.traffic_summary import traffic_summary
 from topoopt.kinds.kind import Pages
+from topoopt.simulate.hops import diameter_and_mean_hops
 
 MAX_ROWS = 16
 """Rows of the strategy shown in the terminal; the report has them all."""
@@ -37,20 +38,20 @@ def figures(problem: CoOptimisation | None, solution: JobSolution) -> dict[str, 
 
     A fabric that cannot be built for the cluster has no time, but its key.
     """
-    parts = solution.evaluation.breakdown
+    parts, (far, mean) = solution.breakdown, diameter_and_mean_hops(solution.plan.topology)
     return {
-        "iteration_time_ms": _finite(solution.evaluation.iteration_time_ms),
+        "iteration_time_ms": _finite(solution.objective.value),
         "breakdown_ms": {
             "compute": _finite(parts.compute_ms),
             "model_parallel": _finite(parts.model_parallel_ms),
             "allreduce": _finite(parts.allreduce_ms),
             "idle": _finite(parts.idle_ms),
             "exposed_communication": _finite(parts.exposed_communication_ms),
-            "busiest_server_compute": _finite(parts.busiest_server_compute_ms),
+            "busiest_server_compute": _finite(solution.busiest_server_compute_ms),
         },
-        "bandwidth_tax": _finite(solution.evaluation.bandwidth_tax),
-        "diameter": solution.diameter,
-        "mean_hops": _finite(solution.mean_hops),
+        "bandwidth_tax": _finite(solution.bandwidth_tax),
+        "diameter": far,
+        "mean_hops": mean,
         "diameter_bound": _finite(solution.diameter_bound),
         "initial_ms": None if solution.initial_ms is None else _finite(solution.initial_ms),
         "gpu_memory_gib": {
@@ -135,6 +136,9 @@ def _facts(solution: JobSolution) -> Table:
         started = f"{milliseconds(solution.initial_ms)}; this plan is {gained} it; data parallelism, before any search"
     offsets = ", ".join(str(p) for p in topology.offsets)
     terms = " + ".join(f"{term.name} {number(term.ms)}" for term in breakdown_terms(solution) if term.ms)
+    far, mean = diameter_and_mean_hops(topology)
+    bound = f"bound {number(solution.diameter_bound)}"
+    distances = UNCONNECTED if mean is None else f"diameter {far} ({bound}), {number(mean)} hops on average"
     rows = (
         ("job", f"{solution.workload_name}, batch {solution.samples:,}"),
         (
@@ -145,24 +149,20 @@ def _facts(solution: JobSolution) -> Table:
         ("made of", f"{terms or '0'} ms along the critical path (time model {evaluation.time_model})"),
         (
             "busiest server",
-            f"computes {milliseconds(evaluation.breakdown.busiest_server_compute_ms)}, also while others communicate; "
-            f"exposed communication {milliseconds(evaluation.breakdown.exposed_communication_ms)}",
+            f"computes {milliseconds(solution.busiest_server_compute_ms)}, also while others communicate; "
+            f"exposed communication {milliseconds(solution.breakdown.exposed_communication_ms)}",
         ),
         ("memory", f"{memory_text(solution)} of each GPU on the fullest server"),
         ("started from", started),
         ("lower bound", f"{milliseconds(solution.bound.value)}, gap {percent(solution.gap)}"),
         ("proved by", solution.bound.proved_by),
         ("topology", (topology.origin or "not recorded") + (f"; offsets {offsets}" if offsets else "")),
-        (
-            "distances",
-            f"diameter {solution.diameter} (bound {number(solution.diameter_bound)}), "
-            f"{number(solution.mean_hops)} hops on average",
-        ),
+        ("distances", distances),
         (
             "traffic",
             f"AllReduce {byte_size(solution.demand.allreduce_wire_bytes)}, model-parallel "
             f"{byte_size(float(solution.demand.model_parallel_bytes.sum()))}; bandwidth tax "
-            f"{ratio(evaluation.bandwidth_tax)}",
+            f"{ratio(solution.bandwidth_tax)}",
         ),
     )
     for name, value in rows:

@@ -105,10 +105,9 @@ def _rings(groups: tuple[GroupRingsPart, ...], n: int) -> list[Fault]:
 
 def _evaluation(evaluation: EvaluationPart, arcs: int, n: int) -> list[Fault]:
     faults = []
-    for name, values in (("link_bytes", evaluation.link_bytes), ("link_utilisation", evaluation.link_utilisation)):
-        if len(values) != arcs:
-            where = ("evaluation", name)
-            faults.append(Fault(where, "wrong number of values", str(len(values)), f"{arcs}, one for each arc"))
+    if (given := len(evaluation.link_bytes)) != arcs:
+        where = ("evaluation", "link_bytes")
+        faults.append(Fault(where, "wrong number of values", str(given), f"{arcs}, one for each arc"))
     for name, spans in (("timeline", evaluation.timeline), ("critical_path", evaluation.critical_path)):
         for index, span in enumerate(spans):
             faults += _servers((max(span.lane, 0),), n, ("evaluation", name, index))

@@ -11,7 +11,6 @@ from topoopt.core.arrays import Floats
 from topoopt.core.bill import FabricPrices
 from topoopt.core.job_solution import (
     Baseline,
-    Breakdown,
     ConvergencePoint,
     Evaluation,
     FabricGraph,
@@ -30,8 +29,9 @@ from topoopt.kinds.job.schema import ClusterFields
 
 KIND = "co-optimisation-solution"
 
+SpanKind = Literal["forward", "backward", "transfer", "allreduce"]
 SpanRow = Annotated[
-    Span, RowOf(Span, tuple[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)], Text, Text, Number, Number])
+    Span, RowOf(Span, tuple[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)], SpanKind, Text, Number, Number])
 ]  # lane, kind, label, start ms, end ms
 PriceRow = Annotated[tuple[Listed[Number], Listed[Number]], Strict(False)]  # of the splits of producer and consumer
 ConvergenceRow = Annotated[
@@ -62,29 +62,13 @@ class OperatorChoicePart(FilePart):
     memory_bytes: int = Field(ge=0, le=2**62)
 
 
-class BreakdownPart(FilePart):
-    """Iteration time along its critical path."""
-
-    core = Breakdown
-
-    compute_ms: Number
-    model_parallel_ms: Number
-    allreduce_ms: Number
-    idle_ms: Number
-    busiest_server_compute_ms: Number
-
-
 class EvaluationPart(FilePart):
     """Outcome of the simulation."""
 
     core = Evaluation
 
     time_model: Text
-    iteration_time_ms: Number
-    breakdown: BreakdownPart
     link_bytes: LinkFigures
-    link_utilisation: LinkFigures
-    bandwidth_tax: Number
     timeline: Listed[SpanRow]
     timeline_servers_left_out: Count
     critical_path: Listed[SpanRow]
@@ -171,9 +155,6 @@ class JobSolutionFile(SolutionHeadFile):
     workload_name: Text
     samples: int = Field(ge=1, le=2**40)
     initial_ms: Number | None
-    diameter: int = Field(ge=-1, le=10**6)
-    mean_hops: Number
-    diameter_bound: Number
     instance_sha256: Sha256
     versions: Versions
     notes: Notes

@@ -24,7 +24,6 @@ from topoopt.kinds.job.strategy_bound import prove_bound
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.hops import diameter_and_mean_hops
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
@@ -97,7 +96,6 @@ def assemble(instance: CoOptimisation, found: FoundPlan, effort: Effort) -> JobS
     proven, certificate = _bound(instance, effort)
     baselines, notes = _baselines(instance, found, effort)
     prices = fabric_prices(cluster, _simulated(baselines, found.asked), book or default_price_book())
-    diameter, mean_hops = diameter_and_mean_hops(plan.topology)
     objective = Objective("iteration_time", evaluation.iteration_time_ms, "ms")
     verdict = settle(objective.value, (proven,), Tolerance.ROUNDING)
     return JobSolution(
@@ -118,9 +116,6 @@ def assemble(instance: CoOptimisation, found: FoundPlan, effort: Effort) -> JobS
         demand=demand_of(build_task_graph(cluster, workload, plan.strategy)),
         evaluation=evaluation,
         initial_ms=result.initial_ms,
-        diameter=diameter,
-        mean_hops=mean_hops,
-        diameter_bound=cluster.degree * cluster.servers ** (1 / cluster.degree),
         baselines=baselines,
         prices=prices,
         joint=result.joint,

@@ -73,7 +73,7 @@ def _joined(solution: JobSolution, spans: list[Span]) -> list[str]:
 def timeline(solution: JobSolution) -> LanesDrawing:
     """Draw the iteration."""
     spans = [span for span in solution.evaluation.timeline if span.end_ms > span.start_ms]
-    total = max([solution.evaluation.iteration_time_ms, *(span.end_ms for span in spans)])
+    total = max([solution.objective.value, *(span.end_ms for span in spans)])
     if not spans or total <= 0:
         return LanesDrawing(True, Markup(""), Markup(""), ())
     servers = shown_servers(solution)

@@ -34,8 +34,8 @@ class Term:
 
 def breakdown_terms(solution: JobSolution) -> tuple[Term, ...]:
     """The four terms that sum to the iteration time."""
-    parts = solution.evaluation.breakdown
-    total = solution.evaluation.iteration_time_ms
+    parts = solution.breakdown
+    total = solution.objective.value
     rows = (
         ("compute", "compute", parts.compute_ms, "operators on the critical path"),
         ("model-parallel", "mp", parts.model_parallel_ms, "waiting for transfers between operators"),
@@ -70,7 +70,7 @@ def breakdown_bar(solution: JobSolution) -> Markup:
 
 def critical_strip(solution: JobSolution) -> Markup:
     """The critical path in time order, a block a step."""
-    total = solution.evaluation.iteration_time_ms
+    total = solution.objective.value
     shapes = [
         element(
             "rect",
@@ -112,7 +112,7 @@ class TimeStep:
 
 def longest_steps(solution: JobSolution) -> tuple[TimeStep, ...]:
     """The longest steps of the critical path, longest first."""
-    total = solution.evaluation.iteration_time_ms
+    total = solution.objective.value
     path = solution.evaluation.critical_path
     order = sorted(range(len(path)), key=lambda i: (path[i].start_ms - path[i].end_ms, i))[:LONGEST_STEPS]
     return tuple(
@@ -151,7 +151,7 @@ class FabricBar:
 
 def fabric_bars(solution: JobSolution) -> tuple[FabricBar, ...]:
     """This plan, its start, the lower bound and all baselines, fastest first (the plan first among equals)."""
-    own = solution.evaluation.iteration_time_ms
+    own = solution.objective.value
     rows = [
         ("this plan", "plan", own, "found strategy, topology and routes"),
         ("lower bound", "bound", solution.bound.value, f"proved by: {solution.bound.proved_by}"),

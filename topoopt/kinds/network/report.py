@@ -21,6 +21,7 @@ from topoopt.kinds.network.answer import answer
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.kinds.network.hops import hop_rows, hop_text, moore_hops
 from topoopt.kinds.network.links import UNIT, network_links
+from topoopt.simulate.hops import diameter_and_mean_hops
 
 TEMPLATE = "kinds/network/page.html.j2"
 MOST_LINKS = 10_000
@@ -51,7 +52,7 @@ def network_cards(figures: NetworkFigures) -> tuple[Card, ...]:
     least = "no network of this degree is connected" if moore is None else f"Moore bound {moore[0]}"
     mean = "" if moore is None else f"Moore bound {number(moore[1])}"
     apart = "some servers have no path"
-    far, middle = solution.diameter, solution.mean_hops
+    far, middle = diameter_and_mean_hops(solution.topology)
     balance = figures.mean_utilisation / solution.theta if solution.theta > 0 else 0.0
     return (
         Card("diameter", "–" if far is None else f"{far} hops", apart if far is None else least),

@@ -13,16 +13,18 @@ from topoopt.kinds.kind import Pages
 from topoopt.kinds.network.answer import answer
 from topoopt.kinds.network.report import render_network_html, robust_rows, several_rows
 from topoopt.kinds.network.solution_schema import RobustnessPart
+from topoopt.simulate.hops import diameter_and_mean_hops
 
 
 def figures(problem: NetworkProblem, solution: NetworkSolution) -> dict[str, Any]:
     """Keys of these kinds in the JSON object of a solve."""
+    far, mean = diameter_and_mean_hops(solution.topology)
     document: dict[str, Any] = {
         "theta": solution.theta,
         "lambda": solution.throughput,
         "routing_bound": solution.network.routing_bound,
-        "diameter": solution.diameter,
-        "mean_hops": solution.mean_hops,
+        "diameter": far,
+        "mean_hops": mean,
         "servers": solution.topology.servers,
         "degree": solution.topology.degree,
         "links": int(solution.topology.multiplicity.sum()),
@@ -39,8 +41,8 @@ def figures(problem: NetworkProblem, solution: NetworkSolution) -> dict[str, Any
 def show(console: Console, solution: NetworkSolution, wall_s: float) -> None:
     """The figures."""
     topology, objective = solution.topology, solution.objective
-    hops = "not all pairs connected" if solution.diameter is None else f"{solution.diameter}"
-    mean = "-" if solution.mean_hops is None else f"{solution.mean_hops:.4f}"
+    far, mean = diameter_and_mean_hops(topology)
+    distances = "not all pairs connected, -" if mean is None else f"{far}, {mean:.4f}"
     rows = (
         ("theta (largest link utilisation)", f"{solution.theta:.6g}"),
         ("lambda (throughput, 1/theta)", f"{solution.throughput:.6g}"),
@@ -48,7 +50,7 @@ def show(console: Console, solution: NetworkSolution, wall_s: float) -> None:
         (f"lower bound on {objective.name}", f"{solution.bound.value:.6g} ({solution.bound.proved_by})"),
         ("gap", f"{round(100 * solution.gap, 8):.3g} %"),
         ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
-        ("diameter, mean hops", f"{hops}, {mean}"),
+        ("diameter, mean hops", distances),
         *several_rows(solution),
         *robust_rows(solution),
     )

@@ -17,16 +17,16 @@ MAX_FLOW_CELLS = 1 << 27
 
 def _faults(file: NetworkSolutionFile) -> list[Fault]:
     """What the schema cannot state: indices in range, tables of fitting length."""
-    n, m, demands = file.topology.servers, len(file.topology.arcs), len(file.thetas)
+    n, m = file.topology.servers, len(file.topology.arcs)
     faults = topology_faults(file.topology)
     if m == 0:
         return [*faults, Fault(("topology", "arcs"), "no links", allowed="at least one")]
     if isinstance(file.routing, CommonPart):
-        rows = len(file.routing.pairs) + demands
-        faults += _common_faults(file.routing, n, m, demands)
+        rows = len(file.routing.pairs) + len(file.routing.prices)
+        faults += _common_faults(file.routing, n, m)
     else:
-        rows = n * (demands + sum(len(hops) for hops in file.routing.hop_flows or ()))
-        faults += _adapted_faults(file.routing, n, m, demands)
+        rows = n * (len(file.routing.flows) + sum(len(hops) for hops in file.routing.hop_flows or ()))
+        faults += _adapted_faults(file.routing, n, m)
     rows += n * len(file.robustness.failures if file.robustness is not None else ())
     faults += _robustness_faults(file.robustness, n, m)
     if rows * m > MAX_FLOW_CELLS:
@@ -61,11 +61,11 @@ def _robustness_faults(part: RobustnessPart | None, n: int, m: int) -> list[Faul
     return faults
 
 
-def _adapted_faults(part: AdaptedPart, n: int, m: int, demands: int) -> list[Fault]:
+def _adapted_faults(part: AdaptedPart, n: int, m: int) -> list[Fault]:
+    demands = len(part.flows)
     faults = _table_faults(("routing", "lengths"), part.lengths, demands, m)
-    for key, count in (("flows", len(part.flows)), ("hop_flows", len(part.hop_flows or part.flows))):
-        if count != demands:
-            faults.append(Fault(("routing", key), "wrong number of demands", str(count), str(demands)))
+    if (count := len(part.hop_flows or part.flows)) != demands:
+        faults.append(Fault(("routing", "hop_flows"), "wrong number of demands", str(count), str(demands)))
     for k, rows in enumerate(part.flows):
         faults += _flow_faults(("routing", "flows", k), rows, n, m)
     for k, hops in enumerate(part.hop_flows or ()):
@@ -74,15 +74,15 @@ def _adapted_faults(part: AdaptedPart, n: int, m: int, demands: int) -> list[Fau
     return faults
 
 
-def _common_faults(part: CommonPart, n: int, m: int, demands: int) -> list[Fault]:
+def _common_faults(part: CommonPart, n: int, m: int) -> list[Fault]:
     faults = _flow_faults(("routing", "split"), part.split, len(part.pairs), m)
     faults += [
         Fault(("routing", "pairs", k), "no such pair", f"{i} -> {j}", f"two of 0 to {n - 1}")
         for k, (i, j) in enumerate(part.pairs)
         if max(i, j) >= n or i == j
     ]
-    faults += _table_faults(("routing", "amounts"), part.amounts, demands, len(part.pairs))
-    return faults + _table_faults(("routing", "prices"), part.prices, demands, m)
+    faults += _table_faults(("routing", "amounts"), part.amounts, len(part.prices), len(part.pairs))
+    return faults + _table_faults(("routing", "prices"), part.prices, len(part.prices), m)
 
 
 def _table_faults(path: Path, table: list[list[float]], rows: int, columns: int) -> list[Fault]:

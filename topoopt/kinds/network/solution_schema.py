@@ -41,7 +41,6 @@ Pair = Annotated[tuple[Server, Server], Strict(False)]
 FlowRow = Annotated[tuple[list[Arc], list[Amount]], Strict(False)]  # arcs, amount on each
 FlowRows = Annotated[list[FlowRow], Field(max_length=MAX_ARCS)]
 ArcValues = Annotated[list[Amount], Field(max_length=MAX_ARCS)]
-Utilisation = Annotated[float, Field(gt=0, le=1e30)]
 Prices = Annotated[list[Amount], Field(max_length=MAX_SERVERS)]
 PerDemand = Annotated[list[Value], Field(min_length=1, max_length=MAX_STEPS)]
 
@@ -212,9 +211,6 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     core = NetworkSolution
 
     kind: Literal["routing-solution", "topology-solution"]
-    thetas: PerDemand[Utilisation] = Field(description="largest link utilisation of each demand")
-    diameter: int | None = Field(ge=1)
-    mean_hops: Number | None
     robustness: RobustnessPart | None = Field(default=None, description="of method robust")
     link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; null where none was given")
     instance_sha256: Sha256
@@ -240,7 +236,6 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
         return {
             **super().attributes(value),
             **{name: getattr(value.network, name) for name in _NETWORK},
-            "thetas": list(value.thetas),
             "enumeration": None if rows is None else [{"heads": heads, "lengths": lengths} for heads, lengths in rows],
         }
 
@@ -254,7 +249,7 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
             proof = EnumerationProof(heads.reshape(shape), lengths.reshape(shape))
         parts = {name: built(getattr(self, name)) for name in _NETWORK}
         network = RoutedNetwork(**{**parts, "enumeration": proof})
-        return {**super().arguments(), "thetas": tuple(self.thetas), "network": network}
+        return {**super().arguments(), "network": network}
 
 
 _NETWORK = tuple(field.name for field in fields(RoutedNetwork))

@@ -10,7 +10,6 @@ from topoopt.core.network import NetworkProblem, RoutingProblem
 from topoopt.core.network_solution import FoundNetwork, NetworkSolution, RoutedNetwork
 from topoopt.core.proofs import Argument
 from topoopt.core.solution import UNCHECKED, Objective
-from topoopt.core.topology import Topology
 from topoopt.core.verdict import Tolerance, capped, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.kind import Effort, Method, MethodTables, Solver
@@ -21,7 +20,6 @@ from topoopt.kinds.network.methods import (
     WORST_TOPOLOGY_METHODS,
 )
 from topoopt.kinds.network.models import models_of
-from topoopt.simulate.hops import hop_matrix
 from topoopt.verify.laws.findings import CheckFindings
 from topoopt.verify.network.check import check_network
 
@@ -32,11 +30,9 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
     topology = network.topology
     if not isinstance(problem, RoutingProblem) and not (topology.switches >= 0).any():
         topology = switched(topology)
-    thetas = tuple(network.utilisation.max(axis=1).tolist())
-    objective = _objective(problem, thetas, network)
+    objective = _objective(problem, network)
     value = objective.value
     verdict = settle(value, found.bounds, Tolerance.LINEAR_PROGRAM)
-    diameter, mean_hops = _hops(topology)
     prices = network.layer_prices if verdict.bound.argument is Argument.LAYERED_MOORE else None
     return NetworkSolution(
         name=problem.name,
@@ -52,9 +48,6 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
         network=replace(
             network, topology=topology, layer_prices=prices, routing_bound=capped(network.routing_bound, value)
         ),
-        thetas=thetas,
-        diameter=diameter,
-        mean_hops=mean_hops,
         instance_sha256=problem.sha256,
         versions=versions(),
         notes=(*problem.notes, *found.notes),
@@ -62,23 +55,15 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
     )
 
 
-def _objective(problem: NetworkProblem, thetas: tuple[float, ...], network: RoutedNetwork) -> Objective:
+def _objective(problem: NetworkProblem, network: RoutedNetwork) -> Objective:
     """theta, the largest of several demands, or the completion time where hops have a price."""
+    thetas = network.thetas
     if problem.several:
         return Objective("worst-theta", max(thetas), "link capacity")
     if not isinstance(problem, RoutingProblem) or problem.hop_price == 0.0:
         return Objective("theta", thetas[0], "link capacity")
     hops = float(network.flows[0].flow.sum()) / float(problem.demand.sum())
     return Objective("completion-time", thetas[0] + problem.hop_price * hops, "time of a unit of demand on a link")
-
-
-def _hops(topology: Topology) -> tuple[int | None, float | None]:
-    """Diameter and mean hops, None where some server cannot reach another."""
-    hops = hop_matrix(topology)
-    n = topology.servers
-    if (hops < 0).any():
-        return None, None
-    return int(hops.max()), float(hops.sum() / (n * (n - 1)))
 
 
 def methods_of(problem: NetworkProblem) -> Mapping[str, Method]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.job_solution import Breakdown, Evaluation
+from topoopt.core.job_solution import Breakdown, Evaluation, Span
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import TIME_MODELS
@@ -39,20 +39,12 @@ def critical_tasks(simulation: Simulation) -> list[int]:
 
 def breakdown(graph: TaskGraph, simulation: Simulation) -> Breakdown:
     """Iteration time along the critical path, by kind of task."""
-    total = dict.fromkeys(TaskKind, 0.0)
-    for task in critical_tasks(simulation):
-        total[TaskKind(graph.kind[task])] += float(simulation.end_ms[task] - simulation.start_ms[task])
-    compute = graph.kind < TaskKind.TRANSFER
-    per_server = np.bincount(graph.source[compute], weights=graph.duration_ms[compute], minlength=graph.servers)
-    spent = total[TaskKind.FORWARD] + total[TaskKind.BACKWARD]
-    idle = simulation.iteration_time_ms - spent - total[TaskKind.TRANSFER] - total[TaskKind.ALLREDUCE]
-    return Breakdown(
-        compute_ms=spent,
-        model_parallel_ms=total[TaskKind.TRANSFER],
-        allreduce_ms=total[TaskKind.ALLREDUCE],
-        idle_ms=idle,
-        busiest_server_compute_ms=float(per_server.max(initial=0.0)),
-    )
+    return Breakdown.along(critical_path(graph, simulation), simulation.iteration_time_ms)
+
+
+def critical_path(graph: TaskGraph, simulation: Simulation) -> tuple[Span, ...]:
+    """Steps of the critical path, first to last."""
+    return tuple(span_of(graph, simulation, task) for task in critical_tasks(simulation))
 
 
 def bandwidth_tax(graph: TaskGraph, simulation: Simulation) -> float:
@@ -67,16 +59,11 @@ def bandwidth_tax(graph: TaskGraph, simulation: Simulation) -> float:
 def evaluate(graph: TaskGraph, network: Network, model: str = "rounds") -> Evaluation:
     """Simulate an iteration and explain it."""
     simulation = simulate(graph, network, model)
-    total = simulation.iteration_time_ms
-    critical = tuple(span_of(graph, simulation, task) for task in critical_tasks(simulation))
+    critical = critical_path(graph, simulation)
     timeline = timeline_of(graph, simulation, critical)
     return Evaluation(
         time_model=model,
-        iteration_time_ms=total,
-        breakdown=breakdown(graph, simulation),
         link_bytes=simulation.link_bytes,
-        link_utilisation=simulation.link_busy_ms / total if total > 0 else np.zeros_like(simulation.link_busy_ms),
-        bandwidth_tax=bandwidth_tax(graph, simulation),
         timeline=timeline.spans,
         timeline_servers_left_out=timeline.servers_left_out,
         critical_path=critical,

@@ -15,7 +15,6 @@ from topoopt.verify.job.rings import RingHops, check_rings
 from topoopt.verify.job.routes import Hops, check_routes
 from topoopt.verify.job.traffic import Traffic, recompute_traffic
 from topoopt.verify.laws.findings import Violation, ViolationLog
-from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 from topoopt.verify.laws.topology import check_topology
 
 
@@ -28,19 +27,12 @@ class PlanFigures:
         allreduce_bytes: sorted members -> payload.
         link_bytes: float64[n, n], bytes carried by the links i -> j.
         link_messages: int64[n, n], how many transfers and AllReduces make them up (each may be rounded to bytes).
-        bandwidth_tax: bytes carried over bytes demanded, 1 if nothing is demanded.
-        diameter, mean_hops: over ordered pairs of different servers; (-1, inf) if not connected.
-        diameter_bound: d n^(1/d), which TotientPerms promises up to a constant (NSDI'23, theorem 1); recorded only.
     """
 
     model_parallel_bytes: Floats
     allreduce_bytes: dict[tuple[int, ...], int]
     link_bytes: Floats
     link_messages: Ints
-    bandwidth_tax: float
-    diameter: int
-    mean_hops: float
-    diameter_bound: float
 
 
 @dataclass
@@ -115,20 +107,14 @@ def figures_of(cluster: Cluster, seen: Inspection) -> PlanFigures | None:
             crossings = np.bincount(slot, minlength=n * n)
             carried += crossings * (ring.share * 2.0 * (k - 1) / k * payload)
             messages += crossings * tensors[ring.members]
-    demanded = traffic.demanded_bytes
-    diameter, mean_hops = diameter_and_mean(hop_counts(seen.links > 0))
     return PlanFigures(
         model_parallel_bytes=traffic.matrix,
         allreduce_bytes=dict(traffic.payload_bytes),
         link_bytes=carried.reshape(n, n),
         link_messages=messages.reshape(n, n),
-        bandwidth_tax=float(carried.sum()) / demanded if demanded > 0 else 1.0,
-        diameter=diameter,
-        mean_hops=mean_hops,
-        diameter_bound=cluster.degree * n ** (1.0 / cluster.degree),
     )
 
 
 def plan_figures(cluster: Cluster, workload: Workload, plan: Plan) -> PlanFigures | None:
-    """Demand, link loads, bandwidth tax and distances of a plan; None if the plan is too broken to compute them."""
+    """Demand and link loads of a plan; None if the plan is too broken to compute them."""
     return figures_of(cluster, inspect_plan(ViolationLog(), cluster, workload, plan))

@@ -55,19 +55,6 @@ def check_operators(
                 findings.add("operators", f"{name} of {operator.name} is {stated!r}, the plan has {due!r}")
 
 
-def check_busiest(
-    findings: ViolationLog, instance: CoOptimisation, solution: JobSolution, parts: tuple[Parts, ...]
-) -> None:
-    """Compute time of the busiest server."""
-    spent = [0.0] * instance.cluster.servers
-    for own in parts:
-        for server in own.server.tolist():
-            spent[server] += own.split.forward_ms + own.split.backward_ms
-    stated = as_float(solution.evaluation.breakdown.busiest_server_compute_ms)
-    if differs(stated, max(spent)):
-        findings.add("breakdown", f"busiest_server_compute_ms is {stated!r}, {max(spent)!r} expected")
-
-
 def check_history(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
     """Progress of the search: it only falls, and ends with the plan; a robust design may end above it.
 

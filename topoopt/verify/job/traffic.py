@@ -76,11 +76,6 @@ class Traffic:
         """Bytes sent by all members of all ring AllReduces."""
         return sum(2.0 * (len(members) - 1) * payload for members, payload in self.payload_bytes.items())
 
-    @property
-    def demanded_bytes(self) -> float:
-        """Everything the network is asked to deliver."""
-        return float(self.matrix.sum()) + self.wire_bytes
-
 
 def slices(total: int, ways: int) -> Ints:
     """int64[ways + 1]: boundaries of `total` cut in `ways`, floor(i total / ways)."""

@@ -15,28 +15,15 @@ from topoopt.verify.laws.topology import check_topology, same_topology
 Counts = Ints
 
 
-def check_links(findings: ViolationLog, problem: RoutingProblem | TopologyProblem, topology: Topology) -> Counts:
-    """Report what is wrong; int64[n, n] parallel links."""
+def check_links(findings: ViolationLog, problem: RoutingProblem | TopologyProblem, topology: Topology) -> None:
+    """Report what is wrong; of a routing, all that is not as in the instance."""
     if isinstance(problem, RoutingProblem):
-        return _check_given(findings, problem, topology)
-    return _check_chosen(findings, problem, topology)
+        same_topology(findings, topology, problem.topology)
+    else:
+        _check_chosen(findings, problem, topology)
 
 
-def _check_given(findings: ViolationLog, problem: RoutingProblem, topology: Topology) -> Counts:
-    """The topology of a routing solution is that of the instance."""
-    same_topology(findings, topology, problem.topology)
-    return _counts(topology, problem.topology.servers)
-
-
-def _counts(topology: Topology, n: int) -> Counts:
-    links = np.zeros((n, n), dtype=np.int64)
-    if topology.servers != n:
-        raise ValueError(f"{topology.servers} servers, the instance has {n}")
-    np.add.at(links, (topology.arcs[:, 0], topology.arcs[:, 1]), topology.multiplicity)
-    return links
-
-
-def _check_chosen(findings: ViolationLog, problem: TopologyProblem, topology: Topology) -> Counts:
+def _check_chosen(findings: ViolationLog, problem: TopologyProblem, topology: Topology) -> None:
     """Degrees, fibre pairs, switches, and the constraints of the instance."""
     # Rates play no part here; the laws of links are those of a cluster.
     cluster = Cluster(problem.servers, 1, problem.degree, 1.0, links=problem.links)
@@ -74,4 +61,3 @@ def _check_chosen(findings: ViolationLog, problem: TopologyProblem, topology: To
             np.flatnonzero(far),
             lambda k: f"server {k % len(links)} is {hops.flat[k]} hops from server {k // len(links)} (-1: no way)",
         )
-    return links
