@@ -16,6 +16,7 @@ from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.analyses.resilience.answer import answer as failures_answer
 from topoopt.analyses.resilience.tables import faster_text
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
+from topoopt.core.network_solution import RoutedNetwork
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status
@@ -120,8 +121,13 @@ def test_networks_say_whether_the_demand_fits() -> None:
     """Theta above 1 does not fit, and 1/theta of it does; Gbit/s where the rate of a link is known."""
     base = replace(solution_of("routing"), status=Status.FEASIBLE, bound=Bound(1.7, Argument.LAYERED_MOORE))
 
+    def loaded(*thetas: float) -> RoutedNetwork:
+        flow = base.flow
+        flows = tuple(replace(flow, flow=flow.flow * theta / base.theta) for theta in thetas)
+        return replace(base.network, routing=replace(base.network.routing, flows=flows))
+
     def said(theta: float, **changes: Any) -> str:
-        return answer_of(replace(base, thetas=(theta,), objective=Objective("theta", theta, ""), **changes))
+        return answer_of(replace(base, network=loaded(theta), objective=Objective("theta", theta, ""), **changes))
 
     assert said(2.04) == (
         "The demand does not fit: the busiest link would need 204 % of its capacity, so 49 % of the demand fits; "
@@ -134,7 +140,7 @@ def test_networks_say_whether_the_demand_fits() -> None:
     )
     assert "the busiest link is 100 % full; " in said(1.0, bound=Bound(0.9, Argument.LAYERED_MOORE))
     assert "no routing over these links carries more (proven)" in said(2.0, status=Status.OPTIMAL)
-    several = replace(base, thetas=(0.25, 0.5), objective=Objective("worst-theta", 0.5, ""))
+    several = replace(base, network=loaded(0.25, 0.5), objective=Objective("worst-theta", 0.5, ""))
     assert answer_of(several).startswith("The worst of 2 demands fits: the busiest link is 50 % full, and 2.00×")
 
 

@@ -80,7 +80,8 @@ def render_page(template: str, answer: str, check: CheckResult | None = None, **
         values: of the template; one that is missing is an error.
     """
     violations = () if check is None else check.violations
-    return _environment().get_template(template).render(
+    page = _environment().get_template(template)
+    return page.render(
         answer=answer,
         use_style=use_style(),
         violations=violations[:SHOWN_VIOLATIONS],
