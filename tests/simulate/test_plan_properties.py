@@ -17,8 +17,9 @@ from topoopt.core.strategy import strided_groups
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.hops import diameter_and_mean_hops, hop_matrix
+from topoopt.simulate.hops import hop_matrix
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 

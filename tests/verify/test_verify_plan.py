@@ -23,7 +23,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
-from topoopt.simulate.hops import diameter_and_mean_hops
+from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.verify.job.plan import check_plan, plan_figures
 
 

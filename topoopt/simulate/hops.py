@@ -59,14 +59,3 @@ def hop_matrix(topology: Topology) -> Int32s:
     first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).astype(np.int64)
     head = arcs[np.argsort(arcs[:, 0], kind="stable"), 1].astype(np.int32)
     return np.asarray(hop_distances(first, head, n)).astype(np.int32)
-
-
-def diameter_and_mean_hops(topology: Topology) -> tuple[int, float] | tuple[None, None]:
-    """Largest and mean distance over all ordered pairs of distinct servers; None where some cannot reach another."""
-    hops = hop_matrix(topology)
-    if (hops < 0).any():
-        return None, None
-    n = topology.servers
-    if n < 2:
-        return 0, 0.0
-    return int(hops.max()), float(hops.sum() / (n * (n - 1)))

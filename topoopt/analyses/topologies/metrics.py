@@ -40,9 +40,9 @@ def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, sele
 
 
 def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, family: str) -> TopologyMetrics:
+    from topoopt.drawing.distances import diameter_and_mean_hops
     from topoopt.files.sections import make_topology
     from topoopt.files.topology_families import family_arcs
-    from topoopt.simulate.hops import diameter_and_mean_hops
 
     given = {"servers": servers, "degree": degree, "links": links.value}
     made = family_arcs(family, given, seed=seed, max_servers=MOST_SERVERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.verdict import Status
+from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
 from topoopt.drawing.page import Card, check_card, render_page, run_rows
 from topoopt.drawing.sentences import compared, objective_text
@@ -27,7 +28,6 @@ from topoopt.kinds.job.times import (
     memory_text,
     path_summary,
 )
-from topoopt.simulate.hops import diameter_and_mean_hops
 
 TEMPLATE = "kinds/job/page.html.j2"
 UNCONNECTED = "not all servers are connected"

@@ -13,6 +13,7 @@ from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.units import GIB
+from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
 from topoopt.drawing.sentences import compared, objective_text
 from topoopt.kinds.job.answer import answer
@@ -21,7 +22,6 @@ from topoopt.kinds.job.strategy_table import strategy_rows
 from topoopt.kinds.job.times import breakdown_terms, fabric_bars, memory_text
 from topoopt.kinds.job.traffic_summary import traffic_summary
 from topoopt.kinds.kind import Pages
-from topoopt.simulate.hops import diameter_and_mean_hops
 
 MAX_ROWS = 16
 """Rows of the strategy shown in the terminal; the report has them all."""

@@ -12,6 +12,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import SourceFlow
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
+from topoopt.drawing.distances import fewest_hops
 
 FULL = 1e-3
 """An arc whose links carry theta to within this part counts as full."""
@@ -82,16 +83,7 @@ class NetworkFigures:
     @cached_property
     def hops(self) -> Ints:
         """int64[n, n]: fewest hops, -1 where there is no path."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import shortest_path
-
-        topology = self.solution.topology
-        links = csr_array(
-            (np.ones(len(topology.arcs)), (topology.arcs[:, 0], topology.arcs[:, 1])),
-            shape=(topology.servers, topology.servers),
-        )
-        found = shortest_path(links, method="D", unweighted=True)
-        return np.where(np.isfinite(found), found, -1.0).astype(np.int64)
+        return fewest_hops(self.solution.topology)
 
     @property
     def travelled_hops(self) -> float:

@@ -10,6 +10,7 @@ from topoopt.core.network import RoutingMode
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status
+from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
@@ -21,7 +22,6 @@ from topoopt.kinds.network.answer import answer
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.kinds.network.hops import hop_rows, hop_text, moore_hops
 from topoopt.kinds.network.links import UNIT, network_links
-from topoopt.simulate.hops import diameter_and_mean_hops
 
 TEMPLATE = "kinds/network/page.html.j2"
 MOST_LINKS = 10_000

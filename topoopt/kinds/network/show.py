@@ -9,11 +9,11 @@ from rich.console import Console
 from topoopt.console.solution_tables import show_figures
 from topoopt.core.network import NetworkProblem
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.kinds.kind import Pages
 from topoopt.kinds.network.answer import answer
 from topoopt.kinds.network.report import render_network_html, robust_rows, several_rows
 from topoopt.kinds.network.solution_schema import RobustnessPart
-from topoopt.simulate.hops import diameter_and_mean_hops
 
 
 def figures(problem: NetworkProblem, solution: NetworkSolution) -> dict[str, Any]:
