@@ -71,12 +71,15 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.solution_file import read_solution
 
-    found = read_solution(path, [name for name in KINDS if kind_named(name).explain is not None])
+    found = read_solution(path)
     kind = kind_of(found)
+    if kind.explain is None:
+        able = ", ".join(name for name in KINDS if kind_named(name).explain is not None)
+        text = "solutions of this kind are not explained; their report says what limits them"
+        raise InputError([Problem(text, str(path), None, "kind", kind.name, able)])
     problem = None if instance is None else read_instance(instance)
     akin = [name for name in KINDS if KINDS[name] == KINDS[kind.name]]
     if problem is not None and problem.kind not in akin:
         text = "not an instance of this solution"
         raise InputError([Problem(text, str(instance), None, "kind", problem.kind, ", ".join(akin))])
-    assert kind.explain is not None
     return found, kind.explain()(problem, found, question)
