@@ -26,6 +26,16 @@ CHECK_CPU_S = 0.25
 """Time of the processor that a check has whatever the clock says: all that one of a small plan takes, so that a busy
 machine does not cost its verdict."""
 
+SPARE_S = 0.3
+"""Seconds after the limit that are as good as within it: what comes after the search has a second, but that it may be
+slower than measured."""
+
+MEASURED_FROM, MEASURED_FROM_S = 0.1, 0.3
+"""Part of the limit, and seconds, after which a search may well need all of it, and what comes after it is measured."""
+
+MEASURING = 0.05
+"""Part of the time of a search that goes into that."""
+
 STARVED = 5
 """Times the limit that a search without any result may take on a machine that is busy with other things."""
 
@@ -46,12 +56,18 @@ class Timing:
         limit_s: that the user gave; None for none.
         kept: makes what is found of the best so far; None: there is nothing yet.
         left_out: steps that were left for lack of time.
+        measure: what is found -> seconds that its figures take, and its file; None: both are short.
+        file_s: seconds that the file takes, as measured last.
     """
 
     stop: Stop = field(default_factory=Stop)
     limit_s: float | None = None
     kept: Callable[[], Any] | None = None
     left_out: list[str] = field(default_factory=list)
+    measure: Callable[[Any], tuple[float, float]] | None = None
+    file_s: float = 0.0
+    _whole: bool = False
+    _measuring_s: float = 0.0
     _search_at: float = 0.0
     _signal_at: float | None = None
     _cpu_s: float = field(default_factory=time.process_time)
@@ -62,17 +78,36 @@ class Timing:
         self._search_at, left = self.stop.clock.now(), self.stop.remaining_s()
         return self.stop.until(None if left is None else self._search_at + share * left)
 
-    def keep(self, found: Callable[[], Any], search: Stop) -> None:
-        """Take the best so far; the first one shows how long the work on a plan of this size takes.
+    def keep(self, found: Callable[[], Any], search: Stop, rough: bool = False) -> None:
+        """Take the best so far; the first whole one shows how long the work on a plan of this size takes.
 
-        What comes after the search does some of it again, so its deadline leaves that much, if there is that much left.
+        What comes after the search does some of it again, so its deadline leaves that much, if there is that much left;
+        and what figures and file were measured to take.
+
+        Args:
+            found: makes it.
+            search: deadline of the search.
+            rough: whether it was made at much less effort than the search makes one.
         """
         self.stop.end_if_left()
-        first, self.kept = self.kept is None, found
-        if first and self.stop.deadline is not None and search.deadline is not None:
-            now = self.stop.clock.now()
-            latest = self.stop.deadline - AFTERWARDS * (now - self._search_at)
-            search.deadline = min(search.deadline, max(now, latest))
+        self.kept = found
+        if self.stop.deadline is None or search.deadline is None or self.limit_s is None:
+            return
+        began = self.stop.clock.now()
+        latest = search.deadline
+        if not (rough or self._whole):
+            self._whole = True
+            latest = min(latest, self.stop.deadline - AFTERWARDS * (began - self._search_at))
+        searched_s = began - self._search_at
+        if (
+            self.measure is not None
+            and searched_s > max(MEASURED_FROM_S, MEASURED_FROM * self.limit_s)
+            and self._measuring_s <= MEASURING * searched_s
+        ):
+            figures_s, self.file_s = self.measure(found())
+            self._measuring_s += self.stop.clock.now() - began
+            latest = min(latest, self.stop.deadline + SPARE_S - figures_s - self.file_s)
+        search.deadline = min(search.deadline, max(self.stop.clock.now(), latest))
 
     def optional(self, name: str, work: Callable[[], Result]) -> Result | None:
         """Do what a solution can do without; None, and a line in the notes, if there is no time for it."""
@@ -107,7 +142,8 @@ class Timing:
             return True
         if time.process_time() - self._check_cpu_s < CHECK_CPU_S:
             return False
-        return self._signalled() or self._past(self.stop.deadline, 0.3, 0.02)
+        spare_s = min(SPARE_S, 2 * SPARE_S - self.file_s)
+        return self._signalled() or self._past(self.stop.deadline, spare_s, 0.02)
 
     def past_the_end(self) -> bool:
         """Whether nothing more can be begun that a solution can do without."""

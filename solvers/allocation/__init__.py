@@ -6,6 +6,7 @@
 
 from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, network_of, shares_of
 from solvers.allocation.clashes import clashing_guarantees
+from solvers.allocation.first import first_rates
 from solvers.allocation.levels import raise_levels
 from solvers.allocation.result import AllocationResult
 from solvers.allocation.total import largest_total
@@ -16,6 +17,7 @@ __all__ = [
     "SharedCapacities",
     "Shares",
     "clashing_guarantees",
+    "first_rates",
     "largest_total",
     "network_of",
     "raise_levels",

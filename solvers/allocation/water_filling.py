@@ -7,14 +7,17 @@ may be split in given parts. At most R + T levels of O(R + T) each, and O(uses) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted
 from solvers.allocation.result import AllocationResult
+from solvers.stop import Stop
 from topoopt.core.allocation_solution import PriceCertificate
-from topoopt.core.arrays import Ints
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.verdict import StopReason
 
@@ -28,20 +31,26 @@ STALE = 1e-6
 """Part of a sum of gains that may be left over by subtracting the others."""
 
 
-def water_fill(network: SharedCapacities, shares: Shares, stop: StopReason | None = None) -> AllocationResult:
-    """Rates, and for every level what was full there.
+Keep = Callable[[Callable[[], AllocationResult]], None]
+"""Offered what makes the result of the best so far."""
+
+
+def water_fill(network: SharedCapacities, shares: Shares, stop: Stop, keep: Keep = lambda _: None) -> AllocationResult:
+    """Rates, and for every level what was full there; after a limit, all that still rise are at the last level.
 
     Args:
         network, shares: every transfer has one route, and the bases fit the capacities.
-        stop: a reason to stop before anything was found.
+        stop: asked at every level.
+        keep: offered what there is after each.
 
     Raises:
-        InputError: a transfer with several routes. LimitError: `stop` is given.
+        InputError: a transfer with several routes. LimitError: the limit came before the first level.
     """
     from scipy.sparse import csr_array
 
-    if stop is not None:
-        raise LimitError(f"stopped by {stop} before any rates were found")
+    reason = stop.reason()
+    if reason is not None:
+        raise LimitError(f"stopped by {reason} before any rates were found")
     if not network.single_route:
         name = shares.names[int(np.argmax(np.bincount(network.owner) > 1))]
         allowed = "auto, lp, lp-glop"
@@ -61,10 +70,19 @@ def water_fill(network: SharedCapacities, shares: Shares, stop: StopReason | Non
     known = rising.copy()
     open_users = np.diff(use.indptr).astype(np.int64)
     reached = np.full(transfers, -1.0)
-    certificates = []
+    certificates: list[PriceCertificate] = []
     level = 0.0
     levels = 0
+
+    def result(heights: Floats, proven: int, ended: StopReason | None) -> AllocationResult:
+        rates = np.minimum(shares.base + shares.gain * heights, shares.ceiling)
+        proofs, why = tuple(certificates[:proven]), ended or stop.reason() or StopReason.TIME
+        return AllocationResult(fitted(network, rates), proofs, why, "water-filling", levels)
+
     while (reached < 0).any():
+        reason = stop.reason()
+        if reason is not None and levels:
+            return result(np.where(reached < 0, level, reached), len(certificates), reason)
         at = np.full(len(free), np.inf)
         active = open_users > 0
         at[active] = np.maximum(free[active], 0.0) / rising[active]
@@ -93,8 +111,9 @@ def water_fill(network: SharedCapacities, shares: Shares, stop: StopReason | Non
             rates = shares.base[users] + shares.gain[users] * np.maximum(reached[users], 0.0)
             free[r] = limit[r] - float(parts @ rates)
             rising[r] = known[r] = float(parts[waiting] @ shares.gain[users[waiting]])
-    rates = np.minimum(shares.base + shares.gain * reached, shares.ceiling)
-    return AllocationResult(fitted(network, rates), tuple(certificates), StopReason.CONVERGED, "water-filling", levels)
+        heights = np.where(reached < 0, level, reached)
+        keep(partial(result, heights, len(certificates), None))
+    return result(reached, len(certificates), StopReason.CONVERGED)
 
 
 def _certificate(

@@ -18,8 +18,9 @@ from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.core.errors import InputError
 from topoopt.core.verdict import Status
 from topoopt.kinds import KINDS, kind_named, kind_of
+from topoopt.kinds.explanation import Question
 from topoopt.kinds.instance_file import located, read_instance
-from topoopt.kinds.kind import Question, SolveOptions
+from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import search_problems, solve
 from topoopt.kinds.solution_file import read_solution, write_solution
 from topoopt.verify.laws.findings import FULL

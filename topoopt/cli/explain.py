@@ -14,7 +14,7 @@ from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import StopReason
 from topoopt.kinds import KINDS, kind_named, kind_of
-from topoopt.kinds.kind import Explanation, Question
+from topoopt.kinds.explanation import Explanation, Question
 
 
 def explain(

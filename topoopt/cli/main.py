@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import sys
@@ -15,6 +16,7 @@ def main() -> None:
     """Run the command line; leaves with its exit code."""
     begin()
     leave_on_interrupt()
+    gc.set_threshold(100_000, 20, 100)  # long tables are millions of objects, none of them in a circle
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no × or →, file names that are not text
             stream.reconfigure(errors="backslashreplace")

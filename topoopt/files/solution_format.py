@@ -34,8 +34,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"a solution holds a {type(value).__name__}")
 
 
-def _dump(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -19,6 +18,7 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import SolutionHead
 from topoopt.files.documents import Document
 from topoopt.files.solution_format import SolutionFormat
+from topoopt.kinds.explanation import Explanation, Question
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,10 +105,13 @@ class Effort:
         if self.options.progress is not None:
             self.options.progress(what, done, total)
 
-    def keep(self, found: Callable[[], Any]) -> None:
-        """Offer the best so far: called for what a method would return now, should the method have to be left."""
+    def keep(self, found: Callable[[], Any], rough: bool = False) -> None:
+        """Offer the best so far: called for what a method would return now, should the method have to be left.
+
+        `rough`: it was made at much less effort than the search makes one.
+        """
         if self.timing is not None:
-            self.timing.keep(found, self.stop)
+            self.timing.keep(found, self.stop, rough)
 
     def optional(self, name: str, work: Callable[[], Result]) -> Result | None:
         """What a solution can do without; None, and a note, when time runs out."""
@@ -164,6 +167,7 @@ class Solver:
         search_share: part of a time limit that a search may take, where what comes after it takes long.
         models: problem -> formulations whose solutions are plans of it, by name; the first is the one meant without a
             name.
+        excerpt: solution -> (a part of it, how many times as long the whole is); shows how long writing takes.
     """
 
     methods: Callable[[Any], Mapping[str, Method]]
@@ -173,6 +177,7 @@ class Solver:
     prepare: Callable[[Any], None] = lambda _: None
     search_share: float = 1.0
     models: Callable[[Any], Mapping[str, PlanModel]] = lambda _: {}
+    excerpt: Callable[[Any], tuple[Any, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -194,41 +199,6 @@ class Pages:
     show: Callable[[Console, Any, float], None]
     answer: Callable[[Any], str]
     table: Callable[[Any], tuple[str, str] | None] = lambda _: None
-
-
-@dataclass(frozen=True)
-class Question:
-    """What an explanation is asked.
-
-    Attributes:
-        added_links: capacity to add, in links; None: 100 Gbit/s where the rate of a link is known, else one link.
-        checks: positions of one more link that are solved again.
-        time_limit_s: for all that is solved again.
-    """
-
-    added_links: Fraction | None = None
-    checks: int = 8
-    time_limit_s: float = 60.0
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What limits a solution.
-
-    Attributes:
-        words: sentences for people.
-        figures: the same for programs.
-        notes: what was assumed.
-        late: whether the time limit left something unchecked.
-    """
-
-    words: tuple[str, ...]
-    figures: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-    late: bool = False
-
-    def __str__(self) -> str:
-        return "\n".join(self.words)
 
 
 def at_first_use(module: str, constant: str) -> Callable[[], Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from solvers.steps import LateError, step
@@ -81,6 +82,8 @@ def judged(problem: Any, found: Any, effort: Effort) -> Any:
         findings = check()
         return solution.judged(findings.violations, findings.not_recomputed)
     solution = replace(solution, notes=(*solution.notes, *effort.timing.notes()))
+    if effort.timing.limit_s is not None:
+        effort.timing.file_s = _file_s(kind, solution, effort)
     try:
         findings = step(check, effort.timing.check_late)
     except LateError:
@@ -136,6 +139,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         if options.memory_bytes is not None:
             stop.memory.limit_bytes = options.memory_bytes
         effort = Effort(search, timing.for_search(solver.search_share), options, timing)
+        timing.measure = None if solver.excerpt is None else partial(_afterwards_s, asked, effort)
         found = _found(solver, options.chosen or methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
         solution = step(lambda: judged(asked, found, effort), lambda: False)
@@ -146,6 +150,27 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
     if stop.interrupted.is_set() and solution.check.ok:
         return replace(solution, stopped_by=StopReason.INTERRUPTED)
     return solution
+
+
+def _afterwards_s(problem: Any, effort: Effort, found: Any) -> tuple[float, float]:
+    """Seconds that the figures of what was found take, and its file."""
+    clock = effort.stop.clock
+    began = clock.now()
+    solution = kind_of(problem).solver().assemble(problem, found, effort)
+    figures_s = clock.now() - began
+    return figures_s, _file_s(kind_of(problem), solution, effort)
+
+
+def _file_s(kind: Kind, solution: Any, effort: Effort) -> float:
+    """Seconds that its file takes: a part of it is written to memory."""
+    excerpt, clock = kind.solver().excerpt, effort.stop.clock
+    if excerpt is None:
+        return 0.0
+    part, longer = excerpt(solution)
+    kind.files.solutions.text(part)  # loads what it needs
+    began = clock.now()
+    kind.files.solutions.text(part)
+    return longer * (clock.now() - began)
 
 
 def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: Timing) -> Any:

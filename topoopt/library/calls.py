@@ -17,7 +17,8 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.embedded import check_whole
-from topoopt.kinds.kind import Effort, Explanation, Kind, Progress, Question, SolveOptions
+from topoopt.kinds.explanation import Explanation, Question
+from topoopt.kinds.kind import Effort, Kind, Progress, SolveOptions
 from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
 
 if TYPE_CHECKING:

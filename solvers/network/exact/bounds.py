@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.network.routing.circulant import shift_invariant
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import LayerPrices, TopologyProblem
 from topoopt.core.proofs import Argument, Bound
+
+LARGEST_PROGRAM = 100_000
+"""Entries of a demand up to which b-matchings are solved, in seconds; beyond, rows or columns alone count."""
 
 
 def layer_sizes(servers: int, degree: int, links: LinkDirection) -> list[int]:
@@ -70,6 +74,8 @@ def most_within(demand: Floats, reach: int) -> tuple[float, Floats]:
     rows, columns = np.nonzero(demand > 0)
     if not len(rows) or reach >= n - 1:
         return float(demand.sum()), np.zeros(2 * n)
+    if len(rows) > LARGEST_PROGRAM or shift_invariant(demand):
+        return _nearest(demand, reach)
     every = np.arange(len(rows))
     ends = csr_array(
         (np.ones(2 * len(rows)), (np.concatenate((rows, n + columns)), np.concatenate((every, every)))),
@@ -82,6 +88,22 @@ def most_within(demand: Floats, reach: int) -> tuple[float, Floats]:
     price = np.maximum(-found.ineqlin.marginals, 0.0) * unit if found.status == 0 else np.zeros(2 * n)
     over = demand - price[:n, None] - price[None, n:]
     return float(reach * price.sum() + np.maximum(over, 0.0)[demand > 0].sum()), price
+
+
+def _nearest(demand: Floats, reach: int) -> tuple[float, Floats]:
+    """The same by the `reach` largest entries of every row alone, or of every column alone, whichever says more.
+
+    Exact where demand depends on the displacement alone: the largest ones are as many of every column as of every row.
+    """
+    place = len(demand) - reach
+    nothing = np.zeros(len(demand))
+    found = []
+    for first, table in enumerate((demand, demand.T)):
+        largest = np.partition(table, place, axis=1)
+        price = largest[:, place].copy()
+        found.append((float(largest[:, place:].sum()), (price, nothing) if first == 0 else (nothing, price)))
+    most, prices = min(found, key=lambda each: each[0])
+    return most, np.concatenate(prices)
 
 
 def capacity(problem: TopologyProblem) -> int:

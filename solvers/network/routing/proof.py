@@ -153,15 +153,30 @@ class RoutingProof:
 
     def _delivering(self, flow: Floats, lengths: Floats, orders: Ints) -> BestFlow:
         """The flow near another one that delivers each entry of the demand."""
+        return self._measured(self._repaired(flow, lengths, orders, self.network.demand), delivers=True)
+
+    def _repaired(self, flow: Floats, lengths: Floats, orders: Ints, demand: Floats) -> Floats:
         net = self.network
         positive = self._priced(np.maximum(lengths, 0.0))
         positive = positive / max(float(positive.max()), 1e-300) + 1e-7
         rough = np.maximum(flow, 0.0)
         if self.max_hops is None:
-            exact = repaired_flow(net.first, net.tail, net.head, positive, net.demand, orders, rough)
+            exact: Floats = repaired_flow(net.first, net.tail, net.head, positive, demand, orders, rough)
         else:
-            exact = limited_flow(net.tail, net.head, positive, net.demand, rough, _DUST)
-        return self._measured(exact, delivers=True)
+            exact = limited_flow(net.tail, net.head, positive, demand, rough, _DUST)
+        return exact
+
+    def offer_turned(self, row: Floats, turned: Callable[[Floats], Floats]) -> float:
+        """The same of a network that looks the same from every source: all follow from what source 0 sends.
+
+        Args:
+            row: float64[m], what source 0 sends; made to deliver each entry before it is turned.
+            turned: (row of source 0) -> float64[n, m].
+        """
+        flow, demand = np.zeros((self.network.servers, len(row))), np.zeros_like(self.network.demand)
+        flow[0], demand[0] = row, self.network.demand[0]
+        exact = self._repaired(flow, self.lengths, self.orders, demand)
+        return self._keep(self._measured(turned(exact[0]), delivers=True))
 
     def offer_shortest(self) -> None:
         """All demand over paths of fewest hops: a first flow, for methods that may be stopped before they have one."""

@@ -7,7 +7,7 @@ import numpy as np
 from solvers.network.routing.circulant import base_flow, classes_of, route_circulant, shift_invariant
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.proof import RoutingProof
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats
 
 
 def rotates(network: RoutingNetwork) -> bool:
@@ -29,11 +29,13 @@ def by_rotation(proof: RoutingProof) -> int:
         offsets.tolist(), weight, capacity=width.tolist(), accuracy=accuracy, time_limit_s=proof.time_left_s
     )
     kind = np.searchsorted(offsets, (net.head - net.tail) % net.servers)
-    proof.offer_flow(_turned(net, base_flow(offsets.tolist(), weight, result), kind))
     proof.offer_lengths(result.lengths[kind])
-    return result.routings
-
-
-def _turned(net: RoutingNetwork, flow: Floats, kind: Ints) -> Floats:
     source = np.arange(net.servers)[:, None]
-    return np.asarray(flow[kind, (net.tail - source) % net.servers], dtype=np.float64)
+
+    def turned(row: Floats) -> Floats:
+        by_class = np.empty((len(offsets), net.servers))
+        by_class[kind, net.tail] = row
+        return np.asarray(by_class[kind, (net.tail - source) % net.servers])
+
+    proof.offer_turned(base_flow(offsets.tolist(), weight, result)[kind, net.tail], turned)
+    return result.routings

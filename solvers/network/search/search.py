@@ -121,7 +121,7 @@ class _Search:
         problem = self.problem
         n, d = problem.servers, problem.degree
         tables = {}
-        for name, topology in seed_topologies(n, d, problem.links, self.demand, seed=self.seed).items():
+        for name, topology in seed_topologies(n, d, problem.links, self.demand, seed=self.seed):
             table = repaired(table_of(topology), self.rules.allowed, problem.parallel_links, self.seed)
             if table is None:
                 continue
@@ -254,10 +254,21 @@ class _Search:
         if self.stop.reason() is not None:
             routing = route(topology, self.demand, accuracy=self.rough, time_limit_s=LATE_S)
         else:
-            routing = route(topology, self.demand, accuracy=self.rough, stop=self.stop)
+            routing = route(topology, self.demand, accuracy=self.rough, stop=self.stop, keep=self._first_flow(topology))
             if self.goal < routing.theta <= self.goal * (1.0 + 2.0 * self.rough):  # it may reach the bound
                 routing = route(topology, self.demand, accuracy=1e-7, stop=self.stop)
         self._note(name, topology, routing)
+
+    def _first_flow(self, topology: Topology) -> Callable[[Callable[[], RoutingResult]], None] | None:
+        """Takes the flows on the first topology as they get better: routing it may take longer than there is time."""
+        keep, steps = self.keep, tuple(self.steps)
+        if keep is None or self.best is not None:
+            return None
+
+        def take(best: Callable[[], RoutingResult]) -> None:
+            keep(lambda: TopologySearchResult(topology, best(), steps, 0, self.stop.reason() or StopReason.TIME))
+
+        return take
 
     def _note(self, name: str, topology: Topology, routing: RoutingResult) -> None:
         load = hops_of(table_of(topology).out, self.demand) / self.links_total

@@ -5,7 +5,7 @@ TotientPerms suits rings, matchings suit skewed demand, generalized Kautz and ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -96,21 +96,24 @@ SEEDS: Mapping[str, Seed] = {
 }
 
 
-def seed_topologies(n: int, d: int, links: LinkDirection, demand: Demand, *, seed: int = 0) -> dict[str, Topology]:
-    """Every seed that exists for this degree and kind of link, by name.
+def seed_topologies(
+    n: int, d: int, links: LinkDirection, demand: Demand, *, seed: int = 0
+) -> Iterator[tuple[str, Topology]]:
+    """Name and topology of every seed that exists for this degree and kind of link, each made when it is asked for.
 
     Raises:
         InfeasibleError: none does.
     """
-    found = {}
+    found = 0
     for place, (name, make) in enumerate(SEEDS.items()):
         try:
-            found[name] = make(n, d, links, demand, np.random.default_rng((seed, place)))
+            topology = make(n, d, links, demand, np.random.default_rng((seed, place)))
         except InfeasibleError:
             continue
+        found += 1
+        yield name, topology
     if not found:
         raise InfeasibleError(f"no topology of degree {d} with {links} links is known that connects {n} servers")
-    return found
 
 
 def _circulant(n: int, d: int, links: LinkDirection, selection: str, origin: str) -> Topology:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from solvers.stop import Stop
 from tests.support.allocation_cases import along, line, network, problem, shortest
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution, PriceCertificate
@@ -162,7 +163,7 @@ def test_certificates_of_water_filling_cover_all() -> None:
     """Each transfer is in the proof of some level, also where none is stored."""
     from solvers.allocation import network_of, shares_of, water_fill
 
-    found = water_fill(network_of(SINGLE), shares_of(SINGLE))
+    found = water_fill(network_of(SINGLE), shares_of(SINGLE), Stop())
     assert sorted({int(t) for proof in found.certificates for t in proof.transfers}) == [0, 1, 2]
     solution = replace(solve(SINGLE), certificates=found.certificates)
     from topoopt.verify.allocation.fairness import check_certificates

@@ -10,8 +10,8 @@ from tests.support.paths import INSTANCES
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.errors import InputError
 from topoopt.kinds.collective.explain import explain
+from topoopt.kinds.explanation import Question
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.kind import Question
 from topoopt.kinds.pipeline import solve
 
 

@@ -12,7 +12,8 @@ from topoopt.core.allocation_solution import AllocationSolution, TransferRate
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.files.solution_head import bound_document
 from topoopt.kinds.allocation.methods import wants_total
-from topoopt.kinds.kind import Explanation, Question, SolveOptions
+from topoopt.kinds.explanation import Explanation, Question
+from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.allocation.bounds import base_and_gain
 from topoopt.verify.allocation.check import check_allocation

@@ -11,6 +11,7 @@ from solvers.allocation import (
     SharedCapacities,
     Shares,
     clashing_guarantees,
+    first_rates,
     largest_total,
     network_of,
     raise_levels,
@@ -33,17 +34,20 @@ def wants_total(problem: AllocationProblem) -> bool:
 def _programs(
     problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort, backend: str
 ) -> AllocationResult:
+    def keep(found: AllocationResult, rough: bool = False) -> None:
+        effort.keep(lambda: replace(found, stopped_by=effort.stop.reason() or StopReason.TIME), rough)
+
+    if effort.stop.deadline is not None:
+        first = first_rates(network, shares, effort.stop)
+        if first is not None:
+            keep(first, rough=True)
     if wants_total(problem):
         return largest_total(network, shares, backend, effort.stop)
-
-    def keep(found: AllocationResult) -> None:
-        effort.keep(lambda: replace(found, stopped_by=effort.stop.reason() or StopReason.TIME))
-
     return raise_levels(network, shares, backend, effort.stop, keep)
 
 
 def _filled(problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort) -> AllocationResult:
-    return water_fill(network, shares, effort.stop.reason())
+    return water_fill(network, shares, effort.stop, effort.keep)
 
 
 def _chosen(problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort) -> AllocationResult:

@@ -16,7 +16,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.kinds.collective.answer import answer
 from topoopt.kinds.collective.words import limit_sentence, time_text
-from topoopt.kinds.kind import Explanation, Question
+from topoopt.kinds.explanation import Explanation, Question
 from topoopt.verify.collective.check import bandwidth_us, check_collective
 
 

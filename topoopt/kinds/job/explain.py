@@ -14,9 +14,9 @@ from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution, Span
 from topoopt.files.solution_head import bound_document
+from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.solve import evaluate_plan
-from topoopt.kinds.kind import Explanation, Question
 
 SHOWN = 5
 

@@ -7,7 +7,7 @@ from typing import Any
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.files.solution_head import bound_document
-from topoopt.kinds.kind import Explanation, Question
+from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.network.explain import NetworkExplanation, explain_network
 from topoopt.kinds.network.explain_degree import DegreeGain
 from topoopt.kinds.network.explain_gains import Gain

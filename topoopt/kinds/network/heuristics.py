@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from solvers.network.exact.space import Space, open_space
-from solvers.network.routing import route
+from solvers.network.routing import RoutingResult, route, shift_invariant
 from solvers.network.search import SEEDS, SearchBudget, TopologySearchResult, search_topology
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import FoundNetwork
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort
@@ -64,6 +66,24 @@ def routed_topology(space: Space, topology: Topology, method: str, stop: Stop) -
     return FoundNetwork(network, bounds, found.stopped_by if early else StopReason.CONVERGED, method)
 
 
+def _offer_first(problem: TopologyProblem, effort: Effort) -> None:
+    """Offer what is there at once, before bounds are looked for: TotientPerms with a first flow, bounded by a cut."""
+    try:
+        topology = SEEDS["totient"](
+            problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.search.seed)
+        )
+    except InfeasibleError:
+        return
+    busiest = max(problem.demand.sum(axis=0).max(), problem.demand.sum(axis=1).max())
+    cut = Bound(float(busiest) / problem.degree, Argument.NODE_CUT)
+
+    def keep(best: Callable[[], RoutingResult]) -> None:
+        effort.keep(lambda: FoundNetwork(best().network(topology), (cut,), StopReason.TIME, "portfolio"), rough=True)
+
+    method = "circulant" if shift_invariant(problem.demand) else "frank-wolfe"
+    route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, keep=keep)
+
+
 def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     """All seeds, annealing on hops, polish on theta, exact link counts; ends early when a bound is reached.
 
@@ -72,6 +92,8 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     Raises:
         InfeasibleError: no topology satisfies the constraints. LimitError: none of those met does.
     """
+    if effort.stop.deadline is not None and not problem.rules:
+        _offer_first(problem, effort)
     formula, multipliers = formula_bound(problem, stop=_for_bounds(effort.stop))
     space = open_space(problem)
     bounds = (space.bound, formula)

@@ -140,7 +140,7 @@ def _searched(
 def _seeds(problem: TopologyProblem, space: Space, seed: int) -> list[np.ndarray]:
     """Networks of all ideas that break no rule."""
     made = seed_topologies(problem.servers, problem.degree, problem.links, problem.demand, seed=seed)
-    counts = [topology.adjacency() for topology in made.values()]
+    counts = [topology.adjacency() for _, topology in made]
     return [each for each in counts if space.fits(each)]
 
 

@@ -10,6 +10,7 @@ from topoopt.files.link_tree_part import link_tree_faults
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.files.topology_part import topology_faults
 from topoopt.kinds.network.solution_schema import AdaptedPart, CommonPart, FlowRow, NetworkSolutionFile, RobustnessPart
+from topoopt.kinds.network.turned_flows import turns_of
 
 MAX_FLOW_CELLS = 1 << 27
 """Entries of the tables row x arc that are made of a file (1 GiB)."""
@@ -26,7 +27,8 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
         faults += _common_faults(file.routing, n, m)
     else:
         rows = n * (len(file.routing.flows) + sum(len(hops) for hops in file.routing.hop_flows or ()))
-        faults += _adapted_faults(file.routing, n, m)
+        turns = not faults and turns_of(file.topology.arcs[:, :2], n) is not None
+        faults += _adapted_faults(file.routing, n, m, turns)
     rows += n * len(file.robustness.failures if file.robustness is not None else ())
     faults += _robustness_faults(file.robustness, n, m)
     if rows * m > MAX_FLOW_CELLS:
@@ -61,13 +63,14 @@ def _robustness_faults(part: RobustnessPart | None, n: int, m: int) -> list[Faul
     return faults
 
 
-def _adapted_faults(part: AdaptedPart, n: int, m: int) -> list[Fault]:
+def _adapted_faults(part: AdaptedPart, n: int, m: int, turns: bool) -> list[Fault]:
     demands = len(part.flows)
     faults = _table_faults(("routing", "lengths"), part.lengths, demands, m)
     if (count := len(part.hop_flows or part.flows)) != demands:
         faults.append(Fault(("routing", "hop_flows"), "wrong number of demands", str(count), str(demands)))
     for k, rows in enumerate(part.flows):
-        faults += _flow_faults(("routing", "flows", k), rows, n, m)
+        alone = turns and part.hop_flows is None and len(rows) == 1
+        faults += _flow_faults(("routing", "flows", k), rows, 1 if alone else n, m)
     for k, hops in enumerate(part.hop_flows or ()):
         for hop, rows in enumerate(hops):
             faults += _flow_faults(("routing", "hop_flows", k, hop), rows, n, m)

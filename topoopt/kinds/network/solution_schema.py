@@ -34,6 +34,7 @@ from topoopt.files.solution_head import (
 from topoopt.files.topology_families import MAX_ARCS
 from topoopt.files.topology_part import Server, TopologyPart
 from topoopt.kinds.network.schema import MAX_STEPS
+from topoopt.kinds.network.turned_flows import lengthened, shortened
 
 Value = TypeVar("Value")
 Arc = Annotated[int, Field(ge=0, lt=MAX_ARCS)]
@@ -65,7 +66,10 @@ class AdaptedPart(FilePart):
     core = AdaptedRouting
 
     mode: Literal["adapted"]
-    flows: PerDemand[FlowRows] = Field(description="a row for each source: arcs, and the amount on each")
+    flows: PerDemand[FlowRows] = Field(
+        description="a row for each source: arcs, and the amount on each; or that of source 0 alone, where every "
+        "server has the same arcs and sends the same, seen from itself"
+    )
     hop_flows: PerDemand[Annotated[list[FlowRows], Field(max_length=MAX_SERVERS)]] | None = Field(
         default=None, description="under a hop limit: what goes over hop 1, 2, ... of its way, as a flow each"
     )
@@ -236,6 +240,7 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
         return {
             **super().attributes(value),
             **{name: getattr(value.network, name) for name in _NETWORK},
+            "routing": shortened(value.network.routing, value.network.topology),
             "enumeration": None if rows is None else [{"heads": heads, "lengths": lengths} for heads, lengths in rows],
         }
 
@@ -248,7 +253,8 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
             lengths = np.array([each.lengths for each in self.enumeration], dtype=np.float64)
             proof = EnumerationProof(heads.reshape(shape), lengths.reshape(shape))
         parts = {name: built(getattr(self, name)) for name in _NETWORK}
-        network = RoutedNetwork(**{**parts, "enumeration": proof})
+        routing = lengthened(parts["routing"], parts["topology"])
+        network = RoutedNetwork(**{**parts, "routing": routing, "enumeration": proof})
         return {**super().arguments(), "network": network}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from solvers.network.constructions.assemble import switched
-from topoopt.core.network import NetworkProblem, RoutingProblem
+from topoopt.core.network import CommonRouting, NetworkProblem, RoutingProblem, SourceFlow
 from topoopt.core.network_solution import FoundNetwork, NetworkSolution, RoutedNetwork
 from topoopt.core.proofs import Argument
 from topoopt.core.solution import UNCHECKED, Objective
@@ -20,6 +20,7 @@ from topoopt.kinds.network.methods import (
     WORST_TOPOLOGY_METHODS,
 )
 from topoopt.kinds.network.models import models_of
+from topoopt.kinds.network.turned_flows import shortened
 from topoopt.verify.laws.findings import CheckFindings
 from topoopt.verify.network.check import check_network
 
@@ -85,4 +86,19 @@ def method_tables(kind: str) -> MethodTables:
     return (("one demand", one), ("several demands", several))
 
 
-SOLVER = Solver(methods_of, assemble, method_tables, _checked, models=models_of)
+PARTS = 16
+"""One row of so many is written to measure how long all take."""
+
+
+def _excerpt(solution: NetworkSolution) -> tuple[NetworkSolution, int]:
+    routing = shortened(solution.network.routing, solution.topology)
+    if isinstance(routing, CommonRouting) or len(routing.flows[0].flow) < PARTS:
+        return solution, 1
+    rows = len(routing.flows[0].flow) // PARTS
+    flows = tuple(
+        SourceFlow(each.flow[:rows], None if each.by_hop is None else each.by_hop[:, :rows]) for each in routing.flows
+    )
+    return replace(solution, network=replace(solution.network, routing=replace(routing, flows=flows))), PARTS
+
+
+SOLVER = Solver(methods_of, assemble, method_tables, _checked, models=models_of, excerpt=_excerpt)

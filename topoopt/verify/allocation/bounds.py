@@ -125,13 +125,11 @@ def tightest_link(problem: AllocationProblem) -> PriceCertificate:
     """The best bound on the level that one shared thing, or one limit, gives; transfers with one route each."""
     shared = problem.shared_gbps()
     base, gain = base_and_gain(problem)
-    kept, rising = np.zeros(len(shared)), np.zeros(len(shared))
-    users: list[list[tuple[int, float]]] = [[] for _ in shared]
-    for t, transfer in enumerate(problem.transfers):
-        for r, part in zip(*parts_of(problem, transfer, transfer.routes[0]), strict=True):
-            kept[r] += part * base[t]
-            rising[r] += part * gain[t]
-            users[r].append((t, float(part)))
+    uses = [parts_of(problem, transfer, transfer.routes[0]) for transfer in problem.transfers]
+    numbers, parts = np.concatenate([one for one, _ in uses]), np.concatenate([part for _, part in uses])
+    who = np.repeat(np.arange(len(uses), dtype=np.int64), [len(one) for one, _ in uses])
+    kept = np.bincount(numbers, parts * base[who], len(shared))
+    rising = np.bincount(numbers, parts * gain[who], len(shared))
     level = np.full(len(shared), np.inf)
     used = np.isfinite(shared) & (rising > 0)
     level[used] = (shared[used] - kept[used]) / rising[used]
@@ -140,8 +138,8 @@ def tightest_link(problem: AllocationProblem) -> PriceCertificate:
     if own.min() < level[best]:
         alone = np.array([int(np.argmin(own))])
         return PriceCertificate(alone, np.zeros(0, dtype=np.int64), np.zeros(0), alone, np.ones(1))
-    who = np.array([t for t, _ in users[best]], dtype=np.int64)
-    return PriceCertificate(who, np.array([best]), np.ones(1), who, np.array([part for _, part in users[best]]))
+    here = numbers == best
+    return PriceCertificate(who[here], np.array([best]), np.ones(1), who[here], parts[here])
 
 
 def allocation_bound(problem: AllocationProblem, certificates: tuple[PriceCertificate, ...]) -> Bound:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
+from solvers.network.exact import bounds
 from solvers.network.exact.bounds import best_bound, layer_sizes, most_within
 from solvers.network.exact.local import price_cut
 from solvers.network.exact.methods import METHODS
@@ -18,6 +20,7 @@ from solvers.network.exact.space import open_space
 from tests.support.every_topology import plain_theta
 from tests.support.exact_cases import LIMITS, ONE_WAY, PAIRS, check, problem, skewed
 from topoopt.core.cluster import LinkDirection
+from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
 
 
 @given(st.integers(4, 7), st.integers(1, 3), st.integers(0, 10**6))
@@ -101,3 +104,44 @@ def test_circulants_for_shift_invariant_and_other_demand(links: LinkDirection) -
                 counts[shift, (shift + c) % 7] += 1
             thetas.append(plain_theta(demand, counts))
         assert result.theta == pytest.approx(min(thetas), rel=1e-7)
+
+
+@given(st.integers(4, 9), st.integers(1, 3), st.integers(0, 10**6), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_heaviest_pairs_of_a_demand(n: int, reach: int, seed: int, turns: bool) -> None:
+    """Where it depends on the displacement alone, rows alone give what the program does; else they give a bound.
+
+    The checker's search must agree, by its own shortcut; the program here is written out pair by pair.
+    """
+    rng = np.random.default_rng(seed)
+    row = rng.integers(0, 5, n).astype(np.float64)
+    row[0] = 0.0
+    demand = np.array([np.roll(row, i) for i in range(n)]) if turns else rng.integers(0, 5, (n, n)).astype(np.float64)
+    np.fill_diagonal(demand, 0.0)
+    ends = np.zeros((2 * n, n * n))
+    for i, j in itertools.product(range(n), repeat=2):
+        if i != j:
+            ends[i, i * n + j] = ends[n + j, i * n + j] = 1.0
+    exact = -linprog(-demand.ravel(), A_ub=ends, b_ub=np.full(2 * n, float(reach)), bounds=(0, 1)).fun
+    found, prices = most_within(demand, reach)
+    assert found == pytest.approx(exact, rel=1e-7)
+    assert (prices >= 0).all()
+    alpha, beta = matching_prices(demand, reach)
+    assert matching_dual(demand, reach, alpha, beta) == pytest.approx(exact, rel=1e-4, abs=1e-9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "LARGEST_PROGRAM", 0)
+        assert most_within(demand, reach)[0] >= exact * (1 - 1e-9)
+
+
+def test_bounds_of_a_thousand_servers_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With uniform demand no program is solved: 1, 4, 16, ... servers are 0, 1, 2, ... hops away."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a program")
+
+    monkeypatch.setattr("scipy.optimize.linprog", refuse)
+    n, d = 1024, 4
+    demand = np.ones((n, n)) - np.eye(n)
+    bound = best_bound(problem(n, d, demand), np.ones((n, n), dtype=np.bool_))[0]
+    hops = sum(k * 4**k for k in range(1, 5)) + 5 * (n - 1 - 4 - 16 - 64 - 256)
+    assert bound.value == pytest.approx(hops / d)

@@ -112,7 +112,7 @@ def test_bit_rows_count_hops(n: int, levels: int, seed: int) -> None:
 def test_annealing_lowers_the_hop_total_and_keeps_the_rules(links: LinkDirection, n: int) -> None:
     """Degrees and fibre pairs stay, forbidden arcs and parallel links are not made, and the total falls."""
     demand = demand_matrix("balanced-skew", n, seed=2)
-    start = table_of(seed_topologies(n, 4, links, demand)["circulant"])
+    start = table_of(dict(seed_topologies(n, 4, links, demand))["circulant"])
     allowed = ~np.eye(n, dtype=np.bool_)
     used = np.zeros((n, n), dtype=np.bool_)
     used[np.repeat(np.arange(n), 4), start.out.ravel()] = True
@@ -137,7 +137,7 @@ def test_annealing_lowers_the_hop_total_and_keeps_the_rules(links: LinkDirection
 def test_gradient_bound_is_valid_and_close(n: int, seed: int) -> None:
     """Bounds of the gradient never exceed the routed theta and come within 0.1 % of it."""
     demand = demand_matrix("skew", n, seed=seed)
-    topology = seed_topologies(n, 3, ONE_WAY, demand, seed=seed)["random"]
+    topology = dict(seed_topologies(n, 3, ONE_WAY, demand, seed=seed))["random"]
     theta = route(topology, demand, method="simplex").theta
     out = table_of(topology).out
     lengths = np.full(3 * n, 1.0 / (3 * n))

@@ -1,0 +1,107 @@
+"""A topology is there before bounds are looked for; what follows a search is allowed for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from solvers.network.search import seed_topologies
+from solvers.stop import Stop
+from solvers.timing import AFTERWARDS, SPARE_S, Timing
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.network import TopologyProblem
+from topoopt.core.proofs import Argument
+from topoopt.core.verdict import Status
+from topoopt.kinds.kind import Effort
+from topoopt.kinds.network import heuristics
+from topoopt.kinds.pipeline import judged
+from topoopt.workloads.demand_matrices import demand_matrix
+
+
+class NoTimeError(Exception):
+    """Stands for the moment at which a run is left."""
+
+
+@pytest.mark.parametrize("demand", ["uniform", "skew"])
+@pytest.mark.parametrize("links", list(LinkDirection))
+def test_the_first_topology_comes_before_bounds(
+    demand: str, links: LinkDirection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was kept when the bounds began passes the check, with the traffic of the busiest server as its bound."""
+
+    def left(*_: object, **__: object) -> None:
+        raise NoTimeError
+
+    monkeypatch.setattr(heuristics, "formula_bound", left)
+    problem = TopologyProblem("case", 24, 4, links, demand_matrix(demand, 24, seed=1))
+    timing = Timing(Stop(time.monotonic() + 3600.0), 3600.0)
+    effort = Effort(problem.search, timing.for_search(1.0), timing=timing)
+    with pytest.raises(NoTimeError):
+        heuristics.portfolio(problem, effort)
+    assert timing.kept is not None
+    solution = judged(problem, timing.kept(), replace(effort, timing=None))
+    assert solution.check.ok, solution.check.violations
+    busiest = max(problem.demand.sum(axis=0).max(), problem.demand.sum(axis=1).max())
+    assert solution.bound.value == pytest.approx(busiest / 4)
+    assert solution.bound.argument is Argument.NODE_CUT
+    assert solution.status is Status.FEASIBLE
+
+
+def test_seeds_are_made_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one can be routed before slower ones are begun."""
+
+    def slow(*_: object) -> Any:
+        raise NoTimeError
+
+    monkeypatch.setattr("solvers.network.search.seeds.best_permutation", slow)
+    seeds = seed_topologies(8, 2, LinkDirection.UNIDIRECTIONAL, np.ones((8, 8)) - np.eye(8))
+    assert next(seeds)[0] == "totient"
+    with pytest.raises(NoTimeError):
+        next(seeds)
+
+
+class StillClock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> float:
+        """Where it stands."""
+        return self.at
+
+
+def test_a_search_leaves_time_for_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as much as the first whole plan took, and for figures and file, as measured; a rough plan says nothing."""
+    monkeypatch.setattr("solvers.timing.CHECK_CPU_S", 0.0)
+    clock = StillClock()
+    stop = Stop(100.0)
+    stop.clock = clock  # type: ignore[assignment]
+    asked: list[int] = []
+
+    def measure(found: int) -> tuple[float, float]:
+        asked.append(found)
+        return 7.0, 11.0
+
+    timing = Timing(stop, 100.0, measure=measure)
+    search = timing.for_search(1.0)
+    assert search.deadline == 100.0
+    clock.at = 1.0
+    timing.keep(lambda: 1, search, rough=True)
+    assert search.deadline == 100.0
+    clock.at = 4.0
+    timing.keep(lambda: 2, search)
+    assert search.deadline == pytest.approx(100.0 - AFTERWARDS * 4.0)
+    assert not asked, "a search this young may end by itself"
+    clock.at = 20.0
+    timing.keep(lambda: 3, search)
+    assert asked == [3]
+    assert search.deadline == pytest.approx(100.0 + SPARE_S - 7.0 - 11.0)
+    clock.at = 100.0 + SPARE_S - 11.0
+    assert not timing.check_late()
+    clock.at = 100.0 + 2 * SPARE_S + 0.02 * 100.0 - 11.0 + 0.01
+    assert timing.check_late(), "the file is not written yet"
