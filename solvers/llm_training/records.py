@@ -15,7 +15,7 @@ import numpy as np
 from solvers.llm_training.shapes import divisors
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
-from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.simulate.llm_training.strategies import (
     RECOMPUTE_CODES,
@@ -23,21 +23,26 @@ from topoopt.simulate.llm_training.strategies import (
     Column,
     StrategyColumns,
     even_layers,
+    short_ends,
+    stage_layers,
 )
 
 ONE_CHUNK = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.ZB_H1, PipelineSchedule.ZB_2P)
 
-PARTS = ("chunks", "zero", "micro_batch", "schedule", "recompute", "sequence")
+PARTS = ("chunks", "zero", "micro_batch", "schedule", "recompute", "sequence", "first_less", "last_less")
 """What strategies of a shape differ in; a row of a table has them in this order."""
+
+EVEN = -1.0
+"""In place of how many layers fewer the ends have: layers are spread evenly."""
 
 
 def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> Column:
-    """float64[records, 6], the parts of all strategies of a shape; schedules and recomputation as codes."""
+    """float64[records, 8], the parts of all strategies of a shape; schedules and recomputation as codes."""
     tables = []
     space, batch = problem.space, problem.batch
     zeros = _zeros(problem, shape)
     again = [float(RECOMPUTE_CODES[one]) for one in _recomputations(problem)]
-    for b in _stated(divisors(batch.sequences // shape.data), space.micro_batch):
+    for b in stated(divisors(batch.sequences // shape.data), space.micro_batch):
         m = batch.sequences // (shape.data * b)
         ways = _ways(problem, shape, m)
         split = [0.0] if shape.tensor == 1 else [0.0, 1.0]
@@ -48,13 +53,15 @@ def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> Column:
         way, zero, recompute, sequence = (part.ravel() for part in grid)
         if not len(way):
             continue
-        chunks, schedule = np.array(ways, dtype=np.float64)[way.astype(np.int64)].T
-        tables.append(np.stack([chunks, zero, np.full_like(zero, b), schedule, recompute, sequence], axis=1))
+        chunks, schedule, first, last = np.array(ways, dtype=np.float64)[way.astype(np.int64)].T
+        parts = [chunks, zero, np.full_like(zero, b), schedule, recompute, sequence, first, last]
+        tables.append(np.stack(parts, axis=1))
     return np.concatenate(tables) if tables else np.zeros((0, len(PARTS)))
 
 
-def _stated(values: Iterable[int], stated: tuple[int, ...] | None) -> list[int]:
-    return [value for value in values if stated is None or value in stated]
+def stated(values: Iterable[int], allowed: tuple[int, ...] | None) -> list[int]:
+    """Those of the values that an instance allows."""
+    return [value for value in values if allowed is None or value in allowed]
 
 
 def _zeros(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
@@ -71,8 +78,8 @@ def _recomputations(problem: LlmTrainingProblem) -> list[Recompute]:
     return [one for one in stated if not (same and one is Recompute.SELECTIVE)]
 
 
-def _ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[int, int]]:
-    """Chunks and the code of the schedule."""
+def stage_ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[int, PipelineSchedule]]:
+    """Chunks with a schedule, for m micro-batches of a replica."""
     p, space = shape.pipeline, problem.space
     names = tuple(PipelineSchedule) if space.schedule is None else space.schedule
     most = (problem.model.layers + END_SLOTS) // p
@@ -87,7 +94,25 @@ def _ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tup
                 ways.append((1, PipelineSchedule.DUALPIPE))
             if PipelineSchedule.DUALPIPE_V in names and most >= 2:
                 ways.append((2, PipelineSchedule.DUALPIPE_V))
-    return [(v, SCHEDULE_CODES[name]) for v, name in ways if space.chunks is None or v in space.chunks]
+    return [(v, name) for v, name in ways if space.chunks is None or v in space.chunks]
+
+
+def _ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[float, ...]]:
+    """Chunks, the code of the schedule, and how many layers fewer the ends have."""
+    p = shape.pipeline
+    return [
+        (v, SCHEDULE_CODES[name], *ends) for v, name in stage_ways(problem, shape, m) for ends in _ends(problem, p, v)
+    ]
+
+
+def _ends(problem: LlmTrainingProblem, p: int, v: int) -> list[tuple[float, float]]:
+    """How many layers fewer the first and the last rank may have."""
+    fewer = problem.space.short_ends
+    if not fewer or p == 1:
+        return [(EVEN, EVEN)]
+    i, j = (part.ravel().astype(np.float64) for part in np.meshgrid(fewer, fewer, indexing="ij"))
+    able = short_ends(problem.model.layers, np.full_like(i, p), np.full_like(i, v), (i, j))[3]
+    return list(zip(i[able].tolist(), j[able].tolist(), strict=True))
 
 
 def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> StrategyColumns:
@@ -95,11 +120,15 @@ def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -
 
     Args:
         shapes: float64[records, 6], the shape of each row.
-        rows: float64[records, 6], as `rows_of_shape`.
+        rows: float64[records, 8], as `rows_of_shape`.
     """
     tensor, context, pipeline, data, expert, expert_tensor = shapes.T
-    chunks, zero, micro_batch, schedule, recompute, sequence = rows.T
+    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer = rows.T
     first, inner, last = even_layers(problem.model.layers, pipeline, chunks)
+    if problem.space.short_ends:
+        own = fewer[0] != EVEN
+        loads = short_ends(problem.model.layers, pipeline, chunks, (fewer[0], fewer[1]))[:3]
+        first, inner, last = (np.where(own, *pair) for pair in zip(loads, (first, inner, last), strict=True))
     return StrategyColumns(
         tensor=tensor,
         sequence=sequence,
@@ -119,9 +148,15 @@ def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -
     )
 
 
-def strategy_of(shape: StrategyShape, row: Column) -> ParallelStrategy:
-    """One row as a strategy."""
-    chunks, zero, micro_batch, schedule, recompute, sequence = (int(value) for value in row)
+def strategy_of(problem: LlmTrainingProblem, shape: StrategyShape, row: Column) -> ParallelStrategy:
+    """One row as a strategy, with the layers of every chunk."""
+    layers, orders = problem.model.layers, problem.space.order
+    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer = (int(value) for value in row)
+    ends = None
+    if fewer[0] != EVEN:
+        p, v, i, j = (np.array([float(one)]) for one in (shape.pipeline, chunks, *fewer))
+        first, _, last, _ = short_ends(layers, p, v, (i, j))
+        ends = (int(first[0]), int(last[0]))
     return ParallelStrategy(
         tensor=shape.tensor,
         sequence=bool(sequence),
@@ -135,4 +170,6 @@ def strategy_of(shape: StrategyShape, row: Column) -> ParallelStrategy:
         micro_batch=micro_batch,
         schedule=tuple(PipelineSchedule)[schedule],
         recompute=tuple(Recompute)[recompute],
+        order=RANK_ORDER if orders is None else orders[0],
+        stage_layers=stage_layers(layers, shape.pipeline, chunks, ends),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from solvers.llm_training.exhaust import exhaust
+from solvers.llm_training.search import search
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.llm_cases import strategy, training
@@ -43,7 +43,7 @@ def _proofs() -> list[Figure]:
     return [
         Figure(
             f"proven strategy, {name}, {gpus} GPUs",
-            best_of(partial(exhaust, training(name, gpus, sequences, length), Stop(), count=10), repeats=2),
+            best_of(partial(search, training(name, gpus, sequences, length), Stop(), count=10), repeats=2),
             "s",
             goal,
         )

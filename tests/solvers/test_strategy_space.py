@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.exhaust import exhaust
+from solvers.llm_training.search import search
 from solvers.llm_training.records import rows_of_shape, strategy_of
 from solvers.llm_training.shapes import strategy_shapes
 from solvers.stop import Stop
@@ -109,7 +109,7 @@ def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy
 
 def spelled(problem: LlmTrainingProblem) -> list[ParallelStrategy]:
     """The space that is gone through."""
-    return [strategy_of(shape, row) for shape in strategy_shapes(problem) for row in rows_of_shape(problem, shape)]
+    return [strategy_of(problem, shape, row) for shape in strategy_shapes(problem) for row in rows_of_shape(problem, shape)]
 
 
 def test_each_strategy_stands_once() -> None:
@@ -132,7 +132,7 @@ def compare(seed: int, cases: int) -> int:
     for _ in range(cases):
         problem = drawn_problem(rng)
         usable = problem.cluster.usable_bytes
-        found = exhaust(problem, Stop(), count=3)
+        found = search(problem, Stop(), count=3)
         assert found.stopped_by is StopReason.CONVERGED
         times, again = fitting_times(problem, all_strategies(problem)), spelled(problem)
         assert found.records == len(again)
@@ -165,6 +165,6 @@ def test_the_best_of_all_of_many() -> None:
 def test_limits_keep_the_best_so_far() -> None:
     """A limit that is over from the start: the first shapes are gone through, the others are told as left."""
     problem = training("gpt3-175b", 64, 64, 2048)
-    found = exhaust(problem, Stop(deadline=0.0), count=1)
+    found = search(problem, Stop(deadline=0.0), count=1)
     assert found.left > 0
     assert found.stopped_by is StopReason.TIME

@@ -82,6 +82,8 @@ class StrategySpace:
     Attributes:
         data: replicas, which the other parts leave.
         order: orders of the dimensions; None: the default one.
+        short_ends: how many layers fewer than the fullest rank between them the first and the last rank may have, each;
+            empty: layers are spread as evenly as can be.
     """
 
     tensor: tuple[int, ...] | None = None
@@ -97,6 +99,7 @@ class StrategySpace:
     schedule: tuple[PipelineSchedule, ...] | None = None
     recompute: tuple[Recompute, ...] | None = None
     order: tuple[tuple[ParallelDimension, ...], ...] | None = None
+    short_ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

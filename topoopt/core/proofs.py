@@ -87,6 +87,8 @@ class Argument(StrEnum):
     SERVERS_LEFT = "servers-left"
     REGIONS_LEFT = "regions-left"
     SHARD_BRANCHING = "shard-branching"
+    # llm-training
+    ALL_SHAPES = "all-shapes"
 
 
 PHRASES: Mapping[Argument, str] = {
@@ -155,6 +157,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.SERVERS_LEFT: "jobs that fit alone, and free servers counted (a knapsack)",
     Argument.REGIONS_LEFT: "jobs that fit alone, and each region filled as if it had all of them (knapsacks)",
     Argument.SHARD_BRANCHING: "HiGHS branch and bound over the shards",
+    Argument.ALL_SHAPES: "bounds of all ways to divide the GPUs, or all their strategies evaluated",
 }
 """The arguments for people."""
 

@@ -121,6 +121,7 @@ def _space(section: StrategySection) -> StrategySpace:
         micro_batch=whole(section.micro_batch),
         schedule=listed(section.schedule, PipelineSchedule),
         recompute=listed(section.recompute, Recompute),
+        short_ends=() if section.short_ends == "even" else tuple(sorted(set(whole(section.short_ends) or ()))),
         order=None if order == "auto" else (tuple(ParallelDimension(one) for one in order),),
     )
 

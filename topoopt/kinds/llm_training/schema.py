@@ -113,6 +113,7 @@ Zero = Annotated[int, Field(ge=0, le=3)]
 Schedules = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-2p", "dualpipe", "dualpipe-v"]
 Recomputes = Literal["none", "selective", "full"]
 Dimension = Literal["tensor", "context", "data", "pipeline"]
+Fewer = Annotated[int, Field(ge=0, le=MOST_LAYERS)]
 Order = Annotated[list[Dimension], Field(min_length=4, max_length=4)]
 
 
@@ -131,6 +132,9 @@ class StrategySection(FileModel):
     micro_batch: Whole = Field(default="auto", description="sequences of a micro-batch")
     schedule: Literal["auto"] | Schedules | Annotated[list[Schedules], Field(min_length=1, max_length=7)] = "auto"
     recompute: Literal["auto"] | Recomputes | Annotated[list[Recomputes], Field(min_length=1, max_length=3)] = "auto"
+    short_ends: Literal["even"] | Fewer | Annotated[list[Fewer], Field(min_length=1, max_length=64)] = Field(
+        default="even", description="layers that the first and the last stage may have fewer than those between"
+    )
     order: Literal["auto"] | Order = Field(default="auto", description="ranks count fastest along the first")
 
 

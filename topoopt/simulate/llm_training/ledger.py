@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from topoopt.core.arrays import Bools
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import NumberFormats
 from topoopt.core.parallelism import Recompute
@@ -111,7 +112,7 @@ def ledger(
         kept = held[rank] * loads[rank] * layer + whole
         kept = kept + np.where((rank == 2) | (columns.pipeline == 1), logits, 0.0)
         own = LedgerColumns(twice * parts[0], twice * parts[1], parts[2], kept)
-        best = own if best is None else _fuller(best, own)
+        best = own if best is None else _fuller(best, own, (rank != 1) | (columns.pipeline > 2))
     assert best is not None
     return best
 
@@ -129,8 +130,9 @@ def _both_ends(columns: StrategyColumns, held: tuple[Column, Column, Column], ra
     return np.where(both, (held[0] + held[2]) / 2.0, held[rank])
 
 
-def _fuller(one: LedgerColumns, other: LedgerColumns) -> LedgerColumns:
-    more = other.total > one.total
+def _fuller(one: LedgerColumns, other: LedgerColumns, there: Bools) -> LedgerColumns:
+    """The fuller of a rank and another one, where there is such a rank."""
+    more = there & (other.total > one.total)
     return LedgerColumns(
         np.where(more, other.weights, one.weights),
         np.where(more, other.gradients, one.gradients),

@@ -25,8 +25,8 @@ class RankWeights:
 
 
 def rank_weights(model: LanguageModel, columns: StrategyColumns) -> RankWeights:
-    """Weights of the ranks; those of one rank alone stand in all three places."""
-    t, alone = columns.tensor, columns.pipeline == 1
+    """Weights of the ranks; where none stands between the first and the last, those of the first stand there."""
+    t, alone, inside = columns.tensor, columns.pipeline == 1, columns.pipeline > 2
     plain = layer_weights(model, expert_layer=False)
     dense_layer = (plain.attention + plain.dense) / t + plain.small
     embedding, head = end_weights(model)
@@ -39,7 +39,7 @@ def rank_weights(model: LanguageModel, columns: StrategyColumns) -> RankWeights:
     if model.experts is None:
         dense = [load * dense_layer + end for load, end in zip(loads, ends, strict=True)]
         zero = np.zeros_like(t)
-        return RankWeights((dense[0], dense[1], dense[2]), (zero, zero, zero))
+        return RankWeights((dense[0], np.where(inside, dense[1], dense[0]), dense[2]), (zero, zero, zero))
     of_experts = layer_weights(model, expert_layer=True)
     shared_layer = (of_experts.attention + of_experts.dense) / t + of_experts.small
     routed = of_experts.expert * of_experts.experts / (columns.expert * columns.expert_tensor)
@@ -50,4 +50,5 @@ def rank_weights(model: LanguageModel, columns: StrategyColumns) -> RankWeights:
     dense[0] = dense[0] + plain_layers * dense_layer
     counts[2] = np.where(alone, counts[0], counts[2])
     dense[2] = np.where(alone, dense[0], dense[2])
+    dense[1], counts[1] = np.where(inside, dense[1], dense[0]), np.where(inside, counts[1], counts[0])
     return RankWeights((dense[0], dense[1], dense[2]), (counts[0] * routed, counts[1] * routed, counts[2] * routed))

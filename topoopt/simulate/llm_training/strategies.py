@@ -58,18 +58,47 @@ class StrategyColumns:
 
 
 def even_layers(layers: int, pipeline: Column, chunks: Column) -> tuple[Column, Column, Column]:
-    """Layers of the first rank, of those between, and of the last, as even as can be.
+    """Layers of the first rank, of the fullest between, and of the last, as even as can be.
 
-    Where chunks cannot be equal the last one is the first to be short, for the head, then the first, for the
-    embedding (arXiv:2407.21783, section 3.3.2).
+    Where chunks cannot be equal the last rank is the first to be short, for the head, then the first, for the
+    embedding (arXiv:2407.21783, section 3.3.2), then the others; then all ranks once more.
     """
     stages = pipeline * chunks
     most = np.ceil(layers / stages)
-    short = stages * most - layers
-    inner = chunks * most
-    first = inner - np.where(pipeline > 1, short >= 2, 0)
-    last = inner - np.where(pipeline > 1, short >= 1, short)
-    return first, inner, last
+    rounds, rest = np.divmod(stages * most - layers, pipeline)
+    inner = chunks * most - rounds
+    return inner - (rest >= 2), inner, inner - (rest >= 1)
+
+
+def short_ends(
+    layers: int, pipeline: Column, chunks: Column, fewer: tuple[Column, Column]
+) -> tuple[Column, Column, Column, NDArray[np.bool_]]:
+    """The same where the first and the last rank have so many layers fewer than the fullest of the others, and whether
+    that can be: no chunk is empty but for one at each end, and no other numbers come to the same."""
+    i, j = fewer
+    inner = np.ceil((layers + i + j) / pipeline)
+    missing = pipeline * inner - (layers + i + j)
+    between = np.where(pipeline > 2, missing < pipeline - 2, (missing == 0) & (np.minimum(i, j) == 0))
+    able = between & (np.minimum(inner - i, inner - j) >= chunks - 1)
+    able &= (pipeline <= 2) | (inner - (missing > 0) >= chunks)
+    return inner - i, inner, inner - j, able & (pipeline > 1)
+
+
+def stage_layers(layers: int, pipeline: int, chunks: int, ends: tuple[int, int] | None = None) -> tuple[int, ...]:
+    """Layers of every chunk in the order of the model, for loads of the first and the last rank; None: even ones."""
+    if ends is None:
+        first, _, last = even_layers(layers, np.array([float(pipeline)]), np.array([float(chunks)]))
+        ends = (int(first[0]), int(last[0]))
+    between = layers - sum(ends)
+    each, more = divmod(between, max(pipeline - 2, 1))
+    loads = [ends[0], *(each + (rank < more) for rank in range(pipeline - 2)), ends[1]] if pipeline > 1 else [layers]
+    found = [0] * (pipeline * chunks)
+    for rank, load in enumerate(loads):
+        plain, extra = divmod(load, chunks)
+        early = rank == pipeline - 1  # the head stands behind the last chunk, the embedding before the first
+        for chunk in range(chunks):
+            found[chunk * pipeline + rank] = plain + (chunk < extra if early else chunk >= chunks - extra)
+    return tuple(found)
 
 
 def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyColumns:

@@ -1,0 +1,186 @@
+"""The best strategies of an instance on an ideal switch, proven: branch and bound over the shapes of strategies.
+
+Shapes are gone through in the order of their bounds, all strategies of a shape evaluated at once, until the bound of
+the next one is slower than the last strategy that is asked for. What is left needs no look: the certificate holds, for
+every shape, its fastest strategy, or the least memory of its smallest one, or its bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from solvers.llm_training.records import columns_of_rows, rows_of_shape, strategy_of
+from solvers.llm_training.shape_bounds import shape_bounds, shape_numbers
+from solvers.llm_training.shapes import strategy_shapes
+from solvers.stop import Stop
+from topoopt.core.arrays import Bools
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
+from topoopt.core.verdict import StopReason
+from topoopt.simulate.llm_training.ledger import ledger
+from topoopt.simulate.llm_training.rank_weights import rank_weights
+from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.strategies import Column
+
+BLOCK = 1 << 14
+"""Strategies that are evaluated together; so many keep memory small and numpy busy."""
+
+SLACK = 1e-9
+"""A bound within rounding of a strategy does not leave its shape out."""
+
+
+@dataclass(frozen=True)
+class SearchedSpace:
+    """What was found.
+
+    Attributes:
+        ranked: the fastest strategies that fit, the best first; of equals the first of the search.
+        shapes: all of them, in canonical order.
+        stopped_by: CONVERGED where nothing that is not looked at can be better than the last of `ranked`.
+    """
+
+    ranked: tuple[RankedStrategy, ...]
+    shapes: tuple[ShapeOutcome, ...]
+    stopped_by: StopReason
+
+    @property
+    def records(self) -> int:
+        """Strategies gone through."""
+        return sum(one.records for one in self.shapes)
+
+    @property
+    def fitting(self) -> int:
+        """Those that fit."""
+        return sum(one.fitting for one in self.shapes)
+
+    @property
+    def left(self) -> int:
+        """Shapes that nothing is known of but their bound, which does not leave them out."""
+        return sum(one.verdict is ShapeVerdict.LEFT for one in self.shapes)
+
+
+@dataclass
+class _Best:
+    """The fastest so far."""
+
+    count: int
+    found: list[tuple[float, int, float, StrategyShape, Column]] = field(default_factory=list)
+    seen: int = 0
+
+    @property
+    def cutoff(self) -> float:
+        """What is slower does not matter."""
+        return self.found[-1][0] * (1.0 + SLACK) if len(self.found) == self.count else np.inf
+
+    def add(self, shape: StrategyShape, rows: Column, total: Column, memory: Column, fits: Bools) -> None:
+        """Strategies of a shape, in the order of the space."""
+        times = np.where(fits, total, np.inf)
+        for place in np.argsort(times, kind="stable")[: self.count].tolist():
+            if np.isfinite(times[place]):
+                self.found.append((float(times[place]), self.seen + place, float(memory[place]), shape, rows[place]))
+        self.seen += len(rows)
+        self.found.sort(key=lambda one: one[:2])
+        del self.found[self.count :]
+
+    def ranked(self, problem: LlmTrainingProblem) -> tuple[RankedStrategy, ...]:
+        """As strategies."""
+        return tuple(
+            RankedStrategy(strategy_of(problem, shape, row), time, memory) for time, _, memory, shape, row in self.found
+        )
+
+
+def search(
+    problem: LlmTrainingProblem,
+    stop: Stop,
+    *,
+    count: int,
+    tell: Callable[[SearchedSpace, int, int], None] | None = None,
+) -> SearchedSpace:
+    """Search the space of an instance, by its roofline.
+
+    Args:
+        count: how many strategies are ranked.
+        tell: called with what is found, shapes that are done, and of how many, after each block.
+    """
+    shapes = strategy_shapes(problem)
+    bounds = shape_bounds(problem, shapes)
+    order = np.argsort(bounds, kind="stable").tolist()
+    best, outcomes = _Best(count), dict[StrategyShape, ShapeOutcome]()
+    tables: dict[StrategyShape, Column] = {}
+    place, reason = 0, None
+    while place < len(order) and reason is None and bounds[order[place]] <= best.cutoff:
+        block, size = [], 0
+        while place < len(order) and size < BLOCK and bounds[order[place]] <= best.cutoff:
+            shape = shapes[order[place]]
+            dense = replace(shape, expert=1, expert_tensor=1)  # how experts are divided changes nothing in the rows
+            if dense not in tables:
+                tables[dense] = rows_of_shape(problem, dense)
+            block.append((shape, tables[dense], float(bounds[order[place]])))
+            size += len(tables[dense])
+            place += 1
+        outcomes.update((one.shape, one) for one in _evaluated(problem, block, best))
+        reason = stop.reason()
+        if tell is not None:
+            tell(_found(problem, shapes, bounds, outcomes, best, reason), place, len(order))
+    return _found(problem, shapes, bounds, outcomes, best, reason)
+
+
+def _found(
+    problem: LlmTrainingProblem,
+    shapes: list[StrategyShape],
+    bounds: Column,
+    outcomes: dict[StrategyShape, ShapeOutcome],
+    best: _Best,
+    reason: StopReason | None,
+) -> SearchedSpace:
+    """The outcome of every shape that has strategies."""
+    lines = []
+    for shape, bound in zip(shapes, bounds.tolist(), strict=True):
+        if shape in outcomes:
+            lines.append(outcomes[shape])
+        elif np.isfinite(bound):
+            verdict = ShapeVerdict.BOUND if bound > best.cutoff else ShapeVerdict.LEFT
+            lines.append(ShapeOutcome(shape, verdict, bound))
+    left = any(line.verdict is ShapeVerdict.LEFT for line in lines)
+    return SearchedSpace(
+        best.ranked(problem),
+        tuple(lines),
+        (reason or StopReason.TIME) if left else StopReason.CONVERGED,
+    )
+
+
+def _evaluated(
+    problem: LlmTrainingProblem, block: list[tuple[StrategyShape, Column, float]], best: _Best
+) -> list[ShapeOutcome]:
+    """Evaluate the strategies of some shapes together."""
+    rows = np.concatenate([part for _, part, _ in block])
+    if not len(rows):
+        return []
+    shapes = np.array([shape_numbers(shape) for shape, _, _ in block])
+    of_row = np.repeat(shapes, [len(part) for _, part, _ in block], axis=0)
+    columns = columns_of_rows(problem, of_row, rows)
+    micro_batches = problem.batch.sequences / columns.data / columns.micro_batch
+    weights = rank_weights(problem.model, columns)
+    held = ledger(problem.model, problem.formats, columns, weights, problem.batch.length, micro_batches)
+    memory, usable = held.total, problem.cluster.usable_bytes
+    fits = np.ones(len(rows), dtype=bool) if usable is None else memory <= usable
+    total = np.full(len(rows), np.inf)
+    if fits.any():
+        fitting = columns_of_rows(problem, of_row[fits], rows[fits])
+        total[fits] = roofline_columns(problem, problem.device, fitting).total
+    found, begin = [], 0
+    for shape, part, bound in block:
+        here = slice(begin, begin + len(part))
+        begin += len(part)
+        if not len(part):
+            continue
+        own = fits[here]
+        fastest = float(total[here][own].min()) if own.any() else None
+        verdict = ShapeVerdict.MEMORY if fastest is None else ShapeVerdict.SEARCHED
+        least = float(memory[here].min())
+        found.append(ShapeOutcome(shape, verdict, bound, len(part), int(own.sum()), fastest, least))
+        best.add(shape, part, total[here], memory[here], own)
+    return found

@@ -1,0 +1,139 @@
+"""The solution of a language model in training: a plan, what an iteration takes, and why none is faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from topoopt.core.llm_training import StepBreakdown, TrainingMemory
+from topoopt.core.llm_training_plan import FabricOutcome, ShapeOutcome, ShapeVerdict, TrainingPlan
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.shown import Shown
+from topoopt.core.solution import SolutionHead
+
+
+@dataclass(frozen=True)
+class StrategyFigures:
+    """A strategy with what an iteration of it takes, and the memory of its fullest GPU."""
+
+    strategy: ParallelStrategy
+    breakdown: StepBreakdown
+    memory: TrainingMemory
+
+    @property
+    def iteration_time_s(self) -> float:
+        """Seconds."""
+        return self.breakdown.total
+
+
+@dataclass(frozen=True)
+class TrainingSetting:
+    """What of the instance a reader needs to make sense of the figures.
+
+    Attributes:
+        model: its name.
+        layers: of the model.
+        servers, gpus_per_server, device: the cluster.
+        sequences, length: of an iteration.
+        usable_bytes: memory of a GPU that training may take; None: not checked.
+        time_model: what the times are by.
+    """
+
+    model: str
+    layers: int
+    servers: int
+    gpus_per_server: int
+    device: str
+    sequences: int
+    length: int
+    usable_bytes: int | None
+    time_model: str
+
+    @property
+    def gpus(self) -> int:
+        """N."""
+        return self.servers * self.gpus_per_server
+
+    @property
+    def tokens(self) -> int:
+        """Of an iteration."""
+        return self.sequences * self.length
+
+
+@dataclass(frozen=True, repr=False)
+class StageTimes(Shown):
+    """Seconds of a micro-batch in each stage of the model, exposed transfers included, and how long all take.
+
+    Attributes:
+        forward_s, inputs_s, weights_s: one value a stage, p v of them: passes, backward in two parts.
+        hop_s: from a stage to the next.
+        blocking: a rank waits until what it sends has arrived.
+        makespan_s: of all micro-batches in the order of the schedule, without transfers of gradients and the step of
+            the optimizer.
+    """
+
+    forward_s: tuple[float, ...]
+    inputs_s: tuple[float, ...]
+    weights_s: tuple[float, ...]
+    hop_s: float
+    blocking: bool
+    makespan_s: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LlmTrainingSolution(SolutionHead):
+    """Result of `topoopt solve` on an instance of kind `llm-training`.
+
+    Attributes, besides those of `SolutionHead`:
+        objective: `iteration_time`, s.
+        setting: of the instance.
+        plan: the best strategy, and the network it runs on.
+        breakdown: of its time, which they add up to.
+        memory: of its fullest GPU, bytes.
+        model_flops: of an iteration over all GPUs: forward and backward once, attention causal.
+        peak_flops: of one GPU, operations a second.
+        sent_bytes: by a GPU in an iteration, by dimension.
+        stages: of its pipeline.
+        ranked: the fastest on an ideal switch, the best first.
+        shapes: the certificate: for every way to divide the GPUs why none of its strategies is faster, on an ideal
+            switch.
+        fabrics: the instance on each of its fabrics, the first one planned for.
+    """
+
+    setting: TrainingSetting
+    plan: TrainingPlan
+    breakdown: StepBreakdown
+    memory: TrainingMemory
+    model_flops: float
+    peak_flops: float
+    sent_bytes: tuple[tuple[str, float], ...]
+    stages: StageTimes
+    ranked: tuple[StrategyFigures, ...]
+    shapes: tuple[ShapeOutcome, ...]
+    fabrics: tuple[FabricOutcome, ...]
+
+    kind: str = field(default="llm-training", init=False)
+
+    @property
+    def flops_per_gpu(self) -> float:
+        """Model operations a second of a GPU."""
+        return self.model_flops / self.objective.value / self.setting.gpus
+
+    @property
+    def mfu(self) -> float:
+        """Model operations over the peak."""
+        return self.flops_per_gpu / self.peak_flops
+
+    @property
+    def tokens_per_s_per_gpu(self) -> float:
+        """Tokens trained on."""
+        return self.setting.tokens / self.objective.value / self.setting.gpus
+
+    @property
+    def micro_batches(self) -> int:
+        """Of a replica in an iteration."""
+        strategy = self.plan.strategy
+        return self.setting.sequences // (strategy.data * strategy.micro_batch)
+
+    def counted(self, verdict: ShapeVerdict) -> int:
+        """Shapes with a verdict."""
+        return sum(line.verdict is verdict for line in self.shapes)

@@ -1,0 +1,244 @@
+"""Shape of solution files of kind `llm-training`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, Strict
+
+from topoopt.core.llm_training import StepBreakdown, TrainingMemory
+from topoopt.core.llm_training_plan import (
+    DimensionLoad,
+    DimensionRings,
+    FabricOutcome,
+    ServerRoute,
+    ShapeOutcome,
+    ShapeVerdict,
+    StrategyShape,
+    TrafficFamily,
+    TrainingNetwork,
+    TrainingPlan,
+)
+from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes, StrategyFigures, TrainingSetting
+from topoopt.core.parallelism import ParallelDimension, ParallelStrategy, Recompute
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, RowOf, built, is_empty, is_none
+from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, Versions
+from topoopt.kinds.llm_training.schema import MOST_GPUS, MOST_LAYERS
+
+MOST_SHAPES = 1_000_000
+MOST_LINKS = 4_000_000
+Count = Annotated[int, Field(ge=0, le=1 << 60)]
+Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
+Node = Annotated[int, Field(ge=0, le=1 << 20)]
+Family = Annotated[TrafficFamily, NameOf(TrafficFamily)]
+Dimension = Annotated[ParallelDimension, NameOf(ParallelDimension)]
+LinkRow = Annotated[tuple[Node, Node, Parts], Strict(False)]  # tail, head, parallel links
+SplitRow = Annotated[tuple[Family, Node], Strict(False)]  # family, interfaces of a server
+Ring = Annotated[Listed[Node], Field(max_length=MOST_GPUS)]
+Group = Annotated[Listed[Ring], Field(max_length=MOST_GPUS)]
+Seconds = Annotated[Listed[Amount], Field(min_length=1, max_length=2 * MOST_LAYERS)]
+
+
+class StrategyPart(FilePart):
+    """How the model is spread over the GPUs."""
+
+    core = ParallelStrategy
+
+    tensor: Parts
+    sequence: bool
+    context: Parts
+    pipeline: Parts
+    chunks: Parts
+    data: Parts
+    expert: Parts
+    expert_tensor: Parts
+    zero: Annotated[int, Field(ge=0, le=3)]
+    micro_batch: Annotated[int, Field(ge=1, le=1 << 30)]
+    schedule: Annotated[PipelineSchedule, NameOf(PipelineSchedule)]
+    recompute: Annotated[Recompute, NameOf(Recompute)]
+    order: Annotated[Listed[Dimension], Field(min_length=4, max_length=4)]
+    stage_layers: Annotated[Listed[Annotated[int, Field(ge=0, le=MOST_LAYERS)]], Field(max_length=2 * MOST_LAYERS)]
+
+
+class BreakdownPart(FilePart):
+    """Seconds of an iteration, exposed: they add up."""
+
+    core = StepBreakdown
+
+    forward: Amount
+    backward: Amount
+    recompute: Amount
+    bubble: Amount
+    tensor: Amount
+    context: Amount
+    expert: Amount
+    pipeline: Amount
+    data: Amount
+    optimizer: Amount
+
+
+class MemoryPart(FilePart):
+    """Bytes on the fullest GPU."""
+
+    core = TrainingMemory
+
+    weights: Amount
+    gradients: Amount
+    optimizer: Amount
+    activations: Amount
+
+
+class FiguresPart(FilePart):
+    """One of the best strategies."""
+
+    core = StrategyFigures
+
+    strategy: StrategyPart
+    breakdown: BreakdownPart
+    memory: MemoryPart
+
+
+class SettingPart(FilePart):
+    """What of the instance makes sense of the figures."""
+
+    core = TrainingSetting
+
+    model: Text
+    layers: Annotated[int, Field(ge=1, le=MOST_LAYERS)]
+    servers: Parts
+    gpus_per_server: Parts
+    device: Text
+    sequences: Annotated[int, Field(ge=1, le=1 << 30)]
+    length: Annotated[int, Field(ge=1, le=1 << 30)]
+    usable_bytes: Count | None
+    time_model: Text
+
+
+class StagesPart(FilePart):
+    """Seconds of a micro-batch in every stage, and of all of them in the order of the schedule."""
+
+    core = StageTimes
+
+    forward_s: Seconds
+    inputs_s: Seconds = Field(description="gradients of the inputs, with what is computed again")
+    weights_s: Seconds = Field(description="gradients of the weights")
+    hop_s: Amount
+    blocking: bool
+    makespan_s: Amount
+
+
+class RingsPart(FilePart):
+    """Rings of the groups of a family."""
+
+    core = DimensionRings
+
+    dimension: Family
+    orders: Annotated[Listed[Group], Field(max_length=MOST_GPUS)]
+
+
+class RoutePart(FilePart):
+    """A way between servers that have no link, or not only one."""
+
+    core = ServerRoute
+
+    path: Annotated[Listed[Node], Field(min_length=2, max_length=1 << 12)]
+    share: Annotated[float, Field(ge=0, le=1)]
+
+
+class LoadPart(FilePart):
+    """What a family of traffic asks of the network, and gets."""
+
+    core = DimensionLoad
+
+    dimension: Family
+    bytes_sent: Amount
+    seconds: Amount
+    exposed_s: Amount
+    gbytes_per_s: Amount
+    shared_gbytes_per_s: Amount
+    hops: Node
+
+
+class NetworkPart(FilePart):
+    """The network of a plan."""
+
+    core = TrainingNetwork
+
+    fabric: Text
+    links: Annotated[Listed[LinkRow], Field(max_length=MOST_LINKS)] = Field(default=(), exclude_if=is_empty)
+    places: Annotated[Listed[Node], Field(max_length=MOST_GPUS)] = Field(default=(), exclude_if=is_empty)
+    degree_split: Annotated[Listed[SplitRow], Field(max_length=10)] = Field(default=(), exclude_if=is_empty)
+    rings: Annotated[Listed[RingsPart], Field(max_length=10)] = Field(default=(), exclude_if=is_empty)
+    loads: Annotated[Listed[LoadPart], Field(max_length=10)] = Field(default=(), exclude_if=is_empty)
+    link_gbps: Amount
+    routes: Annotated[Listed[RoutePart], Field(max_length=MOST_LINKS)] = Field(default=(), exclude_if=is_empty)
+
+
+class PlanPart(FilePart):
+    """A strategy with its network."""
+
+    core = TrainingPlan
+
+    strategy: StrategyPart
+    network: NetworkPart
+
+
+class OutcomePart(FilePart):
+    """A line of the certificate."""
+
+    core = ShapeOutcome
+
+    shape: Annotated[StrategyShape, RowOf(StrategyShape, tuple[Parts, Parts, Parts, Parts, Parts, Parts])] = Field(
+        description="tensor, context, pipeline, data, expert, expert_tensor"
+    )
+    verdict: Annotated[ShapeVerdict, NameOf(ShapeVerdict)]
+    bound_s: Amount
+    records: Count = Field(description="strategies that were evaluated")
+    fitting: Count = Field(description="of them that fit in memory")
+    best_s: Amount | None = Field(default=None, exclude_if=is_none, description="the fastest of those")
+    least_bytes: Amount | None = Field(default=None, exclude_if=is_none, description="memory of the smallest strategy")
+
+
+class FabricPart(FilePart):
+    """The instance on one of its fabrics."""
+
+    core = FabricOutcome
+
+    plan: PlanPart
+    iteration_time_s: Amount
+    memory_bytes: Amount
+    bound_s: Amount
+    note: Text
+    timeline_s: Amount
+    tried: Count
+
+
+class LlmTrainingSolutionFile(SolutionHeadFile):
+    """Result of `topoopt solve` on an instance of kind `llm-training`."""
+
+    core = LlmTrainingSolution
+
+    kind: Literal["llm-training-solution"]
+    instance_sha256: Sha256
+    versions: Versions
+    notes: Notes
+    setting: SettingPart
+    plan: PlanPart
+    breakdown: BreakdownPart
+    memory: MemoryPart
+    model_flops: Amount
+    peak_flops: Amount
+    sent_bytes: Annotated[tuple[tuple[str, float], ...], PairsOf(Amount, most=100)]
+    stages: StagesPart
+    ranked: Annotated[Listed[FiguresPart], Field(min_length=1, max_length=1001)] = Field(
+        description="the fastest strategies on an ideal switch, the best first"
+    )
+    shapes: Annotated[Listed[OutcomePart], Field(max_length=MOST_SHAPES)] = Field(
+        description="for every way to divide the GPUs why none of its strategies is faster"
+    )
+    fabrics: Annotated[Listed[FabricPart], Field(max_length=100)]
+
+    def arguments(self) -> dict[str, Any]:
+        """Parts are made again."""
+        return {key: built(value) for key, value in super().arguments().items()}

@@ -1,0 +1,1 @@
+"""The checker of language models in training."""

@@ -1,0 +1,173 @@
+"""Every line of the certificate again: bounds derived, shapes that were searched evaluated strategy by strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from topoopt.core.arrays import Floats
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import ShapeOutcome, ShapeVerdict, StrategyShape
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.verdict import StopReason, Tolerance, beats
+from topoopt.verify.laws.findings import ViolationLog, differs
+from topoopt.verify.llm_training.certificate import bounds_of
+from topoopt.verify.llm_training.memory import memory_of
+from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
+from topoopt.verify.llm_training.step import recomputed
+
+BLOCK = 1 << 14
+"""Strategies that are evaluated together."""
+
+RELATIVE = Tolerance.ROUNDING.relative
+
+
+def check_lines(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
+    """All shapes have one, in order; none hides a strategy that is faster than the last one stated."""
+    lines = {line.shape: line for line in solution.shapes}
+    if len(lines) != len(solution.shapes):
+        findings.add("certificate", "a shape stands twice")
+    shapes = sorted(shapes_of(problem))
+    if [line.shape for line in solution.shapes] != [shape for shape in shapes if shape in lines]:
+        findings.add("certificate", "shapes are not those of the instance, in order")
+        return
+    best, cutoff = _BestTimes(1 + problem.top), _cutoff(problem, solution)
+    tables: dict[StrategyShape, Floats] = {}
+    searched: list[tuple[ShapeOutcome, Floats]] = []
+    for shape, bound in zip(shapes, bounds_of(problem, shapes).tolist(), strict=True):
+        if not np.isfinite(bound):
+            _absent(findings, lines, shape)
+            continue
+        line = lines.get(shape)
+        open_line = line is not None and line.verdict in (ShapeVerdict.BOUND, ShapeVerdict.LEFT)
+        if line is not None and differs(line.bound_s, bound, RELATIVE):
+            findings.add("certificate", f"the bound of {shape} is {bound!r}, not {line.bound_s!r}")
+        if line is not None and open_line:
+            _check_open(findings, solution, line, cutoff)
+            continue
+        plain = replace(shape, expert=1, expert_tensor=1)
+        if plain not in tables:
+            tables[plain] = strategies_of(problem, plain)
+        rows = tables[plain].copy()
+        rows[:, 6:8] = shape.expert, shape.expert_tensor
+        if not len(rows):
+            _absent(findings, lines, shape)
+        elif line is None:
+            findings.add("certificate", f"nothing is said of {shape}")
+        else:
+            searched.append((line, rows))
+    for block in _blocks(searched):
+        _check_searched(findings, problem, block, best)
+    _check_best(findings, solution, best)
+
+
+def _cutoff(problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> float:
+    """What is slower than this stands nowhere; inf where all that fit are stated."""
+    return np.inf if len(solution.ranked) <= problem.top else solution.ranked[-1].iteration_time_s
+
+
+def _absent(findings: ViolationLog, lines: dict[StrategyShape, ShapeOutcome], shape: StrategyShape) -> None:
+    if shape in lines:
+        findings.add("certificate", f"{shape} has no strategies")
+
+
+def _check_open(findings: ViolationLog, solution: LlmTrainingSolution, line: ShapeOutcome, cutoff: float) -> None:
+    """A shape that was not searched."""
+    if (line.records, line.fitting, line.best_s, line.least_bytes) != (0, 0, None, None):
+        findings.add("certificate", f"{line.shape} was not searched, and has figures")
+    left = beats(line.bound_s, cutoff, Tolerance.ROUNDING)
+    if line.verdict is ShapeVerdict.BOUND and left:
+        findings.add("certificate", f"{line.shape} may hold a strategy of {line.bound_s!r} s, and was not searched")
+    if line.verdict is ShapeVerdict.LEFT and solution.stopped_by is StopReason.CONVERGED:
+        findings.add("certificate", f"{line.shape} is left, and nothing ended the search")
+    if line.verdict is ShapeVerdict.LEFT and not beats(line.bound_s, cutoff, Tolerance.LONG_SUMS):
+        findings.add("certificate", f"{line.shape} is left, and its bound says enough")
+
+
+def _blocks(searched: list[tuple[ShapeOutcome, Floats]]) -> Iterator[list[tuple[ShapeOutcome, Floats]]]:
+    block: list[tuple[ShapeOutcome, Floats]] = []
+    size = 0
+    for line, rows in searched:
+        block.append((line, rows))
+        size += len(rows)
+        if size >= BLOCK:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+class _BestTimes:
+    """The fastest times of all that were searched."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.times = count, np.zeros(0)
+
+    def add(self, times: Floats) -> None:
+        """Those of a shape."""
+        self.times = np.sort(np.concatenate([self.times, times]))[: self.count]
+
+
+def _check_searched(
+    findings: ViolationLog,
+    problem: LlmTrainingProblem,
+    block: list[tuple[ShapeOutcome, Floats]],
+    best: _BestTimes,
+) -> None:
+    """Shapes whose strategies were all evaluated."""
+    rows = np.concatenate([part for _, part in block])
+    r = records_of(rows)
+    usable = problem.cluster.usable_bytes
+    held = np.asarray(sum(memory_of(problem, r, problem.batch.sequences / (r.d * r.b)).values()))
+    fits = np.ones(len(rows), dtype=bool) if usable is None else held <= usable
+    times = np.full(len(rows), np.inf)
+    times[fits] = recomputed(problem, records_of(rows[fits])).total
+    begin = 0
+    for line, part in block:
+        here = slice(begin, begin + len(part))
+        begin += len(part)
+        fitting = int(fits[here].sum())
+        best.add(times[here][fits[here]])
+        due = ShapeOutcome(
+            line.shape,
+            ShapeVerdict.SEARCHED if fitting else ShapeVerdict.MEMORY,
+            line.bound_s,
+            len(part),
+            fitting,
+            float(times[here].min()) if fitting else None,
+            float(held[here].min()),
+        )
+        if not _same(line, due):
+            findings.add("certificate", f"all strategies of {line.shape} give {due}, not {line}")
+
+
+def _same(line: ShapeOutcome, due: ShapeOutcome) -> bool:
+    def near(one: float | None, other: float | None) -> bool:
+        if one is None or other is None:
+            return one is other
+        return not differs(one, other, RELATIVE)
+
+    plain = replace(line, best_s=due.best_s, least_bytes=due.least_bytes) == due
+    return plain and near(line.best_s, due.best_s) and near(line.least_bytes, due.least_bytes)
+
+
+def _check_best(findings: ViolationLog, solution: LlmTrainingSolution, best: _BestTimes) -> None:
+    """The strategies that are stated are the fastest of those searched."""
+    own = [one.iteration_time_s for one in solution.ranked]
+    if len(own) != len(best.times):
+        findings.add("order", f"{len(own)} strategies, {len(best.times)} are due")
+        return
+    for place, (stated, due) in enumerate(zip(own, best.times.tolist(), strict=True)):
+        if differs(stated, due, RELATIVE):
+            findings.add("order", f"the strategy in place {place} takes {stated!r} s, one of {due!r} s is due")
+
+
+def proven_bound(solution: LlmTrainingSolution) -> float:
+    """Seconds that no strategy is below, by lines that hold."""
+    times = [
+        np.inf if line.verdict is ShapeVerdict.MEMORY else line.bound_s if line.best_s is None else line.best_s
+        for line in solution.shapes
+    ]
+    return float(min(times))

@@ -1,0 +1,184 @@
+"""All strategies of an instance as the checker counts them: ways to divide the GPUs, and strategies of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+
+from topoopt.core.arrays import Floats
+from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
+from topoopt.core.llm_training_plan import StrategyShape
+from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.pipeline import PipelineSchedule as S
+
+SCHEDULES = tuple(S)
+RECOMPUTES = tuple(Recompute)
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Strategies, one value each; schedules and recomputation by their places in the enumerations.
+
+    `ends` are layers of the first rank, of the fullest between, and of the last.
+    """
+
+    t: Floats
+    split: Floats
+    c: Floats
+    p: Floats
+    v: Floats
+    d: Floats
+    x: Floats
+    y: Floats
+    zero: Floats
+    b: Floats
+    schedule: Floats
+    recompute: Floats
+    first: Floats
+    inner: Floats
+    last: Floats
+
+    def runs(self, *schedules: S) -> np.ndarray:
+        """Whether the schedule is one of these."""
+        return np.isin(self.schedule, [SCHEDULES.index(one) for one in schedules])
+
+    def again(self, recompute: Recompute) -> np.ndarray:
+        """Whether this is computed again."""
+        return np.asarray(self.recompute == RECOMPUTES.index(recompute))
+
+
+def records_of(rows: Floats | Sequence[tuple[float, ...]]) -> Records:
+    """Columns of rows, in the order of the fields."""
+    table = np.asarray(rows, dtype=np.float64).reshape(-1, len(fields(Records)))
+    return Records(*np.ascontiguousarray(table.T))
+
+
+def row_of(strategy: ParallelStrategy) -> tuple[float, ...]:
+    """A strategy as a row; its loads are those of its chunks."""
+    s = strategy
+    loads = [sum(s.stage_layers[rank :: s.pipeline]) for rank in range(s.pipeline)]
+    return (
+        s.tensor, s.sequence, s.context, s.pipeline, s.chunks, s.data, s.expert, s.expert_tensor, s.zero,
+        s.micro_batch, SCHEDULES.index(s.schedule), RECOMPUTES.index(s.recompute),
+        loads[0], max(loads[1:-1] or loads), loads[-1],
+    )  # fmt: skip
+
+
+def divisors(whole: int) -> list[int]:
+    """Ascending."""
+    found = [one for one in range(1, int(whole**0.5) + 2) if whole % one == 0]
+    return sorted({*found, *(whole // one for one in found)})
+
+
+def _in(values: tuple[int, ...] | None, value: int) -> bool:
+    return values is None or value in values
+
+
+def shapes_of(problem: LlmTrainingProblem) -> Iterator[StrategyShape]:
+    """Every way to divide the GPUs that heads, layers, sequences and the instance allow."""
+    model, space, n = problem.model, problem.space, problem.cluster.gpus
+    parts = divisors(n)
+    for t, c, p in product(parts, repeat=3):
+        if n % (t * c * p):
+            continue
+        d = n // (t * c * p)
+        allowed = (_in(space.tensor, t), _in(space.context, c), _in(space.pipeline, p), _in(space.data, d))
+        even = not (model.heads % t or model.hidden % t or model.ffn_hidden % t or problem.batch.sequences % d)
+        heads = model.latent is not None or model.kv_heads % t == 0 or t % model.kv_heads == 0
+        cut = c == 1 or problem.batch.length % (2 * c) == 0
+        if all(allowed) and even and heads and cut and p <= model.layers + END_SLOTS:
+            for x, y in _expert_parts(problem, n // p):
+                yield StrategyShape(t, c, p, d, x, y)
+
+
+def _expert_parts(problem: LlmTrainingProblem, of_stage: int) -> list[tuple[int, int]]:
+    experts, space = problem.model.experts, problem.space
+    count, width = (1, 1) if experts is None else (experts.count, experts.hidden)
+    return [
+        (x, y)
+        for x, y in product(divisors(count), divisors(width))
+        if of_stage % (x * y) == 0 and _in(space.expert, x) and _in(space.expert_tensor, y)
+    ]
+
+
+def pipelines(problem: LlmTrainingProblem, p: int, m: int) -> list[tuple[S, int]]:
+    """Schedules with their chunks for p stages and m micro-batches."""
+    if p == 1:
+        found = [(S.ONE_F_ONE_B, 1)]
+    else:
+        most = (problem.model.layers + END_SLOTS) // p
+        rules = {
+            S.INTERLEAVED: range(2, most + 1) if m % p == 0 else range(0),
+            S.DUALPIPE: [1] if p % 2 == 0 and m % 2 == 0 and m >= 2 * p else [],
+            S.DUALPIPE_V: [2] if most >= 2 and m >= 2 * p else [],
+        }
+        names = SCHEDULES if problem.space.schedule is None else problem.space.schedule
+        found = [(name, v) for name in names for v in rules.get(name, [1])]
+    return [(name, v) for name, v in found if _in(problem.space.chunks, v)]
+
+
+@lru_cache(maxsize=4096)
+def even_ends(layers: int, p: int, v: int) -> tuple[int, int, int]:
+    """Layers of the first rank, of the fullest between, and of the last: chunks are full, and those that are missing
+    are taken from the ranks one at a time, the last one first, then the first, then those between."""
+    full = -(-layers // (p * v))
+    loads = [full * v] * p
+    order = [p - 1, *range(p - 1)]
+    for missing in range(full * v * p - layers):
+        loads[order[missing % p]] -= 1
+    return loads[0], max(loads[1:-1] or loads), loads[-1]
+
+
+def uneven_ends(problem: LlmTrainingProblem, p: int, v: int) -> list[tuple[int, int, int]]:
+    """The same for all numbers of layers that the instance allows the ends to be short of; none stands twice."""
+    layers, found = problem.model.layers, set()
+    for i, j in product(problem.space.short_ends, repeat=2):
+        inner = -(-(layers + i + j) // p)
+        between = layers - (inner - i) - (inner - j)
+        if p == 2:
+            fits = between == 0 and max(inner - i, inner - j) == inner
+        else:
+            least, fullest = between // (p - 2), -(-between // (p - 2))
+            fits = fullest == inner and least >= v
+        if fits and min(inner - i, inner - j) >= v - 1:
+            found.add((inner - i, inner, inner - j))
+    return sorted(found)
+
+
+def strategies_of(problem: LlmTrainingProblem, shape: StrategyShape) -> Floats:
+    """float64[records, 15], all strategies of a shape."""
+    space, batch = problem.space, problem.batch
+    t, c, p, d = shape.tensor, shape.context, shape.pipeline, shape.data
+    zeros: tuple[int, ...] = (0, 1) if p > 1 else (0, 1, 2, 3)
+    zeros = (0,) if d * c == 1 else zeros if space.zero is None else space.zero
+    again = RECOMPUTES if space.recompute is None else space.recompute
+    if problem.formats.flash and Recompute.NONE in again:  # its backward pass computes scores again anyway
+        again = tuple(one for one in again if one is not Recompute.SELECTIVE)
+    tables = []
+    for b in divisors(batch.sequences // d):
+        if not _in(space.micro_batch, b):
+            continue
+        splits = (0,) if t == 1 else splits_of(problem, t, b * batch.length // c)
+        ways = []
+        for name, v in pipelines(problem, p, batch.sequences // (d * b)):
+            uneven = space.short_ends and p > 1
+            ends = uneven_ends(problem, p, v) if uneven else [even_ends(problem.model.layers, p, v)]
+            ways += [(v, SCHEDULES.index(name), *loads) for loads in ends]
+        rest = [(split, zero, RECOMPUTES.index(one)) for split, zero, one in product(splits, zeros, again)]
+        if ways and rest:
+            v, schedule, first, inner, last = np.repeat(np.array(ways, dtype=np.float64), len(rest), axis=0).T
+            split, zero, one = np.tile(np.array(rest, dtype=np.float64), (len(ways), 1)).T
+            here = [np.full_like(v, part) for part in (t, c, p, d, shape.expert, shape.expert_tensor, b)]
+            columns = (here[0], split, *here[1:3], v, *here[3:6], zero, here[6], schedule, one, first, inner, last)
+            tables.append(np.stack(columns, axis=1))
+    return np.concatenate(tables) if tables else np.zeros((0, len(fields(Records))))
+
+
+def splits_of(problem: LlmTrainingProblem, t: int, tokens: int) -> tuple[int, ...]:
+    """Whether what lies between matrices may be split over t > 1 GPUs."""
+    wanted = problem.space.sequence
+    return tuple(split for split in (0, 1) if (wanted is None or bool(split) in wanted) and not (split and tokens % t))

@@ -1,0 +1,145 @@
+"""Bytes and seconds of transfers on an ideal switch, as the checker recomputes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, comb
+
+import numpy as np
+
+from topoopt.core.arrays import Floats
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import Recompute
+from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.verify.llm_training.model_sizes import sizes_of
+from topoopt.verify.llm_training.space import Records
+
+TWO_WAY = (S.DUALPIPE, S.DUALPIPE_V)
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """Bytes that a GPU sends for one micro-batch, and seconds that nothing hides.
+
+    Attributes:
+        tensor: seconds of a layer: forward, backward, of what is computed again.
+        context: seconds of a layer: forward, backward.
+        expert: seconds of a layer and direction.
+        hop: seconds to the next stage.
+        totals: bytes of a whole iteration by name.
+        group, expert_group: ranks that share dense weights, and those of experts.
+        rate: bytes a second among replicas.
+    """
+
+    tensor: tuple[Floats, Floats, Floats]
+    context: tuple[Floats, Floats]
+    expert: Floats
+    hop: Floats
+    totals: dict[str, Floats]
+    group: Floats
+    expert_group: Floats
+    rate: Floats
+
+
+def servers_met(problem: LlmTrainingProblem, servers: float) -> float:
+    """Servers that the experts of a token lie on: E experts in equal parts, any K of them equally often."""
+    experts = problem.model.experts
+    assert experts is not None
+    share = experts.count // max(1, round(servers))
+    none = comb(experts.count - share, experts.per_token) / comb(experts.count, experts.per_token)
+    met = servers * (1.0 - none)
+    return min(met, experts.node_limit) if experts.node_limit is not None else met
+
+
+def gradient_bytes(
+    problem: LlmTrainingProblem, weights: Floats, ranks: Floats, zero: Floats, m: Floats
+) -> tuple[Floats, Floats]:
+    """Bytes of an iteration to reduce gradients, and to gather weights."""
+    part = 1.0 - 1.0 / np.maximum(1.0, ranks)
+    scatter = weights * part * problem.formats.gradient_bytes
+    gather = weights * part * 2.0
+    times = np.where(zero == 3, m, 1.0)
+    return np.where(zero == 0, 2.0, times) * scatter, np.where(
+        zero == 0, 0.0, np.where(zero == 3, 2.0 * m, 1.0)
+    ) * gather
+
+
+def sent_by(problem: LlmTrainingProblem, r: Records) -> Sent:
+    """Of strategies."""
+    model, cluster, reached = problem.model, problem.cluster, problem.device.reached
+    inside = cluster.intra_server_gbps * 1e9 / 8 * reached.scale_up
+    outside = cluster.degree * cluster.link_gbps / cluster.gpus_per_server * 1e9 / 8 * reached.network
+    g, start = cluster.gpus_per_server, (cluster.message_latency_us + cluster.hop_latency_us) / 1e6
+
+    def rate(first: Floats, size: Floats) -> Floats:
+        """Of a group of this many ranks, `first` of which stand beside each other for another dimension."""
+        own = np.minimum(inside, outside * np.maximum(1.0, g / first))
+        return np.where(size <= g, inside, own)
+
+    def rounds(n: Floats) -> Floats:
+        return np.array([float(ceil(np.log2(one))) if one > 1 else 0.0 for one in n.tolist()])
+
+    activations = 2.0 * r.b * problem.batch.length / r.c * model.hidden
+    ring = 2.0 * activations * (r.t - 1) / r.t
+    split = r.split > 0
+    full = r.again(Recompute.FULL)
+    repeated = np.where(full, ring * np.where(split, 1.5, 2.0), 0.0)
+    waits = np.where(r.t > 1, 4.0 * rounds(r.t) * start, 0.0)
+    shown = 1.0 - problem.overlap.tensor
+    slow = np.where(r.t <= g, inside, min(inside, outside))
+    tensor = tuple(
+        shown * np.where((r.t > 1) & (sent > 0), sent / slow + waits, 0.0) for sent in (2 * ring, 2 * ring, repeated)
+    )
+    keys = np.maximum(1.0, model.kv_heads / r.t) * model.head_size * 2.0
+    if model.latent is not None:
+        keys = np.full_like(r.t, float(model.latent.key_value_rank + model.latent.rotary_size))
+    passed = 2.0 * (r.c - 1) * r.b * problem.batch.length / r.c * keys
+    of_context = rate(r.t, r.t * r.c)
+    context = tuple(
+        np.where(r.c > 1, sent / of_context + 2.0 * rounds(r.c) * start, 0.0) for sent in (passed, 2.0 * passed)
+    )
+    expert, whole, crossing = _exchange(problem, r, activations, (inside, outside, start))
+    hop = np.where(split, activations / r.t, activations)
+    m = problem.batch.sequences / (r.d * r.b)
+    sizes, layers = sizes_of(model), model.layers / r.p
+    dense = sizes.dense_layers * (sizes.attention + sizes.mlp) + sizes.expert_layers * (sizes.attention + sizes.met)
+    count = 0 if model.experts is None else model.experts.count
+    routed = sizes.expert_layers * sizes.expert * count / (r.x * r.y) / r.p
+    group = r.d * r.c
+    expert_group = group * r.t / (r.x * r.y)
+    totals = {
+        "tensor_sent_bytes": m * layers * (4 * ring + np.where(split, ring, 0.0) + repeated),
+        "context_sent_bytes": 3.0 * m * layers * passed,
+        "pipeline_sent_bytes": np.where(r.p > 1, 2.0 * m * r.v * hop, 0.0),
+        "expert_sent_bytes": 2.0 * m * sizes.expert_layers / r.p * whole,
+        "expert_crossing_sent_bytes": 2.0 * m * sizes.expert_layers / r.p * crossing,
+        "data_dense_sent_bytes": sum(gradient_bytes(problem, dense / r.t / r.p, group, r.zero, m)),
+        "data_expert_sent_bytes": sum(gradient_bytes(problem, routed, expert_group, r.zero, m)),
+    }
+    return Sent(
+        (tensor[0], tensor[1], tensor[2]),
+        (context[0], context[1]),
+        expert,
+        np.where(r.p > 1, hop / outside + start, 0.0),
+        {name: np.asarray(value, dtype=np.float64) for name, value in totals.items()},
+        group,
+        expert_group,
+        rate(r.t, r.t * group),
+    )
+
+
+def _exchange(
+    problem: LlmTrainingProblem, r: Records, activations: Floats, links: tuple[float, float, float]
+) -> tuple[Floats, Floats, Floats]:
+    """Of tokens to experts in one layer and direction: seconds, bytes, bytes that leave the server."""
+    experts, none = problem.model.experts, np.zeros_like(r.t)
+    if experts is None:
+        return none, none, none
+    inside, outside, start = links
+    one = activations / r.t * (1.5 if problem.formats.fp8_dispatch else 2.0)
+    whole = one * experts.per_token * (1.0 - 1.0 / r.x)
+    servers = np.maximum(1.0, r.x * r.y / problem.cluster.gpus_per_server)
+    met = {count: servers_met(problem, count) for count in set(servers.tolist())}
+    crossing = one * np.array([met[count] for count in servers.tolist()]) * (1.0 - 1.0 / servers)
+    takes = np.where(r.x > 1, np.maximum(crossing / outside, whole / inside) + 2.0 * start, 0.0)
+    return np.where(r.runs(*TWO_WAY), takes, takes * (1.0 - problem.overlap.expert)), whole, crossing
