@@ -60,7 +60,7 @@ def shape_numbers(shape: StrategyShape) -> tuple[float, ...]:
 
 def _relaxed(problem: LlmTrainingProblem, shape: StrategyShape) -> list[tuple[float, ...]]:
     """Most chunks of a family, then a row as of `rows_of_shape` with one chunk, nothing shared or computed again."""
-    found = []
+    found: list[tuple[float, ...]] = []
     for b in stated(divisors(problem.batch.sequences // shape.data), problem.space.micro_batch):
         most: dict[S, float] = {}
         for v, name in stage_ways(problem, shape, problem.batch.sequences // (shape.data * b)):

@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.search import search
 from solvers.llm_training.records import rows_of_shape, strategy_of
+from solvers.llm_training.search import search
 from solvers.llm_training.shapes import strategy_shapes
 from solvers.stop import Stop
 from tests.support.llm_cases import training
@@ -109,7 +109,9 @@ def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy
 
 def spelled(problem: LlmTrainingProblem) -> list[ParallelStrategy]:
     """The space that is gone through."""
-    return [strategy_of(problem, shape, row) for shape in strategy_shapes(problem) for row in rows_of_shape(problem, shape)]
+    return [
+        strategy_of(problem, shape, row) for shape in strategy_shapes(problem) for row in rows_of_shape(problem, shape)
+    ]
 
 
 def test_each_strategy_stands_once() -> None:

@@ -20,6 +20,7 @@ KINDS: Mapping[str, str] = {
     "placement": "topoopt.kinds.placement.record",
     "shared-cluster": "topoopt.kinds.shared_cluster.record",
     "collective": "topoopt.kinds.collective.record",
+    "llm-training": "topoopt.kinds.llm_training.record",
 }
 """Module of each kind; its constant `RECORDS` holds the record."""
 

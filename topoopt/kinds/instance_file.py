@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
@@ -15,7 +15,6 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from ruamel.yaml import YAML
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.plugins import PlugIns
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.canonical import canonical_json
 from topoopt.files.documents import Document, Limits, parse_document
@@ -30,12 +29,6 @@ MOST_BYTES = 1_000_000
 
 OTHER_FILES: dict[str, type[BaseModel]] = {"price-book": PriceBookFile}
 """Files that are no instances."""
-
-
-EVALUATED: Mapping[str, tuple[type[BaseModel], Callable[[Document], Any]]] = PlugIns(
-    {"llm-training": "topoopt.kinds.llm_training.read:FILES"}
-)
-"""Instances that `topoopt evaluate` takes and `topoopt solve` does not: model of the file, and what reads it."""
 
 
 FORMER_KINDS: Mapping[str, str] = {
@@ -61,14 +54,10 @@ def build_instance(document: Document) -> Any:
     if isinstance(kind, str) and kind in KINDS:
         problem = kind_named(kind).files.read(document)
         return replace(problem, document=data) if len(canonical_json(data)) <= MOST_BYTES else problem
-    if isinstance(kind, str) and kind in EVALUATED:
-        return EVALUATED[kind][1](document)
     if isinstance(kind, str) and kind in FORMER_KINDS:
         document.refuse([Fault(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
     message = "no such kind of instance" if "kind" in data else "missing"
-    fault = Fault(
-        ("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, (*KINDS, *EVALUATED))
-    )
+    fault = Fault(("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, KINDS))
     document.refuse([fault])
     raise AssertionError("refuse returned with a fault")
 
@@ -150,9 +139,7 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
         return {"$schema": DIALECT, "oneOf": [references[one] for one in models], **shared}
     if kind in OTHER_FILES:
         return {"$schema": DIALECT, **OTHER_FILES[kind].model_json_schema()}
-    if kind in EVALUATED:
-        return {"$schema": DIALECT, **EVALUATED[kind][0].model_json_schema()}
     if kind not in KINDS:
-        allowed = nearest_text(kind, (*KINDS, *EVALUATED, *OTHER_FILES))
+        allowed = nearest_text(kind, (*KINDS, *OTHER_FILES))
         raise InputError([Problem("no such kind of instance", path="kind", value=value_text(kind), allowed=allowed)])
     return {"$schema": DIALECT, **kind_named(kind).files.schema.model_json_schema()}

@@ -28,9 +28,8 @@ def evaluate(
     schedule: Annotated[str | None, typer.Option(help="gpipe, 1f1b, interleaved, zb-h1, zb-2p or dualpipe.")] = None,
     recompute: Annotated[str | None, typer.Option(help="none, selective or full.")] = None,
     best: Annotated[
-        bool, typer.Option("--best", help="The fastest that fits of all that the instance and the rules allow.")
+        bool, typer.Option("--best", help="With time_model: calculon, the fastest execution that fits.")
     ] = False,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, max=1e9, help="For --best, seconds.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain."""
@@ -45,8 +44,6 @@ def evaluate(
         from topoopt.simulate.llm_training.estimate import estimate
 
         problem = read_llm_training(parse_document(file))
-        if best and problem.calculon is None:
-            return _search(output, problem, time_limit)
         if best:
             found = best_of_calculon(problem)
             output.result(found, lambda console: _show_best(console, found))
@@ -71,27 +68,6 @@ def evaluate(
         return 0
 
     output.run(command)
-
-
-def _search(output: Output, problem: Any, time_limit: float | None) -> int:
-    from solvers.stop import stop_on_signals
-    from topoopt.analyses.evaluate.best import best_strategies
-    from topoopt.console.output import EXIT_OF_STOP
-
-    with stop_on_signals(time_limit) as stop:
-        found = best_strategies(problem, stop)
-    output.result(found, lambda console: _show_search(console, found))
-    return EXIT_OF_STOP.get(found["stopped_by"], 0)
-
-
-def _show_search(console: Console, found: dict[str, Any]) -> None:
-    _show(console, found)
-    lines = [f"{found['status']} on an {found['fabric']}: {found['proof']}; {found['fitting']} fit"]
-    for one in found["next"]:
-        parts = ", ".join(f"{name} {value}" for name, value in one["differs"].items())
-        lines.append(f"  +{one['slower_percent']:.3g} % ({one['memory_gib']:.4g} GiB): {parts}")
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _named(option: str, value: str | None, names: Any) -> Any:

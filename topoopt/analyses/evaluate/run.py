@@ -89,7 +89,16 @@ def best_of_calculon(problem: LlmTrainingProblem) -> dict[str, Any]:
     settings = problem.calculon
     if settings is None:
         text = "only the space of time_model: calculon is gone through whole"
-        raise InputError([Problem(text, path="time_model", value=problem.time_model, allowed="calculon")])
+        raise InputError(
+            [
+                Problem(
+                    text,
+                    path="time_model",
+                    value=problem.time_model,
+                    allowed="calculon; topoopt solve searches with roofline",
+                )
+            ]
+        )
     batch, first = problem.batch, settings.machine.networks[settings.tensor_network]
     records = calculon_space(problem.model, batch.length, batch.sequences, problem.cluster.gpus, first)
     step = calculon_step(problem.model, batch.length, settings, records)

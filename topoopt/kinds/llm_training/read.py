@@ -190,7 +190,3 @@ def _strategy_faults(file: LlmTrainingFile, model: LanguageModel) -> Iterator[Fa
             yield Fault(("strategy", key), text, value_text(value), allowed)
         elif values and key in ("tensor", "context", "pipeline", "data") and all(gpus % one for one in values):
             yield Fault(("strategy", key), f"does not divide the {gpus} GPUs", value_text(value), f"divisors of {gpus}")
-
-
-FILES = (LlmTrainingFile, read_llm_training)
-"""Model of instance files, and what reads them."""

@@ -11,6 +11,7 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import StageCosts
 from topoopt.simulate.llm_training.rank_times import rank_times
 from topoopt.simulate.llm_training.strategies import columns_of, stage_layers
+from topoopt.simulate.llm_training.transfers import GroupRates
 
 
 def stage_costs(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageCosts:
@@ -22,7 +23,8 @@ def stage_costs(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> Stag
     columns = columns_of([one] * len(counts), problem.model.layers)
     alone = np.ones_like(loads)
     columns = replace(columns, chunks=alone, first_layers=loads, inner_layers=loads, last_layers=loads)
-    ranks, moved, _ = rank_times(problem, problem.device, columns)
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    ranks, moved = rank_times(problem, problem.device, columns, rates)
     places = [0, *([1] * (len(counts) - 2)), 2] if len(counts) > 1 else [0]
     forward = np.array([ranks[rank].forward[stage] for stage, rank in enumerate(places)])
     backward = np.array([ranks[rank].backward[stage] for stage, rank in enumerate(places)])

@@ -21,7 +21,7 @@ from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.verify.llm_training.layer import Gpu
 from topoopt.verify.llm_training.space import SCHEDULES, Records, divisors, pipelines, records_of, splits_of
 from topoopt.verify.llm_training.step import HIDDEN_COST
-from topoopt.verify.llm_training.transfers import TWO_WAY, sent_by
+from topoopt.verify.llm_training.transfers import TWO_WAY, ideal_rates, sent_by
 
 BLOCK = 1 << 15
 """Rows that are evaluated together."""
@@ -44,7 +44,8 @@ def bounds_of(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape]) -> F
 
 def _plainest(problem: LlmTrainingProblem, shape: StrategyShape) -> set[tuple[float, ...]]:
     """For each micro-batch, schedule and split one row; its chunks are as many as there can be."""
-    batch, found = problem.batch, set()
+    batch = problem.batch
+    found: set[tuple[float, ...]] = set()
     for b in divisors(batch.sequences // shape.data):
         if problem.space.micro_batch is not None and b not in problem.space.micro_batch:
             continue
@@ -64,7 +65,7 @@ def _least_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
     model, cluster, reached = problem.model, problem.cluster, problem.device.reached
     two_way = r.runs(*TWO_WAY)
     most_chunks, r = r.v, replace(r, v=np.ones_like(r.v))
-    gpu, sent = Gpu(problem, r), sent_by(problem, r)
+    gpu, sent = Gpu(problem, r), sent_by(problem, r, ideal_rates(problem, r))
     slower = np.where(two_way & (r.x > 1), HIDDEN_COST, 1.0)
     ring = sent.tensor[0] + sent.tensor[1] + sent.context[0] + sent.context[1]
     layers = [(gpu.layer(routed=False), ring)]

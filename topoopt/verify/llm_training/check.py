@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields
 
 import numpy as np
@@ -100,11 +101,15 @@ def _check_figures(findings: ViolationLog, problem: LlmTrainingProblem, solution
         if usable is not None and float(due.bytes[place]) > usable:
             findings.add("memory", f"strategy {place} takes {float(due.bytes[place])!r} bytes of {usable}")
     times = [float(due.total[place]) for place in range(len(own))]
-    if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in zip(times, times[1:], strict=False)):
+    if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
         findings.add("order", "strategies are not in the order of their times")
     if solution.plan.network.fabric == IDEAL_SWITCH:
         best = own[0]
-        if (solution.plan.strategy, solution.breakdown, solution.memory) != (best.strategy, best.breakdown, best.memory):
+        if (solution.plan.strategy, solution.breakdown, solution.memory) != (
+            best.strategy,
+            best.breakdown,
+            best.memory,
+        ):
             findings.add("plan", "the plan is not the first of the strategies ranked, with its figures")
         if differs(solution.objective.value, float(due.total[0]), RELATIVE):
             text = f"the iteration takes {float(due.total[0])!r} s, not {solution.objective.value!r}"
@@ -130,7 +135,9 @@ def _figure(findings: ViolationLog, place: int, name: str, stated: float, due: f
 
 def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
     names = tuple(one.plan.network.fabric for one in solution.fabrics)
-    if names != problem.fabrics[: len(names)] or (names != problem.fabrics and solution.stopped_by is StopReason.CONVERGED):
+    if names != problem.fabrics[: len(names)] or (
+        names != problem.fabrics and solution.stopped_by is StopReason.CONVERGED
+    ):
         findings.add("fabrics", f"the fabrics are {', '.join(names)}, not {', '.join(problem.fabrics)}")
     for one in solution.fabrics:
         if one.plan.network.fabric != IDEAL_SWITCH:

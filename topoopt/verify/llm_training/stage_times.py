@@ -13,7 +13,7 @@ from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.llm_training.pipeline_order import MOST_PASSES, RULED, makespan_s, near, passes
 from topoopt.verify.llm_training.space import records_of, row_of
 from topoopt.verify.llm_training.step import rank_passes
-from topoopt.verify.llm_training.transfers import sent_by
+from topoopt.verify.llm_training.transfers import ideal_rates, sent_by
 
 
 def check_stages(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
@@ -43,7 +43,7 @@ def stages_of(problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> Sta
     count = len(loads)
     r = records_of([row_of(strategy)] * count)
     r = replace(r, v=np.ones(count), first=loads, inner=loads, last=loads)
-    sent, slow = sent_by(problem, r), problem.cluster.slowdown
+    sent, slow = sent_by(problem, r, ideal_rates(problem, r)), problem.cluster.slowdown
     ranks = rank_passes(problem, r, sent, (loads, loads, loads))
     own = [ranks[0] if stage == 0 else ranks[2] if stage == count - 1 else ranks[1] for stage in range(count)]
     weights = [slow * float(rank.compute.weights[stage]) for stage, rank in enumerate(own)]

@@ -1,4 +1,4 @@
-"""Seconds of an iteration and bytes of the fullest GPU on an ideal switch, as the checker recomputes them."""
+"""Seconds of an iteration and bytes of the fullest GPU, as the checker recomputes them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.verify.llm_training.layer import Gpu, Seconds
 from topoopt.verify.llm_training.memory import memory_of, weights_of
 from topoopt.verify.llm_training.space import Records
-from topoopt.verify.llm_training.transfers import TWO_WAY, Sent, gradient_bytes, sent_by
+from topoopt.verify.llm_training.transfers import TWO_WAY, Rates, Sent, gradient_bytes, ideal_rates, sent_by
 
 HIDDEN_COST = 132.0 / 112.0
 """How much longer a GPU computes while 20 of its 132 processors exchange tokens (arXiv:2412.19437)."""
 
 STEP_BYTES = 30.0
-"""Of a weight in the step of the optimizer: gradient, master weight and two moments read, 16; those and 16 bits written, 14."""
+"""Of a weight in the step: gradient, master weight and two moments read (16), those but the gradient and the weight
+written (14)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +102,11 @@ def rank_passes(
     return found[0], found[1], found[2]
 
 
-def recomputed(problem: LlmTrainingProblem, r: Records) -> Recomputed:
-    """All figures of strategies."""
+def recomputed(problem: LlmTrainingProblem, r: Records, rates: Rates | None = None) -> Recomputed:
+    """All figures of strategies, by the rates of their groups; None: on an ideal switch."""
     m = problem.batch.sequences / (r.d * r.b)
-    sent = sent_by(problem, r)
+    rates = ideal_rates(problem, r) if rates is None else rates
+    sent = sent_by(problem, r, rates)
     ranks = rank_passes(problem, r, sent, (r.first, r.inner, r.last))
     first, inner, last = (rank.both for rank in ranks)
     both = r.runs(*TWO_WAY)
@@ -119,7 +121,7 @@ def recomputed(problem: LlmTrainingProblem, r: Records) -> Recomputed:
         parts = [getattr(rank.compute if compute else rank, name) for rank in ranks]
         return m * on_busiest((parts[0], parts[1], parts[2]))
 
-    data, step = _data(problem, r, ranks[1], sent, m)
+    data, step = _data(problem, r, ranks[1], sent, rates, m)
     seconds = {
         "forward": of_rank("forward", compute=True),
         "backward": of_rank("back", compute=True),
@@ -180,12 +182,14 @@ def _hops(problem: LlmTrainingProblem, r: Records, inner: Passes, hop: Floats, m
     return np.select([rule for rule, _ in rules], [value for _, value in rules], 2.0 * once)
 
 
-def _data(problem: LlmTrainingProblem, r: Records, inner: Passes, sent: Sent, m: Floats) -> tuple[Floats, Floats]:
+def _data(
+    problem: LlmTrainingProblem, r: Records, inner: Passes, sent: Sent, rates: Rates, m: Floats
+) -> tuple[Floats, Floats]:
     """Exposed seconds to reduce gradients and gather weights, and seconds of the step of the optimizer."""
     dense, experts = (np.maximum.reduce(kind) for kind in weights_of(problem, r))
     one = gradient_bytes(problem, dense, sent.group, r.zero, m)
     other = gradient_bytes(problem, experts, sent.expert_group, r.zero, m)
-    scatter, gather = ((a + b) / sent.rate for a, b in zip(one, other, strict=True))
+    scatter, gather = (a / rates.data + b / rates.expert_data for a, b in zip(one, other, strict=True))
     if problem.overlap.data:
         alone = 1.0 / np.maximum(1.0, r.inner)  # the layer that nothing is computed behind
         every = r.zero == 3

@@ -1,4 +1,4 @@
-"""Bytes and seconds of transfers on an ideal switch, as the checker recomputes them."""
+"""Bytes and seconds of transfers, as the checker recomputes them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class Sent:
         hop: seconds to the next stage.
         totals: bytes of a whole iteration by name.
         group, expert_group: ranks that share dense weights, and those of experts.
-        rate: bytes a second among replicas.
     """
 
     tensor: tuple[Floats, Floats, Floats]
@@ -38,7 +37,56 @@ class Sent:
     totals: dict[str, Floats]
     group: Floats
     expert_group: Floats
-    rate: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Bytes a second of a GPU in its groups, and hops of their ways.
+
+    Attributes:
+        inside: of links inside a server.
+        tensor, context, data, expert_data: of what is passed round; `expert_data`: among replicas of experts.
+        expert: of tokens that leave the server.
+        hop: to the next stage.
+        tensor_hops, context_hops, expert_hops, stage_hops: on the longest way; a switch is one.
+    """
+
+    inside: float
+    tensor: Floats
+    context: Floats
+    data: Floats
+    expert_data: Floats
+    expert: Floats
+    hop: Floats
+    tensor_hops: int = 1
+    context_hops: int = 1
+    expert_hops: int = 1
+    stage_hops: int = 1
+
+
+def ideal_rates(problem: LlmTrainingProblem, r: Records) -> Rates:
+    """On an ideal switch, ranks in the order tensor, context, data, pipeline.
+
+    Groups inside a server use its links; any other one the interfaces of the server, where the GPUs that stand in
+    other groups leave theirs.
+    """
+    cluster, reached, g = problem.cluster, problem.device.reached, problem.cluster.gpus_per_server
+    inside = cluster.intra_server_gbps * 1e9 / 8 * reached.scale_up
+    outside = cluster.degree * cluster.link_gbps / g * 1e9 / 8 * reached.network
+    whole = np.full_like(r.t, outside)
+
+    def outer(beside: Floats, size: Floats) -> Floats:
+        return np.where(size <= g, inside, np.minimum(inside, outside * np.maximum(1.0, g / beside)))
+
+    return Rates(
+        inside,
+        np.where(r.t <= g, inside, min(inside, outside)),
+        outer(r.t, r.t * r.c),
+        outer(r.t, r.t * r.c * r.d),
+        outer(r.x * r.y, r.t * r.c * r.d),
+        whole,
+        whole,
+    )
 
 
 def servers_met(problem: LlmTrainingProblem, servers: float) -> float:
@@ -64,17 +112,12 @@ def gradient_bytes(
     ) * gather
 
 
-def sent_by(problem: LlmTrainingProblem, r: Records) -> Sent:
+def sent_by(problem: LlmTrainingProblem, r: Records, rates: Rates) -> Sent:
     """Of strategies."""
-    model, cluster, reached = problem.model, problem.cluster, problem.device.reached
-    inside = cluster.intra_server_gbps * 1e9 / 8 * reached.scale_up
-    outside = cluster.degree * cluster.link_gbps / cluster.gpus_per_server * 1e9 / 8 * reached.network
-    g, start = cluster.gpus_per_server, (cluster.message_latency_us + cluster.hop_latency_us) / 1e6
+    model, cluster = problem.model, problem.cluster
 
-    def rate(first: Floats, size: Floats) -> Floats:
-        """Of a group of this many ranks, `first` of which stand beside each other for another dimension."""
-        own = np.minimum(inside, outside * np.maximum(1.0, g / first))
-        return np.where(size <= g, inside, own)
+    def start(hops: int) -> float:
+        return (cluster.message_latency_us + hops * cluster.hop_latency_us) / 1e6
 
     def rounds(n: Floats) -> Floats:
         return np.array([float(ceil(np.log2(one))) if one > 1 else 0.0 for one in n.tolist()])
@@ -84,21 +127,19 @@ def sent_by(problem: LlmTrainingProblem, r: Records) -> Sent:
     split = r.split > 0
     full = r.again(Recompute.FULL)
     repeated = np.where(full, ring * np.where(split, 1.5, 2.0), 0.0)
-    waits = np.where(r.t > 1, 4.0 * rounds(r.t) * start, 0.0)
+    waits = np.where(r.t > 1, 4.0 * rounds(r.t) * start(rates.tensor_hops), 0.0)
     shown = 1.0 - problem.overlap.tensor
-    slow = np.where(r.t <= g, inside, min(inside, outside))
     tensor = tuple(
-        shown * np.where((r.t > 1) & (sent > 0), sent / slow + waits, 0.0) for sent in (2 * ring, 2 * ring, repeated)
+        shown * np.where((r.t > 1) & (sent > 0), sent / rates.tensor + waits, 0.0)
+        for sent in (2 * ring, 2 * ring, repeated)
     )
     keys = np.maximum(1.0, model.kv_heads / r.t) * model.head_size * 2.0
     if model.latent is not None:
         keys = np.full_like(r.t, float(model.latent.key_value_rank + model.latent.rotary_size))
     passed = 2.0 * (r.c - 1) * r.b * problem.batch.length / r.c * keys
-    of_context = rate(r.t, r.t * r.c)
-    context = tuple(
-        np.where(r.c > 1, sent / of_context + 2.0 * rounds(r.c) * start, 0.0) for sent in (passed, 2.0 * passed)
-    )
-    expert, whole, crossing = _exchange(problem, r, activations, (inside, outside, start))
+    wait = 2.0 * rounds(r.c) * start(rates.context_hops)
+    context = tuple(np.where(r.c > 1, sent / rates.context + wait, 0.0) for sent in (passed, 2.0 * passed))
+    expert, whole, crossing = _exchange(problem, r, activations, rates, start(rates.expert_hops))
     hop = np.where(split, activations / r.t, activations)
     m = problem.batch.sequences / (r.d * r.b)
     sizes, layers = sizes_of(model), model.layers / r.p
@@ -120,26 +161,24 @@ def sent_by(problem: LlmTrainingProblem, r: Records) -> Sent:
         (tensor[0], tensor[1], tensor[2]),
         (context[0], context[1]),
         expert,
-        np.where(r.p > 1, hop / outside + start, 0.0),
+        np.where(r.p > 1, hop / rates.hop + start(rates.stage_hops), 0.0),
         {name: np.asarray(value, dtype=np.float64) for name, value in totals.items()},
         group,
         expert_group,
-        rate(r.t, r.t * group),
     )
 
 
 def _exchange(
-    problem: LlmTrainingProblem, r: Records, activations: Floats, links: tuple[float, float, float]
+    problem: LlmTrainingProblem, r: Records, activations: Floats, rates: Rates, start: float
 ) -> tuple[Floats, Floats, Floats]:
     """Of tokens to experts in one layer and direction: seconds, bytes, bytes that leave the server."""
     experts, none = problem.model.experts, np.zeros_like(r.t)
     if experts is None:
         return none, none, none
-    inside, outside, start = links
     one = activations / r.t * (1.5 if problem.formats.fp8_dispatch else 2.0)
     whole = one * experts.per_token * (1.0 - 1.0 / r.x)
     servers = np.maximum(1.0, r.x * r.y / problem.cluster.gpus_per_server)
     met = {count: servers_met(problem, count) for count in set(servers.tolist())}
     crossing = one * np.array([met[count] for count in servers.tolist()]) * (1.0 - 1.0 / servers)
-    takes = np.where(r.x > 1, np.maximum(crossing / outside, whole / inside) + 2.0 * start, 0.0)
+    takes = np.where(r.x > 1, np.maximum(crossing / rates.expert, whole / rates.inside) + 2.0 * start, 0.0)
     return np.where(r.runs(*TWO_WAY), takes, takes * (1.0 - problem.overlap.expert)), whole, crossing

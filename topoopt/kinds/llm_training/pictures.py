@@ -1,0 +1,175 @@
+"""Pictures of a plan: the passes of its pipeline, its memory, the parts of its time, what it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+from markupsafe import Markup
+
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.pipeline import PassKind, PipelineSchedule, PipelineShape, StageCosts
+from topoopt.drawing.format import byte_size, counted, shortened
+from topoopt.drawing.lanes import LanesDrawing
+from topoopt.drawing.svg import element, percentage, picture, tick_text, ticks
+from topoopt.kinds.llm_training.words import NAMES, gib, seconds
+from topoopt.simulate.pipeline import PipelineTime, pipeline_time
+
+MOST_RANKS = 16
+MOST_PASSES = 1500
+LANE, HEAD, BAR, ROW = 18.0, 24.0, 20.0, 52.0
+
+COLOURS: Mapping[PassKind, tuple[str, str]] = {
+    PassKind.FORWARD: ("k4", "forward"),
+    PassKind.BACKWARD: ("k0", "backward"),
+    PassKind.INPUTS: ("k0", "gradients of inputs"),
+    PassKind.WEIGHTS: ("k2", "gradients of weights"),
+    PassKind.JOINED: ("k1", "forward and backward of two micro-batches"),
+}
+"""Colour class and name of a pass."""
+
+PARTS = {"weights": "k0", "gradients": "k4", "optimizer": "k1", "activations": "k2"}
+
+
+def _followed(solution: LlmTrainingSolution) -> tuple[PipelineTime, int]:
+    """The passes of so many micro-batches as a picture has room for."""
+    strategy, stages, m = solution.plan.strategy, solution.stages, solution.micro_batches
+    p, v = strategy.pipeline, strategy.chunks
+    forward, inputs, weights = (np.array(part) for part in (stages.forward_s, stages.inputs_s, stages.weights_s))
+    costs = StageCosts(forward, inputs, weights, stages.hop_s, stages.blocking)
+    unit = p if strategy.schedule is PipelineSchedule.INTERLEAVED else 2
+    room = MOST_PASSES // (2 * v * min(p, MOST_RANKS))
+    few = min(m, max(2 * p, room // unit * unit))
+    return pipeline_time(strategy.schedule, PipelineShape(p, few, v), costs, whole=True), few
+
+
+def schedule_picture(solution: LlmTrainingSolution) -> tuple[LanesDrawing, tuple[tuple[str, str], ...]]:
+    """When each rank does what; and the legend."""
+    p = solution.plan.strategy.pipeline
+    if p == 1:
+        return LanesDrawing(True, Markup(""), Markup(""), ()), ()
+    time, few = _followed(solution)
+    orders, line = time.orders, time.line
+    ranks = min(p, MOST_RANKS)
+    total, kinds = time.makespan_s, set[PassKind]()
+    shapes, names = [], []
+    for rank in range(ranks):
+        y = HEAD + LANE * rank
+        shapes.append(element("rect", x=0, width="100%", y=y, height=LANE - 3, class_="lane"))
+        names.append(element("text", f"rank {rank}", x=0, y=y + 12))
+        at = 0.0
+        for place in range(int(orders.start[rank]), int(orders.start[rank + 1])):
+            kind, i, stage = (int(part) for part in orders.passes[place])
+            end = line.costs.seconds(int(line.ends[place]))
+            row = int(PassKind.FORWARD if kind == PassKind.JOINED else kind)
+            cost = line.costs.seconds(int(line.costs.cost[row, stage % line.costs.cost.shape[1]]))
+            begin = max(at, end - cost)
+            at = end
+            css, what = COLOURS[PassKind(kind)]
+            kinds.add(PassKind(kind))
+            tip = element("title", f"{what}, micro-batch {i}, stage {stage}\n{seconds(begin)} to {seconds(end)}")
+            width = percentage((end - begin) / total)
+            box = {"x": percentage(begin / total), "y": y, "width": width, "height": LANE - 3}
+            shapes.append(element("rect", tip, class_=f"block f-{css}", **box))
+    height = int(HEAD + LANE * ranks)
+    notes = []
+    m = solution.micro_batches
+    if ranks < p:
+        notes.append(f"The first {ranks} of {p} ranks are drawn.")
+    if few < m:
+        notes.append(f"{few} of {m} micro-batches are drawn; the others repeat what stands in the middle.")
+    drawing = LanesDrawing(
+        False,
+        picture(*names, label="Ranks", class_="lanes", width=64, height=height),
+        picture(*_axis(total, height), *shapes, label="Passes of the pipeline", class_="bars", height=height),
+        tuple(notes),
+    )
+    return drawing, tuple((f"f-{css}", what) for kind, (css, what) in COLOURS.items() if kind in kinds)
+
+
+def _axis(total: float, height: float) -> list[Markup]:
+    scale, unit = (1.0, "s") if total >= 1 else (1e3, "ms")
+    values = ticks(0.0, total * scale, 6)
+    step = values[1] - values[0] if len(values) > 1 else total * scale
+    shapes = []
+    for value in values:
+        at = percentage(value / (total * scale))
+        shapes.append(element("line", x1=at, x2=at, y1=HEAD - 6, y2=height, class_="gridline"))
+        near_end = value > 0.85 * total * scale
+        if not near_end:
+            anchor = "middle" if value else "start"
+            shapes.append(element("text", tick_text(value, step), x=at, y=HEAD - 10, text_anchor=anchor))
+    shapes.append(
+        element("text", f"{tick_text(total * scale, step / 10)} {unit}", x="100%", y=HEAD - 10, text_anchor="end")
+    )
+    return shapes
+
+
+def _stacked(label: str, value: str, parts: Sequence[tuple[str, str, float]], most: float, y: float) -> list[Markup]:
+    """A bar of parts (colour, name with value, size), its label above."""
+    shapes = [
+        element("text", shortened(label, 60), x=0, y=y + 14),
+        element("text", value, x="100%", y=y + 14, text_anchor="end"),
+        element("rect", x=0, y=y + 20, width="100%", height=BAR, class_="track"),
+    ]
+    at = 0.0
+    for css, text, size in parts:
+        width = size / most if most else 0.0
+        box = {"x": percentage(at), "y": y + 20, "width": percentage(width), "height": BAR}
+        shapes.append(element("rect", element("title", text), class_=f"block f-{css}", **box))
+        at += width
+    return shapes
+
+
+def memory_picture(solution: LlmTrainingSolution) -> Markup:
+    """Memory of the best strategies against the limit."""
+    usable = solution.setting.usable_bytes
+    rows = solution.ranked[:6]
+    most = max([*(one.memory.total for one in rows), float(usable or 0)]) or 1.0
+    shapes = []
+    for place, one in enumerate(rows):
+        parts = [(PARTS[name], f"{name}: {gib(size)}", size) for name, size in asdict(one.memory).items()]
+        label = "the best" if place == 0 else f"next {place}: {seconds(one.iteration_time_s)}"
+        shapes += _stacked(label, gib(one.memory.total), parts, most, ROW * place)
+    if usable is not None:
+        at = percentage(usable / most)
+        shapes.append(element("line", x1=at, x2=at, y1=18, y2=ROW * len(rows) - 8, class_="mean"))
+    return picture(*shapes, label="Memory of the fullest GPU", class_="wide", height=int(ROW * len(rows)))
+
+
+def time_picture(solution: LlmTrainingSolution) -> tuple[Markup, tuple[tuple[str, str], ...]]:
+    """The parts of the time of the best strategies; and the legend."""
+    rows, most = solution.ranked[:6], max(one.iteration_time_s for one in solution.ranked[:6])
+    shapes, colours = [], {name: f"k{place % 8}" for place, name in enumerate(NAMES)}
+    shown = set()
+    for place, one in enumerate(rows):
+        parts = [(name, size) for name, size in asdict(one.breakdown).items() if size > 0]
+        shown |= {name for name, _ in parts}
+        label = "the best" if place == 0 else f"next {place}"
+        drawn = [(colours[name], f"{NAMES[name]}: {seconds(size)}", size) for name, size in parts]
+        shapes += _stacked(label, seconds(one.iteration_time_s), drawn, most, ROW * place)
+    figure = picture(*shapes, label="Time of an iteration", class_="wide", height=int(ROW * len(rows)))
+    return figure, tuple((f"f-{colours[name]}", text) for name, text in NAMES.items() if name in shown)
+
+
+def traffic_picture(solution: LlmTrainingSolution) -> Markup:
+    """Bytes that a GPU sends in an iteration, by dimension."""
+    names = {
+        "tensor_sent_bytes": "tensor",
+        "context_sent_bytes": "context",
+        "pipeline_sent_bytes": "pipeline",
+        "expert_sent_bytes": "expert, all",
+        "expert_crossing_sent_bytes": "expert, out of the server",
+        "data_dense_sent_bytes": "data",
+        "data_expert_sent_bytes": "data, of experts",
+    }
+    rows = [(names.get(name, name), size) for name, size in solution.sent_bytes if size > 0]
+    if not rows:
+        return Markup("")
+    most = max(size for _, size in rows)
+    shapes = []
+    for place, (name, size) in enumerate(rows):
+        shapes += _stacked(name, byte_size(size), [("k0", f"{name}: {byte_size(size)}", size)], most, ROW * place)
+    label = f"Bytes sent in {counted(len(rows), 'dimension')}"
+    return picture(*shapes, label=label, class_="wide", height=int(ROW * len(rows)))

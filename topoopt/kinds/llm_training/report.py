@@ -1,0 +1,135 @@
+"""The report of a language model in training: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.verdict import Status
+from topoopt.drawing.format import counted, number, percent
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.kinds.llm_training.pictures import PARTS, memory_picture, schedule_picture, time_picture, traffic_picture
+from topoopt.kinds.llm_training.words import (
+    answer,
+    differences,
+    exposed,
+    gib,
+    proof_words,
+    seconds,
+    strategy_words,
+    why_slower,
+)
+
+TEMPLATE = "kinds/llm_training/page.html.j2"
+
+
+def headline(solution: LlmTrainingSolution) -> tuple[Card, ...]:
+    """Time, use of the peak, memory."""
+    usable, flops = solution.setting.usable_bytes, number(solution.flops_per_gpu / 1e12)
+    limit = "not checked against a limit" if usable is None else f"of {gib(usable)} that training may take"
+    text = "lower bound: " + seconds(solution.bound.value)
+    return (
+        Card("time of an iteration", seconds(solution.objective.value), text, "main"),
+        Card("of the peak", percent(solution.mfu), f"{flops} TFLOP/s a GPU, attention causal", ""),
+        Card("memory of the fullest GPU", gib(solution.memory.total), limit, ""),
+    )
+
+
+def comparisons(solution: LlmTrainingSolution) -> tuple[Card, ...]:
+    """Gap, speed, what is exposed, verdict."""
+    proven = solution.status is Status.OPTIMAL
+    return (
+        Card("gap to the lower bound", percent(solution.gap), solution.status.value, "good" if proven else ""),
+        Card("tokens a second and GPU", number(solution.tokens_per_s_per_gpu), f"{solution.setting.tokens:,} a step"),
+        Card("most exposed", exposed(solution).split(",")[0], exposed(solution)),
+        *closing_cards(solution),
+    )
+
+
+def strategy_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
+    """The parts of the strategy."""
+    s = solution.plan.strategy
+    layers = " ".join(map(str, s.stage_layers)) if len(s.stage_layers) <= 64 else f"{len(s.stage_layers)} chunks"
+    rows = {
+        "tensor": f"{s.tensor}, sequence {'split too' if s.sequence else 'whole'}",
+        "context": str(s.context),
+        "pipeline": f"{s.pipeline} stages of {counted(s.chunks, 'chunk')}, {s.schedule}",
+        "layers of each chunk": layers,
+        "data": f"{s.data} replicas, ZeRO {s.zero}",
+        "expert": f"{s.expert} x {s.expert_tensor}",
+        "micro-batches": f"{solution.micro_batches} of {counted(s.micro_batch, 'sequence')}",
+        "recomputed": str(s.recompute),
+        "ranks count fastest along": ", ".join(map(str, s.order)),
+    }
+    return tuple(rows.items())
+
+
+def next_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
+    """Time, how much slower, memory, what differs, why."""
+    best = solution.ranked[0]
+    return tuple(
+        (
+            seconds(one.iteration_time_s),
+            f"{number(100.0 * (one.iteration_time_s / best.iteration_time_s - 1.0))} %",
+            gib(one.memory.total),
+            differences(best.strategy, one.strategy),
+            why_slower(best, one),
+        )
+        for one in solution.ranked[1:]
+    )
+
+
+def fabric_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
+    """Name, time, over the first, strategy, what is left out."""
+    return tuple(
+        (
+            one.plan.network.fabric,
+            seconds(one.iteration_time_s),
+            f"{one.iteration_time_s / solution.objective.value:.3f}",
+            gib(one.memory_bytes),
+            strategy_words(one.plan.strategy),
+            one.note,
+        )
+        for one in solution.fabrics
+    )
+
+
+def provenance(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
+    """Where the figures come from."""
+    return (
+        *run_rows(solution),
+        ("bound", f"{solution.bound.value!r} s, proved by: {solution.bound.proved_by}"),
+        ("certificate", proof_words(solution)),
+        ("time model", solution.setting.time_model),
+        ("check again, without a solver", "topoopt check solution.json"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+    )
+
+
+def render_llm_training(solution: LlmTrainingSolution) -> str:
+    """The whole report as one HTML page; names from the instance are escaped. Same solution, same bytes."""
+    setting = solution.setting
+    schedule, passes = schedule_picture(solution)
+    times, parts = time_picture(solution)
+    return render_page(
+        TEMPLATE,
+        solution.check,
+        solution=solution,
+        answer=answer(solution),
+        subtitle=f"{setting.model} · {counted(setting.servers, 'server')} of {setting.gpus_per_server} "
+        f"{setting.device} · "
+        f"{setting.sequences:,} sequences of {setting.length:,} tokens · {solution.plan.network.fabric}",
+        verdict=headline(solution),
+        comparisons=comparisons(solution),
+        strategy=strategy_rows(solution),
+        schedule=schedule,
+        passes=passes,
+        makespan=seconds(solution.stages.makespan_s),
+        memory=memory_picture(solution),
+        held=tuple((f"f-{css}", name) for name, css in PARTS.items()),
+        times=times,
+        parts=parts,
+        traffic=traffic_picture(solution),
+        next=next_rows(solution),
+        fabrics=fabric_rows(solution),
+        certificate=proof_words(solution),
+        provenance=provenance(solution),
+    )

@@ -1,0 +1,108 @@
+"""What the terminal and `--json` show of a language model in training."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from topoopt.console.solution_tables import show_figures
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.units import GIB
+from topoopt.drawing.format import number
+from topoopt.kinds.kind import Pages
+from topoopt.kinds.llm_training.report import render_llm_training
+from topoopt.kinds.llm_training.words import (
+    NAMES,
+    answer,
+    differences,
+    exposed,
+    gib,
+    proof_words,
+    seconds,
+    strategy_words,
+    why_slower,
+)
+
+
+def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -> dict[str, Any]:
+    """Keys of this kind in the JSON object of a solve."""
+    best, memory = solution.ranked[0], asdict(solution.memory)
+    searched = [line for line in solution.shapes if line.records]
+    return {
+        "iteration_time_s": solution.objective.value,
+        "fabric": solution.plan.network.fabric,
+        "strategy": asdict(solution.plan.strategy),
+        "breakdown_s": asdict(solution.breakdown),
+        "memory_gib": {**{name: value / GIB for name, value in memory.items()}, "total": solution.memory.total / GIB},
+        "mfu": solution.mfu,
+        "tflops_per_gpu": solution.flops_per_gpu / 1e12,
+        "tokens_per_s_per_gpu": solution.tokens_per_s_per_gpu,
+        "sent_bytes": dict(solution.sent_bytes),
+        "timeline_s": solution.stages.makespan_s,
+        "records": sum(line.records for line in searched),
+        "fitting": sum(line.fitting for line in searched),
+        "shapes": {name: solution.counted(name) for name in sorted({line.verdict for line in solution.shapes})},
+        "next": [
+            {
+                "iteration_time_s": one.iteration_time_s,
+                "memory_gib": one.memory.total / GIB,
+                "slower_percent": 100.0 * (one.iteration_time_s / best.iteration_time_s - 1.0),
+                "differs": differences(best.strategy, one.strategy),
+                "slower_by": why_slower(best, one),
+            }
+            for one in solution.ranked[1:]
+        ],
+        "fabrics": [
+            {
+                "fabric": one.plan.network.fabric,
+                "iteration_time_s": one.iteration_time_s,
+                "memory_gib": one.memory_bytes / GIB,
+                "strategy": strategy_words(one.plan.strategy),
+                "bound_s": one.bound_s,
+                "note": one.note,
+            }
+            for one in solution.fabrics
+        ],
+    }
+
+
+def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None:
+    """The answer, the figures behind it, and what comes next."""
+    console.print(answer(solution), markup=False, highlight=False, soft_wrap=True)
+    usable = solution.setting.usable_bytes
+    limit = "not checked" if usable is None else f"of {gib(usable)}"
+    parts = asdict(solution.breakdown)
+    rows = (
+        ("iteration", seconds(solution.objective.value)),
+        *((f"  {NAMES[name]}", seconds(value)) for name, value in parts.items() if value > 0),
+        ("memory of the fullest GPU", f"{gib(solution.memory.total)} {limit}"),
+        ("most exposed", exposed(solution)),
+        ("TFLOP/s a GPU", f"{number(solution.flops_per_gpu / 1e12)} ({number(100 * solution.mfu)} % of the peak)"),
+        ("tokens/s a GPU", number(solution.tokens_per_s_per_gpu)),
+        ("bound", f"{solution.bound.value:.9g} s ({solution.bound.proved_by})"),
+        ("proof", proof_words(solution)),
+    )
+    show_figures(console, solution, wall_s, rows, title=f"{solution.setting.model}, {solution.status}")
+    if len(solution.ranked) > 1:
+        console.print(_next(solution))
+
+
+def _next(solution: LlmTrainingSolution) -> Table:
+    """The next best strategies, and why they are slower."""
+    best = solution.ranked[0]
+    table = Table(title="the next best on an ideal switch", title_justify="left")
+    for name in ("slower", "memory", "differs in", "by"):
+        table.add_column(name, justify="right" if name in ("slower", "memory") else "left")
+    for one in solution.ranked[1:]:
+        slower = 100.0 * (one.iteration_time_s / best.iteration_time_s - 1.0)
+        differs = differences(best.strategy, one.strategy)
+        table.add_row(f"{number(slower)} %", gib(one.memory.total), escape(differs), escape(why_slower(best, one)))
+    return table
+
+
+PAGES = Pages(report=render_llm_training, figures=figures, show=show)

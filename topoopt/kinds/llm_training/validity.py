@@ -1,0 +1,56 @@
+"""What strategies the efficiencies of the devices were fitted to; beyond them times are extrapolated, and said to be.
+
+A roofline is optimistic where parts become very small: launches and messages that large parts hide are all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import ParallelStrategy
+
+Size = Callable[[LlmTrainingProblem, ParallelStrategy], float]
+
+SIZES: Mapping[str, Size] = MappingProxyType(
+    {
+        "tensor": lambda problem, one: one.tensor,
+        "context": lambda problem, one: one.context,
+        "pipeline": lambda problem, one: one.pipeline,
+        "chunks": lambda problem, one: one.chunks,
+        "micro_batch": lambda problem, one: one.micro_batch,
+        "width / tensor": lambda problem, one: problem.model.hidden / one.tensor,
+        "tokens of a micro-batch / (context tensor)": lambda problem, one: (
+            one.micro_batch * problem.batch.length / one.context / one.tensor
+        ),
+    }
+)
+"""Sizes that decide how well a GPU is used."""
+
+MEASURED: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "tensor": (1, 8),
+        "context": (1, 16),
+        "pipeline": (1, 64),
+        "chunks": (1, 16),
+        "micro_batch": (1, 16),
+        "width / tensor": (768, 7168),
+        "tokens of a micro-batch / (context tensor)": (256, 32768),
+    }
+)
+"""Least and most in the runs of `instances/llm-training`, that efficiencies are fitted to or held against."""
+
+
+def outside_measured(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> tuple[str, ...]:
+    """A line of warning where a strategy is outside what was measured; none where it is inside."""
+    found = []
+    for name, (least, most) in MEASURED.items():
+        value = SIZES[name](problem, strategy)
+        if not least <= value <= most:
+            found.append(f"{name} is {value:g} (measured: {least:g} to {most:g})")
+    if not found:
+        return ()
+    return (
+        f"outside the runs that the time model was held against, so that its time is extrapolated: {'; '.join(found)}",
+    )

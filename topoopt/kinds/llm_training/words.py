@@ -1,0 +1,122 @@
+"""What a plan to train a language model amounts to, in words and rows; for terminal and report alike."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from topoopt.core.llm_training import StepBreakdown
+from topoopt.core.llm_training_plan import ShapeVerdict
+from topoopt.core.llm_training_solution import LlmTrainingSolution, StrategyFigures
+from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.units import GIB
+from topoopt.core.verdict import Status
+from topoopt.drawing.format import counted, number
+
+NAMES = {
+    "forward": "forward passes",
+    "backward": "backward passes",
+    "recompute": "recomputation",
+    "bubble": "pipeline bubble",
+    "tensor": "tensor parallelism",
+    "context": "context parallelism",
+    "expert": "exchange between experts",
+    "pipeline": "transfers between stages",
+    "data": "gradients and weights",
+    "optimizer": "optimizer and fixed costs",
+}
+"""Parts of the time of an iteration."""
+
+DIFFERENCES = 3
+"""Parts that are named of the time by which a strategy is slower."""
+
+
+def strategy_words(strategy: ParallelStrategy) -> str:
+    """Its parts that play a part."""
+    s = strategy
+    parts = [f"tensor {s.tensor}" + (" with sequence" if s.sequence else "")] if s.tensor > 1 else []
+    parts += [f"context {s.context}"] if s.context > 1 else []
+    if s.pipeline > 1:
+        chunks = f" x {s.chunks} chunks" if s.chunks > 1 else ""
+        parts.append(f"pipeline {s.pipeline}{chunks} ({s.schedule})")
+    parts.append(f"data {s.data}")
+    if s.expert > 1 or s.expert_tensor > 1:
+        parts.append(f"expert {s.expert}" + (f" x {s.expert_tensor}" if s.expert_tensor > 1 else ""))
+    parts += [f"ZeRO {s.zero}"] if s.data * s.context > 1 else []
+    parts.append(f"micro-batch {s.micro_batch}")
+    parts += [f"recompute {s.recompute}"] if s.recompute is not Recompute.NONE else []
+    return ", ".join(parts)
+
+
+def seconds(value: float) -> str:
+    """Time with its unit."""
+    return f"{number(value)} s" if value >= 1 else f"{number(1e3 * value)} ms"
+
+
+def gib(value: float) -> str:
+    """Memory with its unit."""
+    return f"{number(value / GIB)} GiB"
+
+
+def answer(solution: LlmTrainingSolution) -> str:
+    """How to train it, in one sentence."""
+    setting, fabric = solution.setting, solution.plan.network.fabric.replace("-", " ")
+    proof = {
+        Status.OPTIMAL: "none of the space is faster by this time model",
+        Status.FEASIBLE: f"none is more than {number(100 * solution.gap)} % faster" if solution.gap < 1 else "",
+    }.get(solution.status, "")
+    return (
+        f"Train {setting.model} on {counted(setting.gpus, 'GPU')} with {strategy_words(solution.plan.strategy)}: "
+        f"{seconds(solution.objective.value)} an iteration on an {fabric}, {number(100 * solution.mfu)} % of the peak"
+        + (f"; {proof}." if proof else ".")
+    )
+
+
+def proof_words(solution: LlmTrainingSolution) -> str:
+    """What the certificate holds."""
+    searched = [line for line in solution.shapes if line.records]
+    counts = {verdict: solution.counted(verdict) for verdict in ShapeVerdict}
+    text = (
+        f"{counted(len(solution.shapes), 'way', 'ways')} to divide the GPUs: "
+        f"{counts[ShapeVerdict.SEARCHED]:,} searched ({sum(line.records for line in searched):,} strategies, "
+        f"{sum(line.fitting for line in searched):,} fit), {counts[ShapeVerdict.MEMORY]:,} never fit in memory, "
+        f"{counts[ShapeVerdict.BOUND]:,} cannot be faster by their bounds"
+    )
+    left = counts[ShapeVerdict.LEFT]
+    return text + (f", {left:,} left when the limit came" if left else "")
+
+
+def differences(best: ParallelStrategy, other: ParallelStrategy) -> str:
+    """Parts that a strategy has otherwise."""
+    skipped = ("stage_layers", "order")
+    names = [part.name for part in fields(other) if part.name not in skipped]
+    changed = [name for name in names if getattr(best, name) != getattr(other, name)]
+    if not changed:
+        return "other layers at the ends"
+    return ", ".join(f"{name.replace('_', ' ')} {_value(getattr(other, name))}" for name in changed)
+
+
+def _value(value: object) -> str:
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def why_slower(best: StrategyFigures, other: StrategyFigures) -> str:
+    """The parts of its time that make it slower, the largest first."""
+    more = [
+        (getattr(other.breakdown, part.name) - getattr(best.breakdown, part.name), part.name)
+        for part in fields(StepBreakdown)
+    ]
+    slower = other.iteration_time_s - best.iteration_time_s
+    named = [(value, name) for value, name in sorted(more, reverse=True) if value > 0.1 * slower][:DIFFERENCES]
+    if slower <= 0 or not named:
+        return "as fast"
+    return ", ".join(f"{NAMES[name]} +{seconds(value)}" for value, name in named)
+
+
+def exposed(solution: LlmTrainingSolution) -> str:
+    """The dimension whose transfers cost most."""
+    parts = {name: getattr(solution.breakdown, name) for name in ("tensor", "context", "expert", "pipeline", "data")}
+    name = max(parts, key=lambda one: parts[one])
+    if parts[name] <= 0:
+        return "no transfer is exposed"
+    share = number(100 * parts[name] / solution.objective.value)
+    return f"{NAMES[name]}, {seconds(parts[name])} ({share} %)"
