@@ -1,8 +1,9 @@
 """The best strategies of an instance on an ideal switch, proven: branch and bound over the shapes of strategies.
 
 Shapes are gone through in the order of their bounds, all strategies of a shape evaluated at once, until the bound of
-the next one is slower than the last strategy that is asked for. What is left needs no look: the certificate holds, for
-every shape, its fastest strategy, or the least memory of its smallest one, or its bound.
+the next one is slower than the last strategy that is asked for; where no proof is, until some bring nothing better.
+What is left needs no look: the certificate holds, for every shape, its fastest strategy, or the least memory of its
+smallest one, or its bound.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import Column
 
-BLOCK = 1 << 14
-"""Strategies that are evaluated together; so many keep memory small and numpy busy."""
+FIRST, BLOCK = 1 << 9, 1 << 14
+"""Strategies that are evaluated together: few at first, as a good one leaves shapes out, then as many as keep memory
+small and numpy busy."""
 
 SLACK = 1e-9
 """A bound within rounding of a strategy does not leave its shape out."""
@@ -110,10 +112,10 @@ def search(
     order = np.argsort(bounds, kind="stable").tolist()
     best, outcomes = _Best(count), dict[StrategyShape, ShapeOutcome]()
     tables: dict[StrategyShape, Column] = {}
-    place, reason = 0, None
+    place, reason, room = 0, None, FIRST
     while place < len(order) and reason is None and bounds[order[place]] <= best.cutoff:
-        block, size = [], 0
-        while place < len(order) and size < BLOCK and bounds[order[place]] <= best.cutoff:
+        block, size, before = [], 0, best.found[0][0] if best.found else None
+        while place < len(order) and size < room and bounds[order[place]] <= best.cutoff:
             shape = shapes[order[place]]
             dense = replace(shape, expert=1, expert_tensor=1)  # how experts are divided changes nothing in the rows
             if dense not in tables:
@@ -122,7 +124,10 @@ def search(
             size += len(tables[dense])
             place += 1
         outcomes.update((one.shape, one) for one in _evaluated(problem, block, best))
+        room = min(2 * room, BLOCK)
         reason = stop.reason()
+        if not problem.prove and best.found and best.found[0][0] == before:
+            reason = reason or StopReason.BUDGET
         if tell is not None:
             tell(_found(problem, shapes, bounds, outcomes, best, reason), place, len(order))
     return _found(problem, shapes, bounds, outcomes, best, reason)

@@ -22,6 +22,7 @@ SECTIONS = {
     "co-optimisation": "co-optimisation",
     "placement": "placement",
     "collective": "collective",
+    "llm-training": "llm-training",
 }
 """Of every kind its part of the page."""
 

@@ -167,6 +167,18 @@ TOGETHER_SCHEDULE = {
     "value and bound": times(1.1, "objective.value", "bound.value"),
 }
 
+SHARES = ("breakdown", "ranked.*.breakdown", "objective.value", "fabrics.*.iteration_time_s", "stages")
+TOGETHER_TRAINING = {
+    "all times": times(0.9, *SHARES),
+    "all times and bounds": times(
+        0.9, *SHARES, "bound.value", "shapes.*.bound_s", "shapes.*.best_s", "fabrics.*.bound_s"
+    ),
+    "memory": times(0.9, "memory", "ranked.*.memory", "fabrics.*.memory_bytes", "shapes.*.least_bytes"),
+    "operations": times(1.1, "model_flops", "peak_flops"),
+    "a smaller space": times(0, "shapes.*.records", "shapes.*.fitting"),
+    "lower bounds": times(0.5, "bound.value", "shapes.*.bound_s", "fabrics.*.bound_s"),
+}
+
 SPANS = tuple(f"evaluation.{name}.*.{column}" for name in ("timeline", "critical_path") for column in (3, 4))
 TOTAL = ("objective.value", "convergence.*.2", "initial_ms")
 TOGETHER_JOB = {
@@ -296,6 +308,7 @@ CASES = {
     "placement, step, queues": Valid(placed(Sharing.FIFO), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
     "placement, step, rates": Valid(placed(Sharing.STATIC), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
     "placement, step, alone": Valid(placed(Sharing.NONE), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
+    "llm-training": Valid(shipped("llm-training/small-16"), PROVENANCE, TOGETHER_TRAINING, most=100),
     "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), HIERARCHY, TOGETHER_HIERARCHY),
     "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), HIERARCHY, TOGETHER_HIERARCHY, most=50),
 }

@@ -15,6 +15,7 @@ import pytest
 from tests.support import at_once_cases
 from tests.support.altered import altered_everywhere
 from topoopt.core.job_solution import Evaluation
+from topoopt.core.llm_training_solution import StrategyFigures
 from topoopt.core.shared_cluster_solution import LoadStatistics
 from topoopt.core.solution import Objective
 from topoopt.kinds import KINDS, kind_of
@@ -51,6 +52,11 @@ def all_later(found: Times) -> Times:
 def less(found: Objective) -> Objective:
     """1 % less, where more would be better than the bound."""
     return replace(found, value=found.value / WORSE)
+
+
+def slower(found: StrategyFigures) -> StrategyFigures:
+    """1 % more in the time of the forward passes."""
+    return replace(found, breakdown=scaled_field("forward")(found.breakdown))
 
 
 def scaled_second(found: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -125,6 +131,12 @@ CASES = {
         shipped("collectives/ring-5"),
         Side("topoopt.kinds.collective.methods:timing", scaled_field("step_us")),
         Side("topoopt.verify.collective.check:step_time_us", scaled),
+    ),
+    "llm-training": Case(
+        "llm-training",
+        shipped("llm-training/small-16"),
+        Side("topoopt.kinds.llm_training.solve:_figures", slower),
+        Side("topoopt.verify.llm_training.step:_bubble", scaled),
     ),
     "hierarchy": Case(
         "hierarchical-bandwidth",

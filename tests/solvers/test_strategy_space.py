@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from solvers.llm_training.records import rows_of_shape, strategy_of
-from solvers.llm_training.search import search
+from solvers.llm_training.search import SearchedSpace, search
 from solvers.llm_training.shapes import strategy_shapes
 from solvers.stop import Stop
 from tests.support.llm_cases import training
 from topoopt.core.language_model import Experts, LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.llm_training_plan import ShapeVerdict, StrategyShape
 from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import GIB
@@ -88,7 +89,7 @@ def all_strategies(problem: LlmTrainingProblem) -> list[ParallelStrategy]:
 
 def stated(space: StrategySpace, one: ParallelStrategy) -> bool:
     """Whether the instance allows each part that plays one."""
-    idle = {"order"}
+    idle = {"order", "short_ends"}
     idle |= {"sequence"} if one.tensor == 1 else set()
     idle |= {"zero"} if one.data * one.context == 1 else set()
     idle |= {"schedule"} if one.pipeline == 1 else set()
@@ -109,9 +110,8 @@ def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy
 
 def spelled(problem: LlmTrainingProblem) -> list[ParallelStrategy]:
     """The space that is gone through."""
-    return [
-        strategy_of(problem, shape, row) for shape in strategy_shapes(problem) for row in rows_of_shape(problem, shape)
-    ]
+    rows = [(shape, row) for shape in strategy_shapes(problem) for row in rows_of_shape(problem, shape)]
+    return [replace(strategy_of(problem, shape, row), stage_layers=()) for shape, row in rows]
 
 
 def test_each_strategy_stands_once() -> None:
@@ -137,19 +137,37 @@ def compare(seed: int, cases: int) -> int:
         found = search(problem, Stop(), count=3)
         assert found.stopped_by is StopReason.CONVERGED
         times, again = fitting_times(problem, all_strategies(problem)), spelled(problem)
-        assert found.records == len(again)
-        assert found.fitting == len(fitting_times(problem, again))
         if not times:
             none += 1
             assert not found.ranked
-            assert all(one.best_s is None and one.least_bytes > usable for one in found.shapes)
+            assert found.records == len(again)
+            assert all(one.verdict is ShapeVerdict.MEMORY and one.least_bytes > usable for one in found.shapes)
             continue
         assert found.ranked[0].iteration_time_s == pytest.approx(times[0], rel=1e-12)
         assert min(one.best_s for one in found.shapes if one.best_s is not None) == pytest.approx(times[0], rel=1e-12)
+        check_certificate(problem, found, again)
         ranked = [one.iteration_time_s for one in found.ranked]
         assert ranked == pytest.approx(fitting_times(problem, again)[:3], rel=1e-12)
         assert [estimate(problem, one.strategy).iteration_time_s for one in found.ranked] == pytest.approx(ranked)
     return none
+
+
+def check_certificate(problem: LlmTrainingProblem, found: SearchedSpace, everything: list[ParallelStrategy]) -> None:
+    """Every shape has its line, and it holds for all of its strategies."""
+    step = roofline_columns(problem, problem.device, columns_of(everything, problem.model.layers))
+    fits = step.memory.total <= problem.cluster.usable_bytes
+    shapes = [StrategyShape(s.tensor, s.context, s.pipeline, s.data, s.expert, s.expert_tensor) for s in everything]
+    lines = {line.shape: line for line in found.shapes}
+    assert set(lines) == set(shapes)
+    last = found.ranked[-1].iteration_time_s
+    for shape, line in lines.items():
+        own = np.array([one == shape for one in shapes])
+        assert line.bound_s <= step.total[own].min() * (1 + 1e-12)
+        if line.verdict is ShapeVerdict.BOUND:
+            assert line.bound_s > last
+            continue
+        assert (line.records, line.fitting) == (own.sum(), (own & fits).sum())
+        assert (line.verdict is ShapeVerdict.SEARCHED) == bool((own & fits).any())
 
 
 def test_the_best_of_all() -> None:

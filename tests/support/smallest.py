@@ -22,6 +22,7 @@ SMALLEST = {
     "placement": "placement/branches-3.yaml",
     "shared-cluster": "shared/trace-16.yaml",
     "collective": "collectives/ring-5.yaml",
+    "llm-training": "llm-training/small-16.yaml",
     "shared-cluster of jobs at once": None,
 }
 """Files by kind; a kind whose instances differ much has one of each sort."""

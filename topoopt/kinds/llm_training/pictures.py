@@ -23,7 +23,7 @@ LANE, HEAD, BAR, ROW = 18.0, 24.0, 20.0, 52.0
 COLOURS: Mapping[PassKind, tuple[str, str]] = {
     PassKind.FORWARD: ("k4", "forward"),
     PassKind.BACKWARD: ("k0", "backward"),
-    PassKind.INPUTS: ("k0", "gradients of inputs"),
+    PassKind.INPUTS: ("k3", "gradients of inputs"),
     PassKind.WEIGHTS: ("k2", "gradients of weights"),
     PassKind.JOINED: ("k1", "forward and backward of two micro-batches"),
 }
@@ -62,10 +62,11 @@ def schedule_picture(solution: LlmTrainingSolution) -> tuple[LanesDrawing, tuple
         for place in range(int(orders.start[rank]), int(orders.start[rank + 1])):
             kind, i, stage = (int(part) for part in orders.passes[place])
             end = line.costs.seconds(int(line.ends[place]))
-            row = int(PassKind.FORWARD if kind == PassKind.JOINED else kind)
-            cost = line.costs.seconds(int(line.costs.cost[row, stage % line.costs.cost.shape[1]]))
+            cost = line.costs.seconds(_ticks(time, place))
             begin = max(at, end - cost)
             at = end
+            if end <= begin:
+                continue
             css, what = COLOURS[PassKind(kind)]
             kinds.add(PassKind(kind))
             tip = element("title", f"{what}, micro-batch {i}, stage {stage}\n{seconds(begin)} to {seconds(end)}")
@@ -86,6 +87,17 @@ def schedule_picture(solution: LlmTrainingSolution) -> tuple[LanesDrawing, tuple
         tuple(notes),
     )
     return drawing, tuple((f"f-{css}", what) for kind, (css, what) in COLOURS.items() if kind in kinds)
+
+
+def _ticks(time: PipelineTime, place: int) -> int:
+    """How long a pass takes; two that are joined are drawn as the first of them."""
+    kind, _, stage = (int(part) for part in time.orders.passes[place])
+    cost = time.line.costs.cost
+    stages = cost.shape[1]
+    if kind != PassKind.JOINED:
+        return int(cost[kind, stage % stages])
+    back = int(time.orders.passes[place + 1, 2])
+    return int(cost[PassKind.FORWARD, stage % stages] + cost[PassKind.BACKWARD, back % stages])
 
 
 def _axis(total: float, height: float) -> list[Markup]:
@@ -141,16 +153,15 @@ def memory_picture(solution: LlmTrainingSolution) -> Markup:
 def time_picture(solution: LlmTrainingSolution) -> tuple[Markup, tuple[tuple[str, str], ...]]:
     """The parts of the time of the best strategies; and the legend."""
     rows, most = solution.ranked[:6], max(one.iteration_time_s for one in solution.ranked[:6])
-    shapes, colours = [], {name: f"k{place % 8}" for place, name in enumerate(NAMES)}
-    shown = set()
+    shown = [name for name in NAMES if any(getattr(one.breakdown, name) > 0 for one in rows)]
+    shapes, colours = [], {name: f"k{place % 8}" for place, name in enumerate(shown)}
     for place, one in enumerate(rows):
         parts = [(name, size) for name, size in asdict(one.breakdown).items() if size > 0]
-        shown |= {name for name, _ in parts}
         label = "the best" if place == 0 else f"next {place}"
         drawn = [(colours[name], f"{NAMES[name]}: {seconds(size)}", size) for name, size in parts]
         shapes += _stacked(label, seconds(one.iteration_time_s), drawn, most, ROW * place)
     figure = picture(*shapes, label="Time of an iteration", class_="wide", height=int(ROW * len(rows)))
-    return figure, tuple((f"f-{colours[name]}", text) for name, text in NAMES.items() if name in shown)
+    return figure, tuple((f"f-{colours[name]}", NAMES[name]) for name in shown)
 
 
 def traffic_picture(solution: LlmTrainingSolution) -> Markup:

@@ -53,7 +53,7 @@ def strategy_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
         "context": str(s.context),
         "pipeline": f"{s.pipeline} stages of {counted(s.chunks, 'chunk')}, {s.schedule}",
         "layers of each chunk": layers,
-        "data": f"{s.data} replicas, ZeRO {s.zero}",
+        "data": f"{counted(s.data, 'replica')}, ZeRO {s.zero}",
         "expert": f"{s.expert} x {s.expert_tensor}",
         "micro-batches": f"{solution.micro_batches} of {counted(s.micro_batch, 'sequence')}",
         "recomputed": str(s.recompute),

@@ -80,6 +80,7 @@ def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None
     rows = (
         ("iteration", seconds(solution.objective.value)),
         *((f"  {NAMES[name]}", seconds(value)) for name, value in parts.items() if value > 0),
+        ("passes in their order", seconds(solution.stages.makespan_s)),
         ("memory of the fullest GPU", f"{gib(solution.memory.total)} {limit}"),
         ("most exposed", exposed(solution)),
         ("TFLOP/s a GPU", f"{number(solution.flops_per_gpu / 1e12)} ({number(100 * solution.mfu)} % of the peak)"),

@@ -61,7 +61,7 @@ class StrategyPart(FilePart):
     stage_layers: Annotated[Listed[Annotated[int, Field(ge=0, le=MOST_LAYERS)]], Field(max_length=2 * MOST_LAYERS)]
 
 
-class BreakdownPart(FilePart):
+class StepBreakdownPart(FilePart):
     """Seconds of an iteration, exposed: they add up."""
 
     core = StepBreakdown
@@ -78,7 +78,7 @@ class BreakdownPart(FilePart):
     optimizer: Amount
 
 
-class MemoryPart(FilePart):
+class TrainingMemoryPart(FilePart):
     """Bytes on the fullest GPU."""
 
     core = TrainingMemory
@@ -95,8 +95,8 @@ class FiguresPart(FilePart):
     core = StrategyFigures
 
     strategy: StrategyPart
-    breakdown: BreakdownPart
-    memory: MemoryPart
+    breakdown: StepBreakdownPart
+    memory: TrainingMemoryPart
 
 
 class SettingPart(FilePart):
@@ -160,7 +160,7 @@ class LoadPart(FilePart):
     hops: Node
 
 
-class NetworkPart(FilePart):
+class TrainingNetworkPart(FilePart):
     """The network of a plan."""
 
     core = TrainingNetwork
@@ -175,13 +175,13 @@ class NetworkPart(FilePart):
     routes: Annotated[Listed[RoutePart], Field(max_length=MOST_LINKS)] = Field(default=(), exclude_if=is_empty)
 
 
-class PlanPart(FilePart):
+class TrainingPlanPart(FilePart):
     """A strategy with its network."""
 
     core = TrainingPlan
 
     strategy: StrategyPart
-    network: NetworkPart
+    network: TrainingNetworkPart
 
 
 class OutcomePart(FilePart):
@@ -200,12 +200,12 @@ class OutcomePart(FilePart):
     least_bytes: Amount | None = Field(default=None, exclude_if=is_none, description="memory of the smallest strategy")
 
 
-class FabricPart(FilePart):
+class FabricOutcomePart(FilePart):
     """The instance on one of its fabrics."""
 
     core = FabricOutcome
 
-    plan: PlanPart
+    plan: TrainingPlanPart
     iteration_time_s: Amount
     memory_bytes: Amount
     bound_s: Amount
@@ -224,9 +224,9 @@ class LlmTrainingSolutionFile(SolutionHeadFile):
     versions: Versions
     notes: Notes
     setting: SettingPart
-    plan: PlanPart
-    breakdown: BreakdownPart
-    memory: MemoryPart
+    plan: TrainingPlanPart
+    breakdown: StepBreakdownPart
+    memory: TrainingMemoryPart
     model_flops: Amount
     peak_flops: Amount
     sent_bytes: Annotated[tuple[tuple[str, float], ...], PairsOf(Amount, most=100)]
@@ -237,7 +237,7 @@ class LlmTrainingSolutionFile(SolutionHeadFile):
     shapes: Annotated[Listed[OutcomePart], Field(max_length=MOST_SHAPES)] = Field(
         description="for every way to divide the GPUs why none of its strategies is faster"
     )
-    fabrics: Annotated[Listed[FabricPart], Field(max_length=100)]
+    fabrics: Annotated[Listed[FabricOutcomePart], Field(max_length=100)]
 
     def arguments(self) -> dict[str, Any]:
         """Parts are made again."""

@@ -18,7 +18,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.verify.llm_training.layer import Gpu
+from topoopt.verify.llm_training.layer import GpuSeconds
 from topoopt.verify.llm_training.space import SCHEDULES, Records, divisors, pipelines, records_of, splits_of
 from topoopt.verify.llm_training.step import HIDDEN_COST
 from topoopt.verify.llm_training.transfers import TWO_WAY, ideal_rates, sent_by
@@ -65,7 +65,7 @@ def _least_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
     model, cluster, reached = problem.model, problem.cluster, problem.device.reached
     two_way = r.runs(*TWO_WAY)
     most_chunks, r = r.v, replace(r, v=np.ones_like(r.v))
-    gpu, sent = Gpu(problem, r), sent_by(problem, r, ideal_rates(problem, r))
+    gpu, sent = GpuSeconds(problem, r), sent_by(problem, r, ideal_rates(problem, r))
     slower = np.where(two_way & (r.x > 1), HIDDEN_COST, 1.0)
     ring = sent.tensor[0] + sent.tensor[1] + sent.context[0] + sent.context[1]
     layers = [(gpu.layer(routed=False), ring)]

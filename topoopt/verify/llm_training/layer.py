@@ -49,7 +49,7 @@ class Seconds:
         return self.inputs + self.weights
 
 
-class Gpu:
+class GpuSeconds:
     """What a GPU does with the matrices of an instance."""
 
     def __init__(self, problem: LlmTrainingProblem, records: Records) -> None:

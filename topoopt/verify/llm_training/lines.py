@@ -82,7 +82,7 @@ def _check_open(findings: ViolationLog, solution: LlmTrainingSolution, line: Sha
         findings.add("certificate", f"{line.shape} may hold a strategy of {line.bound_s!r} s, and was not searched")
     if line.verdict is ShapeVerdict.LEFT and solution.stopped_by is StopReason.CONVERGED:
         findings.add("certificate", f"{line.shape} is left, and nothing ended the search")
-    if line.verdict is ShapeVerdict.LEFT and not beats(line.bound_s, cutoff, Tolerance.LONG_SUMS):
+    if line.verdict is ShapeVerdict.LEFT and beats(cutoff, line.bound_s, Tolerance.ROUNDING):
         findings.add("certificate", f"{line.shape} is left, and its bound says enough")
 
 

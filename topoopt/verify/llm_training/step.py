@@ -9,10 +9,17 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.verify.llm_training.layer import Gpu, Seconds
+from topoopt.verify.llm_training.layer import GpuSeconds, Seconds
 from topoopt.verify.llm_training.memory import memory_of, weights_of
 from topoopt.verify.llm_training.space import Records
-from topoopt.verify.llm_training.transfers import TWO_WAY, Rates, Sent, gradient_bytes, ideal_rates, sent_by
+from topoopt.verify.llm_training.transfers import (
+    TWO_WAY,
+    DimensionRates,
+    DimensionTransfers,
+    gradient_bytes,
+    ideal_rates,
+    sent_by,
+)
 
 HIDDEN_COST = 132.0 / 112.0
 """How much longer a GPU computes while 20 of its 132 processors exchange tokens (arXiv:2412.19437)."""
@@ -68,10 +75,10 @@ class Recomputed:
 
 
 def rank_passes(
-    problem: LlmTrainingProblem, r: Records, sent: Sent, loads: tuple[Floats, Floats, Floats]
+    problem: LlmTrainingProblem, r: Records, sent: DimensionTransfers, loads: tuple[Floats, Floats, Floats]
 ) -> tuple[Passes, Passes, Passes]:
     """Of the first rank, the fullest between, and the last, with so many layers."""
-    model, gpu, alone = problem.model, Gpu(problem, r), r.p == 1
+    model, gpu, alone = problem.model, GpuSeconds(problem, r), r.p == 1
     dense, (embedding, head) = gpu.layer(routed=False), gpu.ends()
     routed = dense if model.experts is None else gpu.layer(routed=True)
     plain_layers = 0 if model.experts is None else model.experts.dense_layers
@@ -102,7 +109,7 @@ def rank_passes(
     return found[0], found[1], found[2]
 
 
-def recomputed(problem: LlmTrainingProblem, r: Records, rates: Rates | None = None) -> Recomputed:
+def recomputed(problem: LlmTrainingProblem, r: Records, rates: DimensionRates | None = None) -> Recomputed:
     """All figures of strategies, by the rates of their groups; None: on an ideal switch."""
     m = problem.batch.sequences / (r.d * r.b)
     rates = ideal_rates(problem, r) if rates is None else rates
@@ -183,7 +190,7 @@ def _hops(problem: LlmTrainingProblem, r: Records, inner: Passes, hop: Floats, m
 
 
 def _data(
-    problem: LlmTrainingProblem, r: Records, inner: Passes, sent: Sent, rates: Rates, m: Floats
+    problem: LlmTrainingProblem, r: Records, inner: Passes, sent: DimensionTransfers, rates: DimensionRates, m: Floats
 ) -> tuple[Floats, Floats]:
     """Exposed seconds to reduce gradients and gather weights, and seconds of the step of the optimizer."""
     dense, experts = (np.maximum.reduce(kind) for kind in weights_of(problem, r))

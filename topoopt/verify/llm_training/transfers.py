@@ -18,7 +18,7 @@ TWO_WAY = (S.DUALPIPE, S.DUALPIPE_V)
 
 
 @dataclass(frozen=True, eq=False)
-class Sent:
+class DimensionTransfers:
     """Bytes that a GPU sends for one micro-batch, and seconds that nothing hides.
 
     Attributes:
@@ -40,7 +40,7 @@ class Sent:
 
 
 @dataclass(frozen=True, eq=False)
-class Rates:
+class DimensionRates:
     """Bytes a second of a GPU in its groups, and hops of their ways.
 
     Attributes:
@@ -64,7 +64,7 @@ class Rates:
     stage_hops: int = 1
 
 
-def ideal_rates(problem: LlmTrainingProblem, r: Records) -> Rates:
+def ideal_rates(problem: LlmTrainingProblem, r: Records) -> DimensionRates:
     """On an ideal switch, ranks in the order tensor, context, data, pipeline.
 
     Groups inside a server use its links; any other one the interfaces of the server, where the GPUs that stand in
@@ -78,7 +78,7 @@ def ideal_rates(problem: LlmTrainingProblem, r: Records) -> Rates:
     def outer(beside: Floats, size: Floats) -> Floats:
         return np.where(size <= g, inside, np.minimum(inside, outside * np.maximum(1.0, g / beside)))
 
-    return Rates(
+    return DimensionRates(
         inside,
         np.where(r.t <= g, inside, min(inside, outside)),
         outer(r.t, r.t * r.c),
@@ -112,7 +112,7 @@ def gradient_bytes(
     ) * gather
 
 
-def sent_by(problem: LlmTrainingProblem, r: Records, rates: Rates) -> Sent:
+def sent_by(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> DimensionTransfers:
     """Of strategies."""
     model, cluster = problem.model, problem.cluster
 
@@ -157,7 +157,7 @@ def sent_by(problem: LlmTrainingProblem, r: Records, rates: Rates) -> Sent:
         "data_dense_sent_bytes": sum(gradient_bytes(problem, dense / r.t / r.p, group, r.zero, m)),
         "data_expert_sent_bytes": sum(gradient_bytes(problem, routed, expert_group, r.zero, m)),
     }
-    return Sent(
+    return DimensionTransfers(
         (tensor[0], tensor[1], tensor[2]),
         (context[0], context[1]),
         expert,
@@ -169,7 +169,7 @@ def sent_by(problem: LlmTrainingProblem, r: Records, rates: Rates) -> Sent:
 
 
 def _exchange(
-    problem: LlmTrainingProblem, r: Records, activations: Floats, rates: Rates, start: float
+    problem: LlmTrainingProblem, r: Records, activations: Floats, rates: DimensionRates, start: float
 ) -> tuple[Floats, Floats, Floats]:
     """Of tokens to experts in one layer and direction: seconds, bytes, bytes that leave the server."""
     experts, none = problem.model.experts, np.zeros_like(r.t)

@@ -1,0 +1,113 @@
+"""`topoopt solve` on a language model in training: the best strategy, what comes next, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_cases import refusals, run
+from tests.support.paths import INSTANCES
+
+CASE = INSTANCES / "llm-training" / "llama3-70b-64.yaml"
+SMALL = INSTANCES / "llm-training" / "small-16.yaml"
+FEW = "{tensor: [4, 8], context: 1, pipeline: [4, 8], chunks: [1, 2], zero: 1, micro_batch: 1, recompute: none}"
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An instance of few strategies, so that one at a time can be asked for."""
+    file = tmp_path_factory.mktemp("few") / "few.yaml"
+    text = CASE.read_text().replace("{tensor: [1, 2, 4, 8], zero: [0, 1, 3]}", FEW)
+    file.write_text(text.replace("fabrics", "overlap: {tensor: 0.5}\nfabrics").replace("top: 5", "top: 40"))
+    return file
+
+
+def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
+    """Of the strategies that `evaluate` gives one by one none that fits is faster; the next best are in order, and each
+    line of the certificate says the fastest of its shape."""
+    found = run("solve", few, "-o", tmp_path, "--json").json
+    assert (found["status"], found["stopped_by"], found["gap"]) == ("optimal", "converged", 0)
+    times = [one["iteration_time_s"] for one in found["next"]]
+    assert found["iteration_time_s"] <= times[0]
+    assert times == sorted(times)
+    assert sum(found["breakdown_s"].values()) == pytest.approx(found["iteration_time_s"], rel=1e-12)
+    lines = json.loads((tmp_path / "solution.json").read_text())["shapes"]
+    fastest = {tuple(line["shape"][:3:2]): line.get("best_s", float("inf")) for line in lines}
+    assert set(fastest) == {(4, 4), (4, 8), (8, 4), (8, 8)}
+    fits = 0
+    for (tensor, pipeline), value in fastest.items():
+        zero = 0 if tensor * pipeline == 64 else 1
+        sizes = ("--tensor", tensor, "--pipeline", pipeline, "--zero", zero, "--json")
+        for chunks, schedule in ((1, "1f1b"), (1, "zb-h1"), (2, "interleaved")):
+            one = run("evaluate", few, *sizes, "--chunks", chunks, "--schedule", schedule).json
+            if one["fits"]:
+                fits += 1
+                assert one["iteration_time_s"] >= value * (1 - 1e-12)
+                assert value >= found["iteration_time_s"] * (1 - 1e-12)
+    assert fits > 0
+
+
+def test_the_answer_comes_first(few: Path, tmp_path: Path) -> None:
+    """One sentence that says what to do and how sure that is; the check of the solution alone passes."""
+    text = run("solve", few, "-o", tmp_path).stdout
+    first = text.splitlines()[0]
+    assert first.startswith("Train llama3-70b on 64 GPUs with tensor ")
+    assert "none of the space is faster by this time model" in first
+    assert "the next best on an ideal switch" in text
+    assert run("check", tmp_path / "solution.json").code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "Schedule of the pipeline" in page
+    assert "Memory of the fullest GPU" in page
+
+
+def test_a_fabric_that_is_not_searched(tmp_path: Path) -> None:
+    """A name that is no fabric: exit code 2, with what is allowed."""
+    file = tmp_path / "torus.yaml"
+    file.write_text(CASE.read_text().replace("ideal-switch", "hypertorus"))
+    result = run("solve", file, "-o", tmp_path, "--json")
+    assert result.code == 2
+    assert [path for path, _, _ in refusals(result.json)] == ["fabrics"]
+
+
+def test_memory_that_never_fits(tmp_path: Path) -> None:
+    """70 billion weights on eight GPUs: exit code 3, with the least that would do; 18 bytes a weight, an eighth each,
+    is more than 147 GiB."""
+    file = tmp_path / "small.yaml"
+    text = CASE.read_text().replace("servers: 8", "servers: 1").replace("sequences: 128", "sequences: 8")
+    file.write_text(text)
+    result = run("solve", file, "-o", tmp_path, "--json")
+    assert (result.code, result.json["status"]) == (3, "infeasible")
+    least = float(result.json["error"].split("takes ")[1].split()[0])
+    assert least > 18 * 70_553_706_496 / 8 / 2**30
+    assert not (tmp_path / "solution.json").exists()
+
+
+def test_a_limit_keeps_the_best_so_far(tmp_path: Path) -> None:
+    """A limit that is over at once: the best of what was seen, never called optimal without a proof, and checked."""
+    result = run("solve", CASE, "--time-limit", 0.001, "-o", tmp_path, "--json")
+    assert result.code == 4
+    assert result.json["status"] in ("feasible", "optimal", "unknown")
+    if result.json["status"] == "feasible":
+        assert result.json["bound"]["value"] < result.json["iteration_time_s"]
+
+
+def test_no_proof(tmp_path: Path) -> None:
+    """`proof: false` ends the search early: the value has a bound all the same."""
+    file = tmp_path / "quick.yaml"
+    file.write_text(SMALL.read_text().replace("{top: 3}", "{top: 3, proof: false}"))
+    quick = run("solve", file, "-o", tmp_path, "--json").json
+    best = run("solve", SMALL, "-o", tmp_path, "--json").json
+    assert quick["records"] < best["records"]
+    assert quick["iteration_time_s"] >= best["iteration_time_s"] * (1 - 1e-12)
+    assert quick["bound"]["value"] <= best["iteration_time_s"] * (1 + 1e-12)
+    assert quick["check"]["ok"]
+
+
+def test_strategies_outside_what_was_measured_are_said_to_be(tmp_path: Path) -> None:
+    """Tensor parallelism over 16 GPUs: no run that efficiencies were fitted to had it."""
+    file = tmp_path / "wide.yaml"
+    file.write_text(SMALL.read_text().replace("{context: [1, 2]", "{tensor: 16, context: 1"))
+    found = run("solve", file, "-o", tmp_path, "--json").json
+    assert any("tensor is 16 (measured: 1 to 8)" in note for note in found["notes"])
