@@ -30,6 +30,9 @@ FIRST, BLOCK = 1 << 9, 1 << 14
 """Strategies that are evaluated together: few at first, as a good one leaves shapes out, then as many as keep memory
 small and numpy busy."""
 
+PATIENCE = 1 << 14
+"""Strategies without a better one after which a search that need not prove anything ends."""
+
 SLACK = 1e-9
 """A bound within rounding of a strategy does not leave its shape out."""
 
@@ -71,6 +74,7 @@ class _Best:
     count: int
     found: list[tuple[float, int, float, StrategyShape, Column]] = field(default_factory=list)
     seen: int = 0
+    found_at: int = 0
 
     @property
     def cutoff(self) -> float:
@@ -85,6 +89,8 @@ class _Best:
                 self.found.append((float(times[place]), self.seen + place, float(memory[place]), shape, rows[place]))
         self.seen += len(rows)
         self.found.sort(key=lambda one: one[:2])
+        if not self.found or self.found[0][1] >= self.seen - len(rows):
+            self.found_at = self.seen
         del self.found[self.count :]
 
     def ranked(self, problem: LlmTrainingProblem) -> tuple[RankedStrategy, ...]:
@@ -114,7 +120,7 @@ def search(
     tables: dict[StrategyShape, Column] = {}
     place, reason, room = 0, None, FIRST
     while place < len(order) and reason is None and bounds[order[place]] <= best.cutoff:
-        block, size, before = [], 0, best.found[0][0] if best.found else None
+        block, size = [], 0
         while place < len(order) and size < room and bounds[order[place]] <= best.cutoff:
             shape = shapes[order[place]]
             dense = replace(shape, expert=1, expert_tensor=1)  # how experts are divided changes nothing in the rows
@@ -126,7 +132,7 @@ def search(
         outcomes.update((one.shape, one) for one in _evaluated(problem, block, best))
         room = min(2 * room, BLOCK)
         reason = stop.reason()
-        if not problem.prove and best.found and best.found[0][0] == before:
+        if not problem.prove and best.seen - best.found_at >= PATIENCE:
             reason = reason or StopReason.BUDGET
         if tell is not None:
             tell(_found(problem, shapes, bounds, outcomes, best, reason), place, len(order))

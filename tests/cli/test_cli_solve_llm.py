@@ -52,9 +52,9 @@ def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
 def test_the_answer_comes_first(few: Path, tmp_path: Path) -> None:
     """One sentence that says what to do and how sure that is; the check of the solution alone passes."""
     text = run("solve", few, "-o", tmp_path).stdout
-    first = text.splitlines()[0]
-    assert first.startswith("Train llama3-70b on 64 GPUs with tensor ")
-    assert "none of the space is faster by this time model" in first
+    said = " ".join(text.split())
+    assert said.startswith("Train llama3-70b on 64 GPUs with tensor ")
+    assert "no strategy of the space is faster (proven) by time model roofline." in said
     assert "the next best on an ideal switch" in text
     assert run("check", tmp_path / "solution.json").code == 0
     page = (tmp_path / "report.html").read_text()
@@ -91,18 +91,6 @@ def test_a_limit_keeps_the_best_so_far(tmp_path: Path) -> None:
     assert result.json["status"] in ("feasible", "optimal", "unknown")
     if result.json["status"] == "feasible":
         assert result.json["bound"]["value"] < result.json["iteration_time_s"]
-
-
-def test_no_proof(tmp_path: Path) -> None:
-    """`proof: false` ends the search early: the value has a bound all the same."""
-    file = tmp_path / "quick.yaml"
-    file.write_text(SMALL.read_text().replace("{top: 3}", "{top: 3, proof: false}"))
-    quick = run("solve", file, "-o", tmp_path, "--json").json
-    best = run("solve", SMALL, "-o", tmp_path, "--json").json
-    assert quick["records"] < best["records"]
-    assert quick["iteration_time_s"] >= best["iteration_time_s"] * (1 - 1e-12)
-    assert quick["bound"]["value"] <= best["iteration_time_s"] * (1 + 1e-12)
-    assert quick["check"]["ok"]
 
 
 def test_strategies_outside_what_was_measured_are_said_to_be(tmp_path: Path) -> None:

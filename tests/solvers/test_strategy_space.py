@@ -188,3 +188,15 @@ def test_limits_keep_the_best_so_far() -> None:
     found = search(problem, Stop(deadline=0.0), count=1)
     assert found.left > 0
     assert found.stopped_by is StopReason.TIME
+
+
+def test_without_a_proof_the_search_ends_early() -> None:
+    """`proof: false`: fewer strategies are seen, and the bounds of the shapes left hold for the best of all."""
+    problem = training("mixtral-8x22b", 64, 128, 4096)
+    whole, quick = search(problem, Stop(), count=4), search(replace(problem, prove=False), Stop(), count=4)
+    assert quick.stopped_by is StopReason.BUDGET
+    assert quick.records < whole.records
+    assert whole.ranked[0].iteration_time_s <= quick.ranked[0].iteration_time_s
+    bounds = [line.bound_s for line in quick.shapes if line.verdict is ShapeVerdict.LEFT]
+    assert bounds
+    assert min(bounds) <= whole.ranked[0].iteration_time_s

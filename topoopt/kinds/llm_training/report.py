@@ -6,9 +6,9 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.kinds.llm_training.answer import answer
 from topoopt.kinds.llm_training.pictures import PARTS, memory_picture, schedule_picture, time_picture, traffic_picture
 from topoopt.kinds.llm_training.words import (
-    answer,
     differences,
     exposed,
     gib,
@@ -111,9 +111,9 @@ def render_llm_training(solution: LlmTrainingSolution) -> str:
     times, parts = time_picture(solution)
     return render_page(
         TEMPLATE,
+        answer(solution),
         solution.check,
         solution=solution,
-        answer=answer(solution),
         subtitle=f"{setting.model} · {counted(setting.servers, 'server')} of {setting.gpus_per_server} "
         f"{setting.device} · "
         f"{setting.sequences:,} sequences of {setting.length:,} tokens · {solution.plan.network.fabric}",

@@ -15,10 +15,10 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.units import GIB
 from topoopt.drawing.format import number
 from topoopt.kinds.kind import Pages
+from topoopt.kinds.llm_training.answer import answer
 from topoopt.kinds.llm_training.report import render_llm_training
 from topoopt.kinds.llm_training.words import (
     NAMES,
-    answer,
     differences,
     exposed,
     gib,
@@ -72,8 +72,7 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
 
 
 def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None:
-    """The answer, the figures behind it, and what comes next."""
-    console.print(answer(solution), markup=False, highlight=False, soft_wrap=True)
+    """The figures, and what comes next."""
     usable = solution.setting.usable_bytes
     limit = "not checked" if usable is None else f"of {gib(usable)}"
     parts = asdict(solution.breakdown)
@@ -106,4 +105,4 @@ def _next(solution: LlmTrainingSolution) -> Table:
     return table
 
 
-PAGES = Pages(report=render_llm_training, figures=figures, show=show)
+PAGES = Pages(render_llm_training, figures, show, answer)

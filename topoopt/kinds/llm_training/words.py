@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 
 from topoopt.core.llm_training import StepBreakdown
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, ShapeVerdict
+from topoopt.core.llm_training_plan import ShapeVerdict
 from topoopt.core.llm_training_solution import LlmTrainingSolution, StrategyFigures
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.units import GIB
-from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number
 
 NAMES = {
@@ -55,21 +54,6 @@ def seconds(value: float) -> str:
 def gib(value: float) -> str:
     """Memory with its unit."""
     return f"{number(value / GIB)} GiB"
-
-
-def answer(solution: LlmTrainingSolution) -> str:
-    """How to train it, in one sentence."""
-    setting, fabric = solution.setting, solution.plan.network.fabric
-    where = "an ideal switch" if fabric == IDEAL_SWITCH else fabric
-    proof = {
-        Status.OPTIMAL: "none of the space is faster by this time model",
-        Status.FEASIBLE: f"none is more than {number(100 * solution.gap)} % faster" if solution.gap < 1 else "",
-    }.get(solution.status, "")
-    return (
-        f"Train {setting.model} on {counted(setting.gpus, 'GPU')} with {strategy_words(solution.plan.strategy)}: "
-        f"{seconds(solution.objective.value)} an iteration on {where}, {number(100 * solution.mfu)} % of the peak"
-        + (f"; {proof}." if proof else ".")
-    )
 
 
 def proof_words(solution: LlmTrainingSolution) -> str:
