@@ -119,6 +119,7 @@ def cases() -> dict[str, Any]:
         "shared cluster of jobs at once": at_once_cases.read(at_once_cases.instance()),
         "job": problem_of("co-optimisation"),
         "collective": problem_of("collective"),
+        "llm-training": problem_of("llm-training"),
     }
 
 

@@ -11,6 +11,7 @@ from topoopt.core.collective import CollectiveProblem
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_workload import HierarchicalWorkload, LayerPhase
 from topoopt.core.job import CoOptimisation
+from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.shared_cluster import SharedCluster
@@ -37,6 +38,8 @@ def scaled(problem: Any, factor: float) -> tuple[Any, float]:
         return _job(problem, factor), factor
     if isinstance(problem, CollectiveProblem):
         return _collective(problem, factor), factor
+    if isinstance(problem, LlmTrainingProblem):
+        return _training(problem, factor), factor
     assert isinstance(problem, SharedCluster)
     return _shared(problem, factor), factor
 
@@ -65,6 +68,19 @@ def _collective(problem: CollectiveProblem, factor: float) -> CollectiveProblem:
         latency_us=problem.network.latency_us * factor,
     )
     return replace(problem, network=network, message_us=problem.message_us * factor)
+
+
+def _training(problem: LlmTrainingProblem, factor: float) -> LlmTrainingProblem:
+    reached, cluster, device = problem.device.reached, problem.cluster, problem.device
+    fixed = {name: getattr(reached, name) * factor for name in ("pass_us", "expert_us", "chunk_us", "iteration_ms")}
+    rates = {name: getattr(device, name) / factor for name in ("matrix_tflops", "memory_gbytes_per_s")}
+    latencies = {name: getattr(cluster, name) * factor for name in ("hop_latency_us", "message_latency_us")}
+    links = {name: getattr(cluster, name) / factor for name in ("intra_server_gbps", "link_gbps")}
+    return replace(
+        problem,
+        device=replace(device, **rates, reached=replace(reached, **fixed)),
+        cluster=replace(cluster, **latencies, **links),
+    )
 
 
 def _phase(phase: LayerPhase, factor: float) -> LayerPhase:

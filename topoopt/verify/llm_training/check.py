@@ -83,6 +83,10 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
     own = [strategy.stage_layers[rank::p] for rank in range(p)]
     if any(max(chunks) - min(chunks) > 1 for chunks in own):
         return "has chunks of a rank that differ by more than a layer"
+    spread = [sorted(chunks) for chunks in own[:-1]] + [sorted(own[-1], reverse=p > 1)]
+    between = [sum(chunks) for chunks in own[1:-1]]
+    if spread != [list(chunks) for chunks in own] or between != sorted(between, reverse=True):
+        return "has its short chunks elsewhere than at the ends of the model"
     if strategy.order not in (problem.space.order or (RANK_ORDER,)):
         return "has another order of ranks"
     return ""
