@@ -22,7 +22,7 @@ from topoopt.cli.usage import EXAMPLES
 from topoopt.files.schema_words import sections_of
 from topoopt.files.shipped import copied, shipped_files
 from topoopt.kinds import KINDS
-from topoopt.kinds.instance_file import EVALUATED, json_schema
+from topoopt.kinds.instance_file import json_schema
 from topoopt.kinds.templates import TEMPLATES
 
 
@@ -128,7 +128,7 @@ def test_completion_scripts(shell: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert f"complete_{shell}" in told.stdout
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *EVALUATED])
+@pytest.mark.parametrize("kind", KINDS)
 def test_init_writes_a_valid_instance_with_comments(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Named after its file; a second one does not replace the first unless told to."""
     monkeypatch.chdir(tmp_path)
@@ -146,8 +146,8 @@ def test_init_writes_a_valid_instance_with_comments(kind: str, tmp_path: Path, m
 
 
 def test_init_knows_every_kind() -> None:
-    """Those that are solved, and those that are evaluated."""
-    assert set(TEMPLATES) == {*KINDS, *EVALUATED}
+    """None is left out."""
+    assert set(TEMPLATES) == set(KINDS)
     refused = run("init", "topologie", "--json")
     assert refused.code == 2
     assert "topology" in refused.json["problems"][0]["allowed"]
@@ -158,7 +158,7 @@ def test_examples_are_those_of_the_folder() -> None:
     listed = run("examples", "--json").json["examples"]
     files = [path for path in INSTANCES.rglob("*") if path.suffix in (".yaml", ".json")]
     assert len(listed) == len(files)
-    assert {one["kind"] for one in listed} <= {*KINDS, *EVALUATED, "study"}
+    assert {one["kind"] for one in listed} <= {*KINDS, "study"}
     assert run("examples", "tiny-6").stdout == (INSTANCES / "tiny-6.yaml").read_text()
     unknown = run("examples", "tiny-66", "--json")
     assert unknown.code == 2
@@ -196,7 +196,7 @@ def test_copies_of_all_examples_can_be_read(tmp_path: Path) -> None:
 
 def test_describe_names_every_field_of_every_kind() -> None:
     """With a value each; a path leads to one field and to what may stand there."""
-    for kind in (*KINDS, *EVALUATED):
+    for kind in KINDS:
         sections = sections_of(json_schema(kind))
         told = run("describe", kind).stdout
         assert all(f"{field.name}: " in told for section in sections for field in section.fields), kind
