@@ -37,7 +37,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "evaluate": (
         "topoopt evaluate llama3-70b-64.yaml --tensor 8 --pipeline 2 --data 4 --micro-batch 1",
-        "topoopt evaluate llama3-70b-64.yaml --best",
+        "topoopt evaluate llama3-70b-64.yaml --tensor 8 --pipeline 4",
     ),
     "calibrate": ("topoopt calibrate a100.yaml --measured runs-a100.csv",),
     "fabrics": ("topoopt fabrics candle-16.yaml --fabrics fat-tree,ideal-switch --budget 500",),
