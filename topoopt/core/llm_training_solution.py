@@ -59,6 +59,23 @@ class TrainingSetting:
         return self.sequences * self.length
 
 
+@dataclass(frozen=True)
+class DrawnPass:
+    """A pass of the picture of the pipeline.
+
+    Attributes:
+        rank, kind, micro_batch, stage: which; a joined forward pass has its backward one right behind it, and both end
+            together.
+        end_s: when it ends.
+    """
+
+    rank: int
+    kind: int
+    micro_batch: int
+    stage: int
+    end_s: float
+
+
 @dataclass(frozen=True, repr=False)
 class StageTimes(Shown):
     """Seconds of a micro-batch in each stage of the model, exposed transfers included, and how long all take.
@@ -69,6 +86,8 @@ class StageTimes(Shown):
         blocking: a rank waits until what it sends has arrived.
         makespan_s: of all micro-batches in the order of the schedule, without transfers of gradients and the step of
             the optimizer.
+        passes: of the first ranks, with as few micro-batches as show the order; empty with one stage.
+        drawn_batches: micro-batches of these passes.
     """
 
     forward_s: tuple[float, ...]
@@ -77,6 +96,8 @@ class StageTimes(Shown):
     hop_s: float
     blocking: bool
     makespan_s: float
+    passes: tuple[DrawnPass, ...] = ()
+    drawn_batches: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

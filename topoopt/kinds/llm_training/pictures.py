@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-import numpy as np
 from markupsafe import Markup
 
-from topoopt.core.llm_training_solution import LlmTrainingSolution
-from topoopt.core.pipeline import PassKind, PipelineSchedule, PipelineShape, StageCosts
+from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes
+from topoopt.core.pipeline import PassKind
 from topoopt.drawing.format import byte_size, counted, shortened
 from topoopt.drawing.lanes import LanesDrawing
 from topoopt.drawing.svg import element, percentage, picture, tick_text, ticks
 from topoopt.kinds.llm_training.words import NAMES, gib, seconds
-from topoopt.simulate.pipeline import PipelineTime, pipeline_time
 
-MOST_RANKS = 16
-MOST_PASSES = 1500
 LANE, HEAD, BAR, ROW = 18.0, 24.0, 20.0, 52.0
 
 COLOURS: Mapping[PassKind, tuple[str, str]] = {
@@ -32,54 +28,50 @@ COLOURS: Mapping[PassKind, tuple[str, str]] = {
 PARTS = {"weights": "k0", "gradients": "k4", "optimizer": "k1", "activations": "k2"}
 
 
-def _followed(solution: LlmTrainingSolution) -> tuple[PipelineTime, int]:
-    """The passes of so many micro-batches as a picture has room for."""
-    strategy, stages, m = solution.plan.strategy, solution.stages, solution.micro_batches
-    p, v = strategy.pipeline, strategy.chunks
-    forward, inputs, weights = (np.array(part) for part in (stages.forward_s, stages.inputs_s, stages.weights_s))
-    costs = StageCosts(forward, inputs, weights, stages.hop_s, stages.blocking)
-    unit = p if strategy.schedule is PipelineSchedule.INTERLEAVED else 2
-    room = MOST_PASSES // (2 * v * min(p, MOST_RANKS))
-    few = min(m, max(2 * p, room // unit * unit))
-    return pipeline_time(strategy.schedule, PipelineShape(p, few, v), costs, whole=True), few
+def _begin(stages: StageTimes, place: int) -> float:
+    """When a pass begins; two that are joined are drawn as the first of them."""
+    own = stages.passes[place]
+    costs = {
+        PassKind.FORWARD: stages.forward_s[own.stage],
+        PassKind.BACKWARD: stages.inputs_s[own.stage] + stages.weights_s[own.stage],
+        PassKind.INPUTS: stages.inputs_s[own.stage],
+        PassKind.WEIGHTS: stages.weights_s[own.stage],
+    }
+    if own.kind != PassKind.JOINED:
+        return own.end_s - costs[PassKind(own.kind)]
+    back = stages.passes[place + 1].stage
+    return own.end_s - stages.forward_s[own.stage] - stages.inputs_s[back] - stages.weights_s[back]
 
 
 def schedule_picture(solution: LlmTrainingSolution) -> tuple[LanesDrawing, tuple[tuple[str, str], ...]]:
     """When each rank does what; and the legend."""
-    p = solution.plan.strategy.pipeline
-    if p == 1:
+    stages, p, m = solution.stages, solution.plan.strategy.pipeline, solution.micro_batches
+    if not stages.passes:
         return LanesDrawing(True, Markup(""), Markup(""), ()), ()
-    time, few = _followed(solution)
-    orders, line = time.orders, time.line
-    ranks = min(p, MOST_RANKS)
-    total, kinds = time.makespan_s, set[PassKind]()
+    ranks = 1 + max(one.rank for one in stages.passes)
+    total, kinds = max(one.end_s for one in stages.passes), set[PassKind]()
     shapes, names = [], []
     for rank in range(ranks):
         y = HEAD + LANE * rank
         shapes.append(element("rect", x=0, width="100%", y=y, height=LANE - 3, class_="lane"))
         names.append(element("text", f"rank {rank}", x=0, y=y + 12))
-        at = 0.0
-        for place in range(int(orders.start[rank]), int(orders.start[rank + 1])):
-            kind, i, stage = (int(part) for part in orders.passes[place])
-            end = line.costs.seconds(int(line.ends[place]))
-            cost = line.costs.seconds(_ticks(time, place))
-            begin = max(at, end - cost)
-            at = end
-            if end <= begin:
-                continue
-            css, what = COLOURS[PassKind(kind)]
-            kinds.add(PassKind(kind))
-            tip = element("title", f"{what}, micro-batch {i}, stage {stage}\n{seconds(begin)} to {seconds(end)}")
-            width = percentage((end - begin) / total)
-            box = {"x": percentage(begin / total), "y": y, "width": width, "height": LANE - 3}
-            shapes.append(element("rect", tip, class_=f"block f-{css}", **box))
+    joined = False
+    for place, one in enumerate(stages.passes):
+        behind, joined = joined, one.kind == PassKind.JOINED
+        if behind:
+            continue
+        begin, kind = max(0.0, _begin(stages, place)), PassKind(one.kind)
+        css, what = COLOURS[kind]
+        kinds.add(kind)
+        text = f"{what}, micro-batch {one.micro_batch}, stage {one.stage}\n{seconds(begin)} to {seconds(one.end_s)}"
+        width = percentage((one.end_s - begin) / total)
+        box = {"x": percentage(begin / total), "y": HEAD + LANE * one.rank, "width": width, "height": LANE - 3}
+        shapes.append(element("rect", element("title", text), class_=f"block f-{css}", **box))
     height = int(HEAD + LANE * ranks)
-    notes = []
-    m = solution.micro_batches
-    if ranks < p:
-        notes.append(f"The first {ranks} of {p} ranks are drawn.")
-    if few < m:
-        notes.append(f"{few} of {m} micro-batches are drawn; the others repeat what stands in the middle.")
+    notes = [f"The first {ranks} of {p} ranks are drawn."] if ranks < p else []
+    if stages.drawn_batches < m:
+        text = f"{stages.drawn_batches} of {m} micro-batches are drawn; the others repeat what stands in the middle."
+        notes.append(text)
     drawing = LanesDrawing(
         False,
         picture(*names, label="Ranks", class_="lanes", width=64, height=height),
@@ -87,17 +79,6 @@ def schedule_picture(solution: LlmTrainingSolution) -> tuple[LanesDrawing, tuple
         tuple(notes),
     )
     return drawing, tuple((f"f-{css}", what) for kind, (css, what) in COLOURS.items() if kind in kinds)
-
-
-def _ticks(time: PipelineTime, place: int) -> int:
-    """How long a pass takes; two that are joined are drawn as the first of them."""
-    kind, _, stage = (int(part) for part in time.orders.passes[place])
-    cost = time.line.costs.cost
-    stages = cost.shape[1]
-    if kind != PassKind.JOINED:
-        return int(cost[kind, stage % stages])
-    back = int(time.orders.passes[place + 1, 2])
-    return int(cost[PassKind.FORWARD, stage % stages] + cost[PassKind.BACKWARD, back % stages])
 
 
 def _axis(total: float, height: float) -> list[Markup]:

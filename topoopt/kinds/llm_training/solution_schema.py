@@ -19,7 +19,13 @@ from topoopt.core.llm_training_plan import (
     TrainingNetwork,
     TrainingPlan,
 )
-from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes, StrategyFigures, TrainingSetting
+from topoopt.core.llm_training_solution import (
+    DrawnPass,
+    LlmTrainingSolution,
+    StageTimes,
+    StrategyFigures,
+    TrainingSetting,
+)
 from topoopt.core.parallelism import ParallelDimension, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, RowOf, built, is_empty, is_none
@@ -115,6 +121,11 @@ class SettingPart(FilePart):
     time_model: Text
 
 
+PassRow = Annotated[
+    DrawnPass, RowOf(DrawnPass, tuple[Node, Annotated[int, Field(ge=0, le=4)], Count, Node, Amount])
+]  # rank, kind, micro-batch, stage, end
+
+
 class StagesPart(FilePart):
     """Seconds of a micro-batch in every stage, and of all of them in the order of the schedule."""
 
@@ -126,6 +137,10 @@ class StagesPart(FilePart):
     hop_s: Amount
     blocking: bool
     makespan_s: Amount
+    passes: Annotated[Listed[PassRow], Field(max_length=20_000)] = Field(
+        default=(), exclude_if=is_empty, description="for the picture: rank, kind, micro-batch, stage, end in seconds"
+    )
+    drawn_batches: Count
 
 
 class RingsPart(FilePart):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, ShapeVerdict, TrainingPlan
-from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes, StrategyFigures, TrainingSetting
+from topoopt.core.llm_training_solution import LlmTrainingSolution, StrategyFigures, TrainingSetting
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineShape
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.verdict import Tolerance, settle
 from topoopt.core.versions import versions
 from topoopt.kinds.kind import Effort, Solver
 from topoopt.kinds.llm_training.methods import LLM_TRAINING_METHODS, FoundTraining
+from topoopt.kinds.llm_training.timeline import stage_times
 from topoopt.kinds.llm_training.validity import outside_measured
 from topoopt.simulate.llm_training.estimate import estimate
-from topoopt.simulate.llm_training.stages import stage_costs
-from topoopt.simulate.pipeline import pipeline_time
 
 
 def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) -> LlmTrainingSolution:
@@ -80,17 +78,6 @@ def _setting(problem: LlmTrainingProblem) -> TrainingSetting:
         cluster.usable_bytes,
         problem.time_model,
     )
-
-
-def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageTimes:
-    """Every stage, and all micro-batches in the order of the schedule."""
-    costs = stage_costs(problem, strategy)
-    m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
-    shape = PipelineShape(strategy.pipeline, m, strategy.chunks)
-    passes = (costs.forward_s, costs.inputs_s, costs.weights_s)
-    forward, inputs, weights = (tuple(part.tolist()) for part in passes)
-    followed = pipeline_time(strategy.schedule, shape, costs)
-    return StageTimes(forward, inputs, weights, costs.transfer_s, costs.blocking, followed.makespan_s)
 
 
 SOLVER = Solver(

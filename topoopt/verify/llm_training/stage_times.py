@@ -10,6 +10,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, differs
+from topoopt.verify.llm_training.drawn_passes import check_drawn
 from topoopt.verify.llm_training.pipeline_order import MOST_PASSES, RULED, makespan_s, near, passes
 from topoopt.verify.llm_training.space import records_of, row_of
 from topoopt.verify.llm_training.step import rank_passes
@@ -24,6 +25,7 @@ def check_stages(findings: ViolationLog, problem: LlmTrainingProblem, solution: 
             findings.add("stages", f"{name} of the stages are not those of their layers")
     if differs(stated.hop_s, due.hop_s, Tolerance.ROUNDING.relative) or stated.blocking != due.blocking:
         findings.add("stages", f"a hop takes {due.hop_s!r} s, blocking {due.blocking}")
+    findings.guard("passes", "the passes drawn", lambda: check_drawn(findings, solution, due))
     strategy = solution.plan.strategy
     p, v, m = strategy.pipeline, strategy.chunks, solution.micro_batches
     if strategy.schedule not in RULED:

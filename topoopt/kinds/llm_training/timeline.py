@@ -1,0 +1,44 @@
+"""The pipeline of a strategy: seconds of its stages, all its passes in their order, and those that are drawn."""
+
+from __future__ import annotations
+
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_solution import DrawnPass, StageTimes
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
+from topoopt.simulate.llm_training.stages import stage_costs
+from topoopt.simulate.pipeline import pipeline_time
+
+MOST_RANKS = 16
+MOST_PASSES = 1500
+
+
+def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageTimes:
+    """Every stage, and all micro-batches in the order of the schedule."""
+    costs = stage_costs(problem, strategy)
+    m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
+    shape = PipelineShape(strategy.pipeline, m, strategy.chunks)
+    passes = (costs.forward_s, costs.inputs_s, costs.weights_s)
+    forward, inputs, weights = (tuple(part.tolist()) for part in passes)
+    followed = pipeline_time(strategy.schedule, shape, costs)
+    drawn, few = _drawn(strategy, costs, m)
+    return StageTimes(forward, inputs, weights, costs.transfer_s, costs.blocking, followed.makespan_s, drawn, few)
+
+
+def _drawn(strategy: ParallelStrategy, costs: StageCosts, m: int) -> tuple[tuple[DrawnPass, ...], int]:
+    """Passes of so many micro-batches as a picture has room for."""
+    p, v = strategy.pipeline, strategy.chunks
+    if p == 1:
+        return (), 0
+    unit = p if strategy.schedule is PipelineSchedule.INTERLEAVED else 2
+    room = MOST_PASSES // (2 * v * min(p, MOST_RANKS))
+    few = min(m, max(2 * p, room // unit * unit))
+    time = pipeline_time(strategy.schedule, PipelineShape(p, few, v), costs, whole=True)
+    orders, line = time.orders, time.line
+    found = []
+    for rank in range(min(p, MOST_RANKS)):
+        for place in range(int(orders.start[rank]), int(orders.start[rank + 1])):
+            kind, i, stage = (int(part) for part in orders.passes[place])
+            end = line.costs.seconds(int(line.ends[place]))
+            found.append(DrawnPass(rank, kind, i, stage % len(costs.forward_s), end))
+    return tuple(found), few
