@@ -116,7 +116,7 @@ class AllocationProblem(Stated):
         """What stands at a place of the numbering above, for people."""
         arcs, n = self.topology.arcs, self.topology.servers
         if index < len(arcs):
-            return f"link {arcs[index, 0]} -> {arcs[index, 1]}"
+            return f"link {arcs[index, 0]} → {arcs[index, 1]}"
         server = (index - len(arcs)) % n
         return f"{'egress' if index < len(arcs) + n else 'ingress'} of server {server}"
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from topoopt.drawing.format import power_of_ten
 from topoopt.drawing.svg import decade_ticks, nice_step, tick_text, ticks
 
 MOST_DECADES = 8
@@ -62,7 +63,7 @@ class Axis:
 
 
 def _power_text(value: float) -> str:
-    return f"{value:,.10g}" if 1e-3 <= value < 1e6 else f"1e{round(math.log10(value))}"
+    return f"{value:,.10g}" if 1e-3 <= value < 1e6 else power_of_ten(round(math.log10(value)))
 
 
 def number_axis(title: str, values: Iterable[float], *, log: bool = False, zero: bool = False) -> Axis:

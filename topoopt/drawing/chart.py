@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from topoopt.drawing.axes import Axis
+from topoopt.drawing.marks import colour, dash, mark, sample
 from topoopt.drawing.svg import coordinate, element, percentage, picture
 
 HEIGHT = 320.0
 TOP = 26.0
 BOTTOM = 44.0
-COLOURS = 8
 LONGEST_NAME = 22
+LEVEL = 2e-3
+"""Part of the highest value below which lines coincide."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +40,40 @@ class Series:
     dots: bool = True
 
 
-def colour(place: int) -> str:
-    """CSS class of the n-th series."""
-    return f"k{place % COLOURS}"
+def legend(names: Sequence[str], series: Sequence[Series] = ()) -> Markup:
+    """Names with their marks; nothing for one series.
 
-
-def legend(names: Sequence[str]) -> Markup:
-    """Names with their colours; nothing for one series."""
+    Args:
+        names: of the series, in their order.
+        series: the same as they are drawn: the legend has them as their lines end, the highest first, and says which
+            coincide.
+    """
     if len(names) < 2:
         return Markup("")
+    order = list(range(len(names)))
+    if series:
+        order.sort(key=lambda place: -series[place].points[-1].y if series[place].points else 0.0)
     items = []
-    for place, name in enumerate(names):
-        mark = element("circle", cx=6, cy=6, r=5.0, class_=f"dot {colour(place)}")
-        items.append(element("li", element("svg", mark, width=12, height=12), element("span", name)))
+    for place in order:
+        twin = next((names[k] for k in range(min(place, len(series))) if _coincide(series[k], series[place])), None)
+        text = names[place] if twin is None else f"{names[place]} (on the line of {twin.partition(':')[0]})"
+        items.append(element("li", _sample(place, series), element("span", text)))
     return element("ul", *items, class_="legend flat")
+
+
+def _sample(place: int, series: Sequence[Series]) -> Markup:
+    """The mark of a series; of what is drawn in areas, which have no marks, its colour."""
+    if series:
+        return sample(place, line=series[place].line, dots=series[place].dots)
+    return element("svg", mark(0, x=6.0, y=6.0, css=f"dot {colour(place)}"), width=12, height=12, aria_hidden="true")
+
+
+def _coincide(one: Series, other: Series) -> bool:
+    """Whether two series have the same points, to what can be seen."""
+    if not one.points or len(one.points) != len(other.points):
+        return False
+    high = max(abs(point.y) for point in one.points) or 1.0
+    return all(a.x == b.x and abs(a.y - b.y) <= LEVEL * high for a, b in zip(one.points, other.points, strict=True))
 
 
 def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
@@ -64,13 +86,13 @@ def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
                 f"{coordinate(1000 * x.at(point.x))} {coordinate(base - (base - TOP) * y.at(point.y))}"
                 for point in one.points
             )
-            line = element("path", d=f"M{path}", class_=f"run {colour(place)}")
+            line = element("path", d=f"M{path}", class_=f"run {colour(place)} {dash(place)}")
             box = f"0 0 1000 {HEIGHT:.0f}"
             shapes.append(element("svg", line, viewBox=box, preserveAspectRatio="none", width="100%", height=HEIGHT))
     radius = _radius(series)
     for place, one in enumerate(series):
         if one.dots:
-            shapes += [_dot(point, x, y, colour(place), radius) for point in one.points]
+            shapes += [_dot(point, x, y, place, radius) for point in one.points]
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
 
 
@@ -100,7 +122,7 @@ def box_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
         spread = 0.22 * width
         for number, point in enumerate(one.points):
             shift = spread * (2 * ((number * 0.618034) % 1.0) - 1)
-            shapes.append(_dot(point, x, y, colour(place), _radius(series), at=x.at(place) + shift))
+            shapes.append(_dot(point, x, y, place, _radius(series), at=x.at(place) + shift))
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
 
 
@@ -144,11 +166,9 @@ def _radius(series: Sequence[Series]) -> float:
     return 4.0 if points <= 200 else 3.0 if points <= 600 else 2.0
 
 
-def _dot(point: Point, x: Axis, y: Axis, css: str, radius: float, *, at: float | None = None) -> Markup:
-    place = percentage(x.at(point.x) if at is None else at)
-    dot = element(
-        "circle", element("title", point.tip), cx=place, cy=_height(point.y, y), r=radius, class_=f"dot {css}"
-    )
+def _dot(point: Point, x: Axis, y: Axis, series: int, radius: float, *, at: float | None = None) -> Markup:
+    across = percentage(x.at(point.x) if at is None else at)
+    dot = mark(series, element("title", point.tip), x=across, y=_height(point.y, y), radius=radius)
     return dot if point.href is None else element("a", dot, href=point.href)
 
 

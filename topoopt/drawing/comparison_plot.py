@@ -12,7 +12,8 @@ from markupsafe import Markup
 from topoopt.core.comparison import Comparison, best_of
 from topoopt.core.verdict import Tolerance
 from topoopt.drawing.format import number, percent, shortened
-from topoopt.drawing.svg import coordinate, decade_ticks, element, joined, tick_text, ticks
+from topoopt.drawing.marks import COLOURS, mark
+from topoopt.drawing.svg import decade_ticks, element, joined, tick_text, ticks
 
 WIDTH = 1140.0
 HEAD = 62.0
@@ -26,8 +27,6 @@ LEAST_HEIGHT = 150.0
 LEAST_S = 1e-3
 LEAST_AXIS = 0.0106
 """Gap, as a fraction, that the axis reaches at least; a little more than the mark of 1 %."""
-COLOURS = 8
-SHAPES = 5
 
 
 @dataclass(frozen=True)
@@ -174,17 +173,5 @@ def _tip(row: Comparison) -> str:
 
 
 def _dot(place: int, x: float, y: float, tip: str, wrong: bool) -> Markup:
-    """A mark of the method in this place: colours and shapes repeat after 40 methods."""
-    css = f"dot {'wrong' if wrong else f'k{place % COLOURS}'}"
-    title = element("title", tip)
-    shape = place % SHAPES
-    if shape == 0:
-        return element("circle", title, cx=x, cy=y, r=5.0, class_=css)
-    corners = {
-        1: ((-4.5, -4.5), (4.5, -4.5), (4.5, 4.5), (-4.5, 4.5)),
-        2: ((0.0, -6.2), (6.2, 0.0), (0.0, 6.2), (-6.2, 0.0)),
-        3: ((0.0, -5.8), (5.6, 4.4), (-5.6, 4.4)),
-        4: ((0.0, 5.8), (5.6, -4.4), (-5.6, -4.4)),
-    }[shape]
-    path = "L".join(f"{coordinate(x + dx)} {coordinate(y + dy)}" for dx, dy in corners)
-    return element("path", title, d=f"M{path}z", class_=css)
+    """A mark of the method in this place."""
+    return mark(place, element("title", tip), x=x, y=y, css="dot wrong" if wrong else None)

@@ -33,6 +33,21 @@ def number(value: float) -> str:
     return f"{value:,.{decimals}f}".replace("-", "−")
 
 
+def power_of_ten(exponent: int) -> str:
+    """`10⁶`."""
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def precise(value: float) -> str:
+    """Six significant digits, for where a figure comes from: 1234.57; 4.31942 × 10¹⁶; rounding of 0 as 0."""
+    if not math.isfinite(value):
+        return number(value)
+    if abs(value) < 1e-12:
+        return "0"
+    digits, _, power = f"{value:.6g}".partition("e")
+    return (f"{digits} × {power_of_ten(int(power))}" if power else digits).replace("-", "−")
+
+
 def milliseconds(value: float) -> str:
     """Time with its unit: `20.31 ms`."""
     return f"{number(value)} ms"

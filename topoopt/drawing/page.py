@@ -8,7 +8,9 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from topoopt.core.solution import CheckResult, SolutionHead
-from topoopt.drawing.format import counted, number
+from topoopt.drawing.finish import finished
+from topoopt.drawing.format import counted
+from topoopt.drawing.sentences import objective_text, quantity
 from topoopt.drawing.utilisation import use_style
 
 SHOWN_VIOLATIONS = 50
@@ -38,21 +40,21 @@ def closing_cards(solution: SolutionHead) -> tuple[Card, ...]:
     claim = solution.claimed_bound
     if claim is None:
         return (check_card(solution.check),)
-    value = f"{number(claim.value)} {solution.objective.unit}"
+    value = quantity(claim.value, solution.objective.unit)
     return Card("claimed bound", value, claim.proved_by, "claimed"), check_card(solution.check)
 
 
 def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
     """Name and value pairs of the instance and the run."""
     claim, unit = solution.claimed_bound, solution.objective.unit
-    claims = () if claim is None else (("claimed bound", f"{claim.value!r} {unit}, {claim.proved_by}"),)
+    claims = () if claim is None else (("claimed bound", f"{quantity(claim.value, unit)}, {claim.proved_by}"),)
     return (
         ("instance", f"{solution.name} ({solution.kind})"),
         ("instance SHA-256", solution.instance_sha256 or "not recorded"),
         ("method", solution.method),
         ("seed", str(solution.seed)),
         ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
-        ("objective", f"{solution.objective.name}, {solution.objective.value!r} {unit}"),
+        ("objective", f"{objective_text(solution.objective.name)}, {quantity(solution.objective.value, unit)}"),
         *claims,
     )
 
@@ -80,11 +82,11 @@ def render_page(template: str, answer: str, check: CheckResult | None = None, **
         values: of the template; one that is missing is an error.
     """
     violations = () if check is None else check.violations
-    page = _environment().get_template(template)
-    return page.render(
+    page = _environment().get_template(template).render(
         answer=answer,
         use_style=use_style(),
-        violations=violations[:SHOWN_VIOLATIONS],
+        violations=[text.replace(" -> ", " → ") for text in violations[:SHOWN_VIOLATIONS]],
         hidden_violations=max(0, len(violations) - SHOWN_VIOLATIONS),
         **values,
     )
+    return finished(page)

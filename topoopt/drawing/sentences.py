@@ -6,7 +6,7 @@ import math
 
 from topoopt.core.solution import CheckResult, SolutionHead
 from topoopt.core.verdict import Status
-from topoopt.drawing.format import counted, percent, quotient, ratio
+from topoopt.drawing.format import counted, percent, precise, quotient, ratio
 
 SAME = 0.005
 """Relative difference of times that is none for people."""
@@ -36,6 +36,21 @@ OBJECTIVES = {
 def objective_text(name: str) -> str:
     """What an objective is called for people."""
     return OBJECTIVES.get(name, name.replace("_", " "))
+
+
+UNITS = {"ns*USD": "ns × USD", "us": "µs"}
+"""Units as people write them, where that differs."""
+
+
+def quantity(value: float, unit: str) -> str:
+    """A figure in six digits with its unit."""
+    return f"{precise(value)} {UNITS.get(unit, unit)}".rstrip()
+
+
+def bound_text(solution: SolutionHead) -> str:
+    """The verified bound in six digits, and who proved it."""
+    bound = solution.bound
+    return f"{quantity(bound.value, solution.objective.unit)}, proved by: {bound.proved_by}"
 
 
 def compared(own: float, other: float) -> tuple[str, str]:

@@ -48,8 +48,12 @@ def joined(parts: Iterable[Markup]) -> Markup:
 
 
 def picture(*children: Markup, label: str, **attributes: object) -> Markup:
-    """An svg element with an accessible name."""
-    return element("svg", *children, role="img", aria_label=label, **attributes)
+    """An svg element with an accessible name; where its marks have titles, the keyboard goes from one to the next."""
+    telling = any("<title>" in child for child in children) or "data_values" in attributes
+    if not telling:
+        return element("svg", *children, role="img", aria_label=label, **attributes)
+    how = f"{label}; arrow keys go from mark to mark"
+    return element("svg", *children, role="group", tabindex=0, aria_label=how, **attributes)
 
 
 def standalone(*children: Markup, label: str, width: float, height: float, css: str = "") -> str:

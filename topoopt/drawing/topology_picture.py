@@ -14,10 +14,10 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
+from topoopt.drawing.layout import SIZE, Layout, bent, layout_of
 from topoopt.drawing.svg import element, joined, picture
 from topoopt.drawing.utilisation import use_class
 
-SIZE = 620.0
 RADIUS = 262.0
 STRAIGHT = 32
 """Bigger clusters get curved chords."""
@@ -152,12 +152,11 @@ def topology_svg(
     colour = {name: f"k{place % RING_COLOURS}" for place, name in enumerate(names)} | {"group": "kg", "matching": "km"}
     width = 2.2 if n <= 32 else 1.4 if n <= 64 else 0.9 if n <= 256 else 0.5
     directed = topology.links is LinkDirection.UNIDIRECTIONAL and n <= 64
+    layout = layout_of(topology)
     drawn = []
     # The busy ones on top, and among equals the short ones, which long ones would hide.
     order = sorted(links, key=lambda item: (classes(float(busy[list(item.arcs)].max())), -item.distance))
     for link in order:
-        x1, y1 = position(link.tail, n)
-        x2, y2 = position(link.head, n)
         parallel = int(topology.multiplicity[list(link.arcs)].max())
         used = float(busy[list(link.arcs)].max())
         drawn.append(
@@ -165,14 +164,29 @@ def topology_svg(
                 "path",
                 element("title", _tip(topology, link, arc_text)),
                 class_=f"lk {colour[link.family]} {classes(used)}",
-                d=_lean(x1, y1, x2, y2) if directed else chord((x1, y1), (x2, y2), SIZE / 2, n),
+                d=_course(link, layout, n, directed=directed),
                 stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),
                 marker_mid="url(#arrow)" if directed else None,
                 data_a=link.tail,
                 data_b=link.head,
             )
         )
-    return on_circle(drawn, n, width, f"Topology of {n} servers", directed=directed, selectable=True)
+    label = f"Topology of {n} servers" + (f", {layout.name}" if layout is not None else "")
+    return on_circle(drawn, n, width, label, directed=directed, selectable=True, layout=layout)
+
+
+def _course(link: DrawnLink, layout: Layout | None, n: int, *, directed: bool) -> str:
+    """Path data of a link, by the layout, else as a chord of the circle."""
+    if layout is None:
+        start, end = position(link.tail, n), position(link.head, n)
+        return _lean(*start, *end) if directed else chord(start, end, SIZE / 2, n)
+    start, end = layout.places[link.tail], layout.ends[link.head]
+    if directed and not layout.columns:
+        return _lean(*start, *end)
+    if layout.columns:
+        (x1, y1), (x2, y2) = start, end
+        return f"M{x1:.1f} {y1:.1f}L{(x1 + x2) / 2:.1f} {(y1 + y2) / 2:.1f}L{x2:.1f} {y2:.1f}"
+    return bent(start, end, layout.places)
 
 
 def on_circle(
@@ -184,8 +198,9 @@ def on_circle(
     directed: bool,
     selectable: bool = False,
     css: str = "topology",
+    layout: Layout | None = None,
 ) -> Markup:
-    """Links drawn between n servers on a circle.
+    """Links drawn between n servers, on a circle unless there is a layout.
 
     Args:
         links: paths, the lowest first.
@@ -195,16 +210,22 @@ def on_circle(
         directed: whether paths have arrows in their middle.
         selectable: whether a server can be picked to show its links alone.
         css: classes of the picture.
+        layout: where the servers stand.
     """
     dot = 11.0 if n <= 20 else 6.0 if n <= 64 else 3.0 if n <= 256 else 1.5
     nodes, labels = [], []
     for server in range(n):
-        x, y = position(server, n)
         title, picked = element("title", f"server {server}"), server if selectable else None
-        nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=picked))
-        if server % label_step(n) == 0:
-            x, y = position(server, n, RADIUS if dot > 10 else RADIUS + 18 + dot / 2)
-            labels.append(element("text", str(server), x=x, y=y, class_="in" if dot > 10 else None))
+        if layout is None:
+            spots = [(position(server, n), position(server, n, RADIUS if dot > 10 else RADIUS + 18 + dot / 2))]
+        else:
+            both = dict.fromkeys((layout.places[server], layout.ends[server]))
+            spots = [(spot, spot if dot > 10 else (spot[0], spot[1] - 9 - dot)) for spot in both]
+        for (x, y), (label_x, label_y) in spots:
+            nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=picked))
+            if server % label_step(n) == 0:
+                text = element("text", str(server), x=label_x, y=label_y, class_="in" if dot > 10 else None)
+                labels.append(text)
     marker = element("marker", element("path", d="M0 0L6 3L0 6z"), id="arrow", viewBox="0 0 6 6", refX=3, refY=3,
                      markerWidth=5, markerHeight=5, markerUnits="strokeWidth", orient="auto")  # fmt: skip
     return picture(

@@ -147,7 +147,7 @@ def _over_numbers(material: _Material, series: list[Series], x: str, y: str, tex
     left_out = sum(len(one.points) for one in series) - sum(len(one.points) for one in shown)
     note = f"{counted(left_out, 'point')} at or below 0 cannot be shown on a logarithmic axis." if left_out else ""
     names = [one.name for one in series]
-    return Drawing(_title(figure, text), xy_chart(shown, across, up, text), legend(names), note)
+    return Drawing(_title(figure, text), xy_chart(shown, across, up, text), legend(names, shown), note)
 
 
 def _positive(series: list[Series], x: Axis, y: Axis) -> list[Series]:

@@ -195,7 +195,7 @@ def test_solve_prints_and_writes_everything(tmp_path: Path) -> None:
     assert (tmp_path / "again.html").read_text() == page
     code, text = run("solve", tmp_path / "case.json", "--out", tmp_path / "out")
     assert code == 0
-    assert "link 0 -> 1" in text
+    assert "link 0 → 1" in text
 
 
 def test_names_are_escaped_in_the_report(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_clashing_guarantees_exit_with_3(tmp_path: Path) -> None:
     transfers = [{"name": name, "source": 0, "destination": 1, "min_gbps": 60} for name in ("left", "right")]
     document = solved(tmp_path, code=3, transfers=transfers, objective="min-guarantee")
     assert document["status"] == "infeasible"
-    assert all(word in document["error"] for word in ("left", "right", "link 0 -> 1"))
+    assert all(word in document["error"] for word in ("left", "right", "link 0 → 1"))
     assert not (tmp_path / "out").exists()
 
 

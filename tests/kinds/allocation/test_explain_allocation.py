@@ -39,8 +39,8 @@ def test_one_full_link(tmp_path: Path) -> None:
     _, problem = problem_of(tmp_path, transfers=transfers)
     found = explain_allocation(problem, solve(problem))
     assert [row.name for row in found.critical] == ["a", "b"]
-    assert found.full == (("link 0 -> 1", 2),)
-    assert [(gain.names, gain.added_gbps) for gain in found.single] == [(("link 0 -> 1",), (100.0,))]
+    assert found.full == (("link 0 → 1", 2),)
+    assert [(gain.names, gain.added_gbps) for gain in found.single] == [(("link 0 → 1",), (100.0,))]
     assert found.single[0].value == pytest.approx(100.0)
     assert found.together is None
     assert not found.late
@@ -109,6 +109,6 @@ def test_command(tmp_path: Path) -> None:
     result = runner.invoke(app, ["explain", solution, "--instance", str(path), "--json"])
     assert result.exit_code == 0
     document = json.loads(result.stdout)
-    assert document["more_capacity"] == [{"names": ["link 0 -> 1"], "added_gbps": [100.0], "checked_value": 200.0}]
+    assert document["more_capacity"] == [{"names": ["link 0 → 1"], "added_gbps": [100.0], "checked_value": 200.0}]
     shown = runner.invoke(app, ["explain", solution, "--instance", str(path)])
-    assert "100 Gbit/s more on link 0 -> 1: 200 Gbit/s, +100 Gbit/s (checked)" in shown.stdout
+    assert "100 Gbit/s more on link 0 → 1: 200 Gbit/s, +100 Gbit/s (checked)" in shown.stdout

@@ -32,7 +32,7 @@ def chart(found: TopologyFront) -> Markup:
     series = (Series("topologies", points, line=True), Series("bounds", (bound,)))
     x = number_axis("steps", [point.x for one in series for point in one.points])
     y = number_axis("bandwidth factor", [point.y for one in series for point in one.points])
-    return legend([one.name for one in series]) + xy_chart(series, x, y, "Steps and bandwidth factor")
+    return legend([one.name for one in series], series) + xy_chart(series, x, y, "Steps and bandwidth factor")
 
 
 def front_rows(found: TopologyFront, cost: AllReduceCost | None) -> list[tuple[str, ...]]:

@@ -8,8 +8,9 @@ from markupsafe import Markup
 
 from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import Point, Series, colour, legend, xy_chart
+from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import ratio
+from topoopt.drawing.marks import mark
 from topoopt.drawing.page import render_page
 from topoopt.drawing.svg import element, standalone
 
@@ -65,17 +66,22 @@ def _names(page: CostPage) -> list[str]:
     return list(dict.fromkeys(curve.name for panel in page.panels for curve in panel.curves))
 
 
-def _chart(page: CostPage, panel: CostPanel) -> Markup:
-    everything = [(n, usd / MILLION) for one in page.panels for curve in one.curves for n, usd in curve.points]
-    x = _doublings("servers", [n for n, _ in everything])
-    y = number_axis("cost, million USD", [usd for _, usd in everything], log=True)
+def _series(page: CostPage, panel: CostPanel) -> list[Series]:
+    """The curves of a panel, the same place for each fabric in every panel."""
     by_name = {curve.name: curve for curve in panel.curves}
     series = []
     for name in _names(page):
         points = by_name[name].points if name in by_name else ()
         dots = (Point(float(n), usd / MILLION, f"{name}\n{n:,} servers\n{usd:,.0f} USD") for n, usd in points)
         series.append(Series(name, tuple(dots), line=True))
-    return xy_chart(series, x, y, f"Cost against servers, {panel.title}")
+    return series
+
+
+def _chart(page: CostPage, panel: CostPanel) -> Markup:
+    everything = [(n, usd / MILLION) for one in page.panels for curve in one.curves for n, usd in curve.points]
+    x = _doublings("servers", [n for n, _ in everything])
+    y = number_axis("cost, million USD", [usd for _, usd in everything], log=True)
+    return xy_chart(_series(page, panel), x, y, f"Cost against servers, {panel.title}")
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def cost_svg(page: CostPage) -> str:
     titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
     for place, name in enumerate(_names(page)):
         across, down = EDGE + 14 + (place % 2) * (width + GUTTER), below + (place // 2) * LINE
-        parts.append(element("circle", cx=across + 6, cy=down - 4, r=5.0, class_=f"dot {colour(place)}"))
+        parts.append(mark(place, x=across + 6, y=down - 4))
         parts.append(element("text", f"{name}: {titles[name]}", x=across + 18, y=down))
     below += -(-len(_names(page)) // 2) * LINE + 10
     for place, note in enumerate(page.notes):
@@ -135,7 +141,7 @@ def cost_html(page: CostPage) -> str:
             (one.name, one.rate, f"{one.usd:,.0f}", f"{one.usd_per_server:,.0f}", ratio(one.over_direct_connect))
             for one in page.own
         ],
-        legend=legend([f"{name}: {titles[name]}" for name in names]),
+        legend=legend([f"{name}: {titles[name]}" for name in names], _series(page, page.panels[0])),
         panels=[(panel.title, _chart(page, panel), _rows(panel, names)) for panel in page.panels],
         names=names,
         notes=page.notes,

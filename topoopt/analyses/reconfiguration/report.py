@@ -11,8 +11,9 @@ from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text
 from topoopt.core.reconfiguration import BreakEven, ReconfigurationSweep, Scheme, WhenBetter
 from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import HEIGHT, Point, Series, colour, legend, xy_chart
+from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
 from topoopt.drawing.format import milliseconds, number
+from topoopt.drawing.marks import mark
 from topoopt.drawing.page import render_page
 from topoopt.drawing.svg import element, standalone
 
@@ -75,7 +76,7 @@ def sweep_svg(sweep: ReconfigurationSweep) -> str:
     marks = []
     for place, scheme in enumerate(sweep.schemes):
         at = LEFT + 170.0 * place
-        marks.append(element("circle", cx=at, cy=44.0, r=5.0, class_=f"dot {colour(place)}"))
+        marks.append(mark(place, x=at, y=44.0))
         marks.append(element("text", scheme.name, x=at + 12, y=48.0))
     height = TOP + HEIGHT + 16
     return standalone(
@@ -121,7 +122,7 @@ def sweep_html(sweep: ReconfigurationSweep) -> str:
         name=sweep.name,
         shown_times=f"{SHOWN_TIMES:g}",
         subtitle=sweep_title(sweep),
-        legend=legend([scheme.name for scheme in sweep.schemes]),
+        legend=legend([scheme.name for scheme in sweep.schemes], _series(sweep)[0]),
         chart=_chart(sweep),
         schemes=[
             {

@@ -77,7 +77,7 @@ def _chart(result: Resilience) -> tuple[Markup, Markup, str]:
     x = number_axis("part of the failures", [0.0, 1.0])
     y = number_axis("slow-down", [1.0, *(point.y for one in series for point in one.points)])
     text = f"{counted(lost, 'failure')} after which nothing is delivered: not drawn." if lost else ""
-    return legend([one.name for one in series]), xy_chart(series, x, y, "Slow-down by failure, sorted"), text
+    return legend([one.name for one in series], series), xy_chart(series, x, y, "Slow-down by failure, sorted"), text
 
 
 def _heat(result: Resilience, topology: Topology) -> tuple[NDArray[np.float64], dict[int, FailureOutcome], float]:

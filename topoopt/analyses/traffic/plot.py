@@ -9,8 +9,9 @@ from topoopt.analyses.traffic.answer import answer
 from topoopt.core.traffic import TrafficFigures
 from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import HEIGHT, Point, Series, colour, legend, xy_chart
+from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
 from topoopt.drawing.format import byte_size, percent, ratio
+from topoopt.drawing.marks import mark
 from topoopt.drawing.page import Card, render_page
 from topoopt.drawing.svg import element, standalone
 
@@ -86,7 +87,7 @@ def traffic_svg(figures: TrafficFigures) -> str:
         if len(series) > 1:
             for place, one in enumerate(series):
                 at = 190.0 + 220.0 * place
-                shapes.append(element("circle", cx=at, cy=top - 4, r=5.0, class_=f"dot {colour(place)}"))
+                shapes.append(mark(place, x=at, y=top - 4))
                 shapes.append(element("text", one.name, x=at + 12, y=top, class_="quiet"))
         inner = xy_chart(series, x, y, title)
         box = {"x": LEFT, "y": top + 10, "width": WIDTH - LEFT - EDGE, "height": HEIGHT, "overflow": "visible"}
@@ -126,7 +127,7 @@ def traffic_html(figures: TrafficFigures) -> str:
         verdict=cards,
         comparisons=(),
         charts=[
-            (title, legend([one.name for one in s]), xy_chart(s, x, y, title)) for title, s, x, y in _charts(figures)
+            (title, legend([one.name for one in s], s), xy_chart(s, x, y, title)) for title, s, x, y in _charts(figures)
         ],
         hop_rows=[
             (str(h), *("–" if h >= len(upto) else percent(float(upto[h])) for upto in (upto_bytes, upto_pairs)))

@@ -13,6 +13,7 @@ from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.format import number as plain_number
 from topoopt.drawing.page import Card, render_page
+from topoopt.drawing.sentences import bound_text, objective_text, quantity
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.svg import percentage
 from topoopt.drawing.utilisation import use_class, utilisation_legend
@@ -31,13 +32,6 @@ GOALS = {
     "weighted": "no rate over weight can grow unless one that is no larger falls",
     "min-guarantee": "every transfer gets its guaranteed rate, the rest is shared",
     "completion-time": "all transfers start together; the last one ends first possible, then the last but one, ...",
-}
-OBJECTIVES = {
-    "min_rate": "smallest rate",
-    "min_weighted_rate": "smallest rate over weight",
-    "min_surplus": "smallest rate above the guarantee, over weight",
-    "weighted_total_rate": "weighted sum of the rates",
-    "completion_time": "completion time",
 }
 
 
@@ -62,7 +56,7 @@ def cards(solution: AllocationSolution) -> tuple[Card, ...]:
     """Objective, bound, verdict, and what else stands out."""
     objective, check, rates = solution.objective, solution.check, solution.rates_gbps
     proven = solution.status is Status.OPTIMAL
-    title = OBJECTIVES.get(objective.name, objective.name)
+    title = objective_text(objective.name)
     full = int((solution.utilisation >= 1 - FULL).sum())
     found = [
         Card(title, f"{number(objective.value)} {objective.unit}", GOALS[solution.goal], "main"),
@@ -174,8 +168,8 @@ def provenance(solution: AllocationSolution) -> tuple[tuple[str, str], ...]:
         ("method", solution.method),
         ("seed", str(solution.seed)),
         ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
-        ("objective", f"{objective.name}, {objective.value!r} {objective.unit}"),
-        ("bound", f"{solution.bound.value!r} {objective.unit}, proved by: {solution.bound.proved_by}"),
+        ("objective", f"{objective_text(objective.name)}, {quantity(objective.value, objective.unit)}"),
+        ("bound", bound_text(solution)),
         ("topology", solution.topology.origin or "not recorded"),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     )

@@ -12,6 +12,7 @@ from rich.table import Table
 from topoopt.console.solution_tables import show_figures
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
+from topoopt.drawing.sentences import objective_text
 from topoopt.kinds.allocation.answer import answer
 from topoopt.kinds.allocation.report import render_allocation
 from topoopt.kinds.kind import Pages
@@ -55,7 +56,7 @@ def show(console: Console, solution: AllocationSolution, wall_s: float) -> None:
     rates = solution.rates_gbps
     full = full_links(solution)
     rows = (
-        (objective.name.replace("_", " "), f"{objective.value:.6g} {objective.unit}"),
+        (objective_text(objective.name), f"{objective.value:.6g} {objective.unit}"),
         ("bound", f"{solution.bound.value:.6g} {objective.unit} ({solution.bound.proved_by})"),
         ("rates, least to largest", f"{rates.min():.6g} to {rates.max():.6g} Gbit/s, {rates.sum():.6g} in all"),
         ("completion time", "no sizes given" if time_s is None else f"{time_s:.6g} s"),

@@ -34,4 +34,4 @@ def front_chart(solution: CollectiveSolution) -> Markup:
     series.append(Series("this solution", (Point(size, solution.time_us, tip),)))
     x = number_axis("bytes of the vector", ends, log=True)
     y = number_axis("time, us", [point.y for one in series for point in one.points], log=True)
-    return legend([one.name for one in series]) + xy_chart(series, x, y, "Least time by the size of the vector")
+    return legend([one.name for one in series], series) + xy_chart(series, x, y, "Least time by the size of the vector")

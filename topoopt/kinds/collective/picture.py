@@ -8,8 +8,9 @@ from markupsafe import Markup
 from topoopt.core.arrays import Floats
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.drawing.format import number, percent
+from topoopt.drawing.layout import SIZE
 from topoopt.drawing.svg import element, joined, picture
-from topoopt.drawing.topology_picture import RADIUS, SIZE, chord, label_step, position
+from topoopt.drawing.topology_picture import RADIUS, chord, label_step, position
 from topoopt.drawing.utilisation import use_class
 
 

@@ -11,6 +11,7 @@ from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import Card, check_card, render_page, run_rows
+from topoopt.drawing.sentences import bound_text
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.utilisation import use_class, utilisation_legend
 from topoopt.kinds.collective.answer import answer
@@ -84,7 +85,7 @@ def provenance(solution: CollectiveSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
     return (
         *run_rows(solution),
-        ("bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
+        ("bound", bound_text(solution)),
         ("network", solution.network.origin or "not recorded"),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     )

@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Ints
 from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.drawing.layout import SIZE
 from topoopt.drawing.svg import element, joined, picture
-from topoopt.drawing.topology_picture import SIZE
 
 MOST_LEVELS = 40
 MOST_MESSAGES = 400

@@ -8,6 +8,7 @@ from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import percent
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.drawing.sentences import bound_text, objective_text
 from topoopt.kinds.hierarchy.answer import answer
 from topoopt.kinds.hierarchy.charts import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest
 from topoopt.kinds.hierarchy.format import dimension_figures, duration, gigabytes, money, rate, times
@@ -32,7 +33,7 @@ def headline(solution: HierarchicalSolution) -> tuple[Card, ...]:
         css = "good" if gain > 1 else ""
         cards.append(Card("performance per cost", times(gain), "over the equal split", css))
     proven = "good" if solution.status is Status.OPTIMAL else ""
-    gap = f"{solution.gap:.1e}" if 0 < solution.gap < 5e-4 else percent(solution.gap)
+    gap = percent(solution.gap)
     cards.append(Card("gap to the lower bound", gap, f"{solution.status.value}: {solution.bound.proved_by}", proven))
     return (*cards, *closing_cards(solution))
 
@@ -70,7 +71,7 @@ def job_rows(solution: HierarchicalSolution) -> tuple[tuple[str, ...], ...]:
 
 def provenance(solution: HierarchicalSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
-    bound = f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"
+    bound = bound_text(solution)
     return (
         *run_rows(solution),
         ("design", f"{solution.design_name} ({solution.design + 1} of {solution.designs})"),
@@ -89,7 +90,7 @@ def render_hierarchical(solution: HierarchicalSolution) -> str:
         answer(solution),
         solution.check,
         solution=solution,
-        subtitle=f"{math.prod(solution.sizes):,} NPUs · {shape} · least {solution.objective.name.replace('-', ' ')}",
+        subtitle=f"{math.prod(solution.sizes):,} NPUs · {shape} · least {objective_text(solution.objective.name)}",
         verdict=headline(solution),
         comparisons=(),
         bandwidths=bandwidth_bars(solution),

@@ -8,7 +8,7 @@ from topoopt.core.verdict import Status
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
 from topoopt.drawing.page import Card, check_card, render_page, run_rows
-from topoopt.drawing.sentences import compared, objective_text
+from topoopt.drawing.sentences import bound_text, compared, objective_text
 from topoopt.drawing.switches import switch_rows
 from topoopt.drawing.topology_picture import dark_ports, families, find_links, topology_svg
 from topoopt.drawing.utilisation import utilisation_legend
@@ -102,7 +102,10 @@ def provenance(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     prices = "networks not priced" if book is None else f"{book.book}, SHA-256 {book.book_sha256}"
     return (
         *run_rows(solution),
-        ("lower bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
+        (
+            "lower bound",
+            bound_text(solution),
+        ),
         ("time model", solution.evaluation.time_model),
         ("hop latency", f"{cluster.hop_latency_us:g} µs"),
         ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),

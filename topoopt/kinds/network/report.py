@@ -11,9 +11,10 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status
 from topoopt.drawing.distances import diameter_and_mean_hops
-from topoopt.drawing.format import counted, number, percent
+from topoopt.drawing.format import counted, number, percent, precise
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.drawing.sentences import bound_text
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.switches import SwitchRow, switch_rows
 from topoopt.drawing.topology_picture import DrawnLink, dark_ports, families, find_links, topology_svg
@@ -164,8 +165,14 @@ def provenance(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
     return (
         *run_rows(solution),
-        ("lower bound", f"{solution.bound.value!r}, proved by: {solution.bound.proved_by}"),
-        ("bound of this topology", f"{solution.network.routing_bound!r}, proved by: {_proof(solution)} (duality)"),
+        (
+            "lower bound",
+            bound_text(solution),
+        ),
+        (
+            "bound of this topology",
+            f"{precise(solution.network.routing_bound)}, proved by: {_proof(solution)}",
+        ),
         ("check again, without a solver", "topoopt check INSTANCE solution.json"),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     )

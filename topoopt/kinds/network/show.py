@@ -10,6 +10,7 @@ from topoopt.console.solution_tables import show_figures
 from topoopt.core.network import NetworkProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.drawing.distances import diameter_and_mean_hops
+from topoopt.drawing.sentences import objective_text
 from topoopt.kinds.kind import Pages
 from topoopt.kinds.network.answer import answer
 from topoopt.kinds.network.report import render_network_html, robust_rows, several_rows
@@ -46,8 +47,11 @@ def show(console: Console, solution: NetworkSolution, wall_s: float) -> None:
     rows = (
         ("theta (largest link utilisation)", f"{solution.theta:.6g}"),
         ("lambda (throughput, 1/theta)", f"{solution.throughput:.6g}"),
-        *([] if objective.name == "theta" else [(objective.name, f"{objective.value:.6g}")]),
-        (f"lower bound on {objective.name}", f"{solution.bound.value:.6g} ({solution.bound.proved_by})"),
+        *([] if objective.name == "theta" else [(objective_text(objective.name), f"{objective.value:.6g}")]),
+        (
+            f"lower bound on {objective_text(objective.name)}",
+            f"{solution.bound.value:.6g} ({solution.bound.proved_by})",
+        ),
         ("gap", f"{round(100 * solution.gap, 8):.3g} %"),
         ("topology", f"{topology.servers} servers, degree {topology.degree}, {topology.links}: {topology.origin}"),
         ("diameter, mean hops", distances),

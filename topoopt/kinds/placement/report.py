@@ -9,6 +9,7 @@ from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, milliseconds, number, percent, quotient, ratio, shortened
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.drawing.sentences import bound_text, objective_text
 from topoopt.kinds.placement.answer import answer
 from topoopt.kinds.placement.bars import PARTS, device_load_ms, device_rows
 from topoopt.kinds.placement.gantt import gantt, rate_rows
@@ -28,7 +29,7 @@ class DeviceOperators:
     hidden: int
 
 
-def objective_text(solution: PlacementSolution) -> str:
+def settings_text(solution: PlacementSolution) -> str:
     """What is minimised, in words."""
     settings = solution.settings
     if not isinstance(settings, Throughput):
@@ -54,7 +55,7 @@ def cards(solution: PlacementSolution) -> tuple[Card, ...]:
     busy = [load for load in loads if load > 0]
     mean = sum(busy) / len(busy) if busy else 0.0
     return (
-        Card(objective.name.replace("_", " "), milliseconds(objective.value), objective_text(solution), "main"),
+        Card(objective_text(objective.name), milliseconds(objective.value), settings_text(solution), "main"),
         Card(
             "gap to the lower bound",
             percent(solution.gap),
@@ -103,7 +104,10 @@ def provenance(solution: PlacementSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
     rows = [
         *run_rows(solution),
-        ("lower bound", f"{solution.bound.value!r}, proved by: {solution.bound.proved_by}"),
+        (
+            "lower bound",
+            bound_text(solution),
+        ),
         ("check again, without a solver", "topoopt check INSTANCE solution.json"),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
     ]

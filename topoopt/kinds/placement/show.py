@@ -9,6 +9,7 @@ from rich.console import Console
 from topoopt.console.solution_tables import show_figures
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.placement_solution import PlacementSolution
+from topoopt.drawing.sentences import objective_text
 from topoopt.kinds.kind import Pages
 from topoopt.kinds.placement.answer import answer
 from topoopt.kinds.placement.report import render_placement
@@ -33,7 +34,7 @@ def show(console: Console, solution: PlacementSolution, wall_s: float) -> None:
     """The figures."""
     objective = solution.objective
     rows = (
-        (objective.name.replace("_", " "), f"{objective.value:.6f} {objective.unit}"),
+        (objective_text(objective.name), f"{objective.value:.6f} {objective.unit}"),
         ("lower bound", f"{solution.bound.value:.6f} {objective.unit} ({solution.bound.proved_by})"),
         ("gap", f"{100 * solution.gap:.3g} %"),
         ("operators, devices", f"{len(solution.operators)}, {len(solution.devices)}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.drawing.page import render_page, run_rows
+from topoopt.drawing.sentences import bound_text
 from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.shared_cluster import report_arrivals, report_at_once
 from topoopt.kinds.shared_cluster.answer import answer
@@ -16,7 +17,7 @@ def provenance(solution: SharedClusterSolution) -> tuple[tuple[str, str], ...]:
     part = report_at_once if solution.at_once else report_arrivals
     return (
         *run_rows(solution),
-        ("bound", f"{solution.bound.value!r} {solution.objective.unit}, proved by: {solution.bound.proved_by}"),
+        ("bound", bound_text(solution)),
         *part.facts(solution),
         ("check again, without a simulator", "topoopt check INSTANCE solution.json"),
         ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),

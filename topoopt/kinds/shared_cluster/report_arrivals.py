@@ -12,12 +12,11 @@ from topoopt.drawing.axes import Axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, number, percent, quotient, ratio
 from topoopt.drawing.page import Card, check_card
+from topoopt.drawing.sentences import objective_text
 from topoopt.kinds.shared_cluster.timeline import over_time, server_chart
 
 MOST_POINTS = 400
 """Points of a line of the distribution."""
-
-OBJECTIVES = {"mean_iteration_time": "mean iteration time", "mean_completion_time": "mean completion time"}
 
 
 def iteration_times(solution: SharedClusterSolution, run: FabricRun) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -26,12 +25,13 @@ def iteration_times(solution: SharedClusterSolution, run: FabricRun) -> np.ndarr
     return np.sort(1e3 * worked[run.finished] / solution.jobs.iterations[run.finished])
 
 
-def distribution(solution: SharedClusterSolution) -> Markup:
-    """Share of the jobs with at most that iteration time, one line a fabric."""
-    series, largest, least = [], 0.0, np.inf
+def distribution_series(solution: SharedClusterSolution) -> list[Series]:
+    """Share of the jobs with at most that iteration time, one line a fabric; no points where none has finished."""
+    series = []
     for run in solution.runs:
         times = iteration_times(solution, run)
         if not len(times):
+            series.append(Series(run.fabric.name, (), line=True, dots=False))
             continue
         kept = np.unique(np.linspace(0, len(times) - 1, MOST_POINTS).astype(int))
         points = []
@@ -39,8 +39,15 @@ def distribution(solution: SharedClusterSolution) -> Markup:
             value = float(times[at])
             tip = f"{run.fabric.name}: {percent((at + 1) / len(times))} of the jobs in {number(value)} ms"
             points += [Point(value, 100 * at / len(times), tip), Point(value, 100 * (at + 1) / len(times), tip)]
-        least, largest = min(least, float(times[0])), max(largest, float(times[-1]))
         series.append(Series(run.fabric.name, tuple(points), line=True, dots=False))
+    return series
+
+
+def distribution(solution: SharedClusterSolution) -> Markup:
+    """The chart of these lines."""
+    series = distribution_series(solution)
+    values = [point.x for one in series for point in one.points]
+    least, largest = min(values, default=0.0), max(values, default=0.0)
     x = Axis("iteration time, ms", 0.0 if least < 0.5 * largest else 0.95 * least, max(1.05 * largest, 1e-9))
     return xy_chart(series, x, Axis("jobs, %", 0.0, 105.0), "Distribution of the iteration times")
 
@@ -50,7 +57,7 @@ def cards(solution: SharedClusterSolution) -> tuple[Card, ...]:
     objective, first = solution.objective, solution.runs[0]
     return (
         Card(
-            OBJECTIVES.get(objective.name, objective.name),
+            objective_text(objective.name),
             f"{number(objective.value)} {objective.unit}",
             f"{first.fabric.name}, {int(first.finished.sum()):,} of {counted(len(solution.jobs), 'job')} finished",
             "main",
@@ -169,7 +176,7 @@ def sections(solution: SharedClusterSolution) -> dict[str, object]:
         "comparisons": comparison_cards(solution),
         "fabrics": [(run.fabric.name + ("" if run.whole else " (cut short)"), _fabric_text(run)) for run in shown],
         "rows": metric_rows(solution),
-        "names": legend([run.fabric.name for run in solution.runs]),
+        "names": legend([run.fabric.name for run in solution.runs], distribution_series(solution)),
         "distribution": distribution(solution),
         "held": over_time(solution, "held"),
         "waiting": over_time(solution, "waiting"),

@@ -46,18 +46,29 @@ def headline(solution: SharedClusterSolution) -> tuple[tuple[Card, ...], tuple[C
     return cards, others
 
 
+def _mean_ms(row: LoadStatistics) -> float:
+    return row.iteration_ms.mean
+
+
 def load_chart(solution: SharedClusterSolution, value: Callable[[LoadStatistics], float], title: str) -> Markup:
     """A statistic against the number of jobs, a line for each fabric."""
+    series = load_series(solution, value)
+    x = number_axis("jobs at once", [row.load for row in solution.statistics], zero=True)
+    y = number_axis(f"{title}, ms", [0.0, *(value(row) for row in solution.statistics)])
+    return xy_chart(series, x, y, title)
+
+
+def load_series(solution: SharedClusterSolution, value: Callable[[LoadStatistics], float]) -> list[Series]:
+    """The lines of the fabrics, in their order."""
     series = []
     for name, _ in solution.fabrics:
         rows = [row for row in solution.statistics if row.fabric == name]
         points = tuple(
-            Point(row.load, value(row), f"{name}, {row.load} jobs: {milliseconds(value(row))}") for row in rows
+            Point(row.load, value(row), f"{name}, {counted(row.load, 'job')}: {milliseconds(value(row))}")
+            for row in rows
         )
         series.append(Series(name, points, line=True))
-    x = number_axis("jobs at once", [row.load for row in solution.statistics], zero=True)
-    y = number_axis(f"{title}, ms", [0.0, *(value(row) for row in solution.statistics)])
-    return xy_chart(series, x, y, title)
+    return series
 
 
 def cdf_chart(solution: SharedClusterSolution, load: int) -> Markup:
@@ -78,7 +89,7 @@ def cdf_chart(solution: SharedClusterSolution, load: int) -> Markup:
     smallest = min(point.x for one in series for point in one.points)
     x = number_axis("iteration time, ms", [smallest, largest], log=True)
     y = number_axis("part of the jobs", [0.0, 1.0])
-    return xy_chart(series, x, y, f"Distribution of iteration times, {load} jobs")
+    return xy_chart(series, x, y, f"Distribution of iteration times, {counted(load, 'job')}")
 
 
 def statistic_rows(solution: SharedClusterSolution) -> tuple[tuple[str, ...], ...]:
@@ -133,10 +144,10 @@ def sections(solution: SharedClusterSolution) -> dict[str, object]:
         ),
         "verdict": verdict,
         "comparisons": comparisons,
-        "legend": legend([name for name, _ in solution.fabrics]),
-        "means": load_chart(solution, lambda row: row.iteration_ms.mean, "mean"),
+        "legend": legend([name for name, _ in solution.fabrics], load_series(solution, _mean_ms)),
+        "means": load_chart(solution, _mean_ms, "mean"),
         "tails": load_chart(solution, lambda row: row.iteration_ms.p99, "99th percentile"),
-        "distributions": [(load, cdf_chart(solution, load)) for load in reversed(loads)],
+        "distributions": [(counted(load, "job"), cdf_chart(solution, load)) for load in reversed(loads)],
         "statistics": statistic_rows(solution),
         "classes": class_rows(solution),
     }

@@ -13,6 +13,7 @@ from topoopt.console.solution_tables import show_figures
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.drawing.format import number
+from topoopt.drawing.sentences import objective_text
 from topoopt.kinds.kind import Pages
 from topoopt.kinds.shared_cluster.answer import answer
 from topoopt.kinds.shared_cluster.report import render_shared
@@ -110,7 +111,7 @@ def show(console: Console, solution: SharedClusterSolution, wall_s: float) -> No
     first = solution.fabrics[0][0] if solution.at_once else solution.runs[0].fabric.name
     jobs = f"{len(solution.draws)} draws" if solution.at_once else f"{len(solution.jobs)}"
     rows = (
-        (objective.name.replace("_", " "), f"{objective.value:.6g} {objective.unit} on {first}"),
+        (objective_text(objective.name), f"{objective.value:.6g} {objective.unit} on {first}"),
         ("bound", f"{solution.bound.value:.6g} {objective.unit} ({solution.bound.proved_by})"),
         ("jobs", f"{jobs} on {solution.servers} servers"),
     )

@@ -9,8 +9,9 @@ from topoopt.core.arrays import Floats
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import Point, Series, colour, xy_chart
+from topoopt.drawing.chart import Point, Series, xy_chart
 from topoopt.drawing.format import number, percent
+from topoopt.drawing.marks import colour
 from topoopt.drawing.svg import element, percentage, picture
 from topoopt.drawing.utilisation import use_class
 
