@@ -61,7 +61,7 @@ def long_figures(page: Page) -> list[str]:
     """Figures of more than six digits behind a point, or in the notation of programs."""
     text = " ".join((page.text, *tips(page)))
     found = [each for each in re.findall(r"(?<![\w.])-?[\d,]+\.\d+(?![\w.]*\.\d)", text) if _digits(each) > 6]
-    return found + re.findall(r"(?<![\w])\d(?:\.\d+)?e[-+]?\d+", text)
+    return found + re.findall(r"(?<![\w])\d(?:\.\d+)?e[-+]?\d{1,3}(?!\w)", text)
 
 
 def _digits(figure: str) -> int:

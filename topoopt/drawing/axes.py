@@ -12,6 +12,9 @@ from topoopt.drawing.svg import decade_ticks, nice_step, tick_text, ticks
 MOST_DECADES = 8
 """Decades that get a tick each; beyond, every second, third, ... does."""
 
+LEAST_SPREAD = 1e-9
+"""Part of the largest value below which values differ by rounding alone."""
+
 ROOM = 0.05
 """Part of the span left free at both ends of a linear axis."""
 
@@ -78,7 +81,8 @@ def number_axis(title: str, values: Iterable[float], *, log: bool = False, zero:
     if log and low > 0:
         ratio = (high / low) ** ROOM if high > low else 1.5
         return Axis(title, low / ratio, high * ratio, log=True)
-    room = ROOM * (high - low) if high > low else max(abs(high), 1.0) * 0.1
+    spread = high - low > LEAST_SPREAD * max(abs(low), abs(high))
+    room = ROOM * (high - low) if spread else max(abs(high), 1.0) * 0.1
     bottom = 0.0 if low == 0 or (zero and low > 0) or 0 < low < 0.15 * high else low - room
     return Axis(title, bottom, high + room)
 

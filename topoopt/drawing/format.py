@@ -10,6 +10,8 @@ SIGNIFICANT_DIGITS = 4
 MAX_DECIMALS = 4
 USUAL_DECIMALS = 3
 """Decimals at most for values of 0.01 and more."""
+ROUNDING = 1e-9
+"""Fractions below are rounding."""
 LISTED_SERVERS = 6
 """Longer server sets are shown as a range, a progression or their first members."""
 
@@ -67,7 +69,7 @@ def percent(fraction: float) -> str:
     """Fraction as a percentage with one decimal; tiny ones as `<0.1 %`."""
     if not math.isfinite(fraction):
         return "n/a"
-    if 0 < fraction < 0.0005:
+    if ROUNDING < fraction < 0.0005:
         return "<0.1 %"
     return f"{100 * fraction + 0.0:.1f} %".replace("-", "−").replace("−0.0 ", "0.0 ")
 

@@ -43,6 +43,13 @@ class Layout:
         """Whether links end in a column of their own."""
         return self.places != self.ends
 
+    def label(self, spot: Point, away: float) -> Point:
+        """Where the name of a server goes that does not fit into its dot: above it, of columns beside them."""
+        x, y = spot
+        if not self.columns:
+            return x, y - away
+        return (x - away if x < SIZE / 2 else x + away), y
+
 
 def layout_of(topology: Topology) -> Layout | None:
     """How a topology is drawn; None: on a circle."""

@@ -220,7 +220,7 @@ def on_circle(
             spots = [(position(server, n), position(server, n, RADIUS if dot > 10 else RADIUS + 18 + dot / 2))]
         else:
             both = dict.fromkeys((layout.places[server], layout.ends[server]))
-            spots = [(spot, spot if dot > 10 else (spot[0], spot[1] - 9 - dot)) for spot in both]
+            spots = [(spot, spot if dot > 10 else layout.label(spot, 9 + dot)) for spot in both]
         for (x, y), (label_x, label_y) in spots:
             nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=picked))
             if server % label_step(n) == 0:

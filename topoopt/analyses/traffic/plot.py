@@ -10,7 +10,7 @@ from topoopt.core.traffic import TrafficFigures
 from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
-from topoopt.drawing.format import byte_size, percent, ratio
+from topoopt.drawing.format import byte_size, counted, percent, ratio
 from topoopt.drawing.marks import mark
 from topoopt.drawing.page import Card, render_page
 from topoopt.drawing.svg import element, standalone
@@ -38,7 +38,7 @@ def _hop_series(name: str, shares: NDArray[np.float64]) -> Series:
     points = []
     for hops, upto in enumerate(np.cumsum(shares).tolist()):
         if hops and upto > 0:
-            points.append(Point(float(hops), upto, f"{name}: {percent(upto)} in {hops} hops or fewer"))
+            points.append(Point(float(hops), upto, f"{name}: {percent(upto)} in {counted(hops, 'hop')} or fewer"))
     return Series(name, tuple(points), line=True)
 
 
