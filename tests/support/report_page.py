@@ -8,6 +8,11 @@ from html.parser import HTMLParser
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
+def without_terms(text: str) -> str:
+    """The page as it was before its terms led to their meaning."""
+    return re.sub(r'<a class="term"[^>]*>(.*?)</a>', r"\1", text)
+
+
 class Page(HTMLParser):
     """Collects what the tests look at, and complains about tags that do not match."""
 
@@ -18,11 +23,13 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
         self.ids: list[str] = []
+        self._open_text = False  # whether what comes next goes on where the last text ended
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._element(tag, attrs)
+        self._open_text = self._open_text and ("class", "term") in attrs
         if tag not in VOID:
             self.stack.append(tag)
 
@@ -34,10 +41,15 @@ class Page(HTMLParser):
             self.faults.append(f"</{tag}> closes {self.stack[-1:]}")
         else:
             self.stack.pop()
+        self._open_text = tag == "a"
 
     def handle_data(self, data: str) -> None:
         if self.stack and self.stack[-1] not in {"style", "script"}:
-            self.texts.append(data)
+            if self._open_text and self.texts:
+                self.texts[-1] += data
+            else:
+                self.texts.append(data)
+            self._open_text = True
 
     def _element(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = [name for name, _ in attrs]

@@ -76,8 +76,8 @@ def _coincide(one: Series, other: Series) -> bool:
     return all(a.x == b.x and abs(a.y - b.y) <= LEVEL * high for a, b in zip(one.points, other.points, strict=True))
 
 
-def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
-    """Points, and lines where asked, over two axes."""
+def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str, *, radius: float | None = None) -> Markup:
+    """Points, and lines where asked, over two axes; the size of marks follows from their number unless it is given."""
     shapes = _frame(x, y)
     base = HEIGHT - BOTTOM
     for place, one in enumerate(series):
@@ -89,10 +89,10 @@ def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
             line = element("path", d=f"M{path}", class_=f"run {colour(place)} {dash(place)}")
             box = f"0 0 1000 {HEIGHT:.0f}"
             shapes.append(element("svg", line, viewBox=box, preserveAspectRatio="none", width="100%", height=HEIGHT))
-    radius = _radius(series)
+    size = _radius(series) if radius is None else radius
     for place, one in enumerate(series):
         if one.dots:
-            shapes += [_dot(point, x, y, place, radius) for point in one.points]
+            shapes += [_dot(point, x, y, place, size) for point in one.points]
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
 
 

@@ -46,9 +46,11 @@ def mark(
     shape = place % SHAPES
     if shape == 0:
         return element("circle", *children, cx=x, cy=y, r=radius, class_=style)
-    corners = "L".join(f"{coordinate(radius * dx)} {coordinate(radius * dy)}" for dx, dy in CORNERS[shape])
+    left, top = (0.0, 0.0) if isinstance(x, str) else (x, y)
+    corners = "L".join(f"{coordinate(left + radius * dx)} {coordinate(top + radius * dy)}" for dx, dy in CORNERS[shape])
     drawn = element("path", *children, d=f"M{corners}z", class_=style)
-    return element("svg", drawn, x=x, y=y, overflow="visible")
+    # A path has no percentages: its origin has.
+    return element("svg", drawn, x=x, y=y, overflow="visible") if isinstance(x, str) else drawn
 
 
 def sample(place: int, *, line: bool, dots: bool = True) -> Markup:

@@ -82,11 +82,15 @@ def render_page(template: str, answer: str, check: CheckResult | None = None, **
         values: of the template; one that is missing is an error.
     """
     violations = () if check is None else check.violations
-    page = _environment().get_template(template).render(
-        answer=answer,
-        use_style=use_style(),
-        violations=[text.replace(" -> ", " → ") for text in violations[:SHOWN_VIOLATIONS]],
-        hidden_violations=max(0, len(violations) - SHOWN_VIOLATIONS),
-        **values,
+    page = (
+        _environment()
+        .get_template(template)
+        .render(
+            answer=answer,
+            use_style=use_style(),
+            violations=[text.replace(" -> ", " → ") for text in violations[:SHOWN_VIOLATIONS]],
+            hidden_violations=max(0, len(violations) - SHOWN_VIOLATIONS),
+            **values,
+        )
     )
     return finished(page)

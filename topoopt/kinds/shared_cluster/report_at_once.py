@@ -15,6 +15,9 @@ from topoopt.drawing.page import Card, check_card
 CDF_POINTS = 400
 """Steps drawn of one distribution."""
 
+SMALL_MARK = 1.4
+"""Of a distribution, whose line is what counts."""
+
 EVEN = 0.02
 """Ratios this close to 1 are no news."""
 
@@ -89,7 +92,7 @@ def cdf_chart(solution: SharedClusterSolution, load: int) -> Markup:
     smallest = min(point.x for one in series for point in one.points)
     x = number_axis("iteration time, ms", [smallest, largest], log=True)
     y = number_axis("part of the jobs", [0.0, 1.0])
-    return xy_chart(series, x, y, f"Distribution of iteration times, {counted(load, 'job')}")
+    return xy_chart(series, x, y, f"Distribution of iteration times, {counted(load, 'job')}", radius=SMALL_MARK)
 
 
 def statistic_rows(solution: SharedClusterSolution) -> tuple[tuple[str, ...], ...]:
