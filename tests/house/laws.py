@@ -133,6 +133,7 @@ OPENER = "topoopt.files.untrusted"
 OWN_FILES: Mapping[str, str] = {
     "topoopt.analyses.collective.atlas": "a table of the package",
     "topoopt.costs.default_book": "a price book of the package",
+    "topoopt.drawing.glossary": "a table of the package",
     "topoopt.drawing.svg": "a style sheet of the package",
     "topoopt.formats.hosts.script": "parts of scripts of the package",
     "topoopt.simulate.jit": "sources of the package",

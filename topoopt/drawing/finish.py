@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup, escape
 
-from topoopt.drawing.glossary import TERMS, Term, found_terms
+from topoopt.drawing.glossary import TERMS, GlossaryEntry, found_terms
 
 _TAG = re.compile(r"(<[^>]*>)")
 _NAME = re.compile(r"</?([a-zA-Z0-9]+)")
@@ -29,7 +29,7 @@ def finished(page: str) -> str:
     Args:
         page: well formed; markup stands in it only as such, everything else is escaped.
     """
-    used: dict[str, Term] = {}
+    used: dict[str, GlossaryEntry] = {}
     text = "".join(_linked(_scrolling(page), used))
     return text.replace(GLOSSARY, _glossary(used))
 
@@ -57,7 +57,7 @@ def _scrolling(page: str) -> str:
     return "".join(parts)
 
 
-def _linked(page: str, used: dict[str, Term]) -> Iterator[str]:
+def _linked(page: str, used: dict[str, GlossaryEntry]) -> Iterator[str]:
     """Parts of the page, terms linked, each once a section."""
     closed: list[str] = []
     seen: set[str] = set()
@@ -78,7 +78,7 @@ def _linked(page: str, used: dict[str, Term]) -> Iterator[str]:
             yield _with_terms(part, seen, used)
 
 
-def _with_terms(text: str, seen: set[str], used: dict[str, Term]) -> str:
+def _with_terms(text: str, seen: set[str], used: dict[str, GlossaryEntry]) -> str:
     parts, at = [], 0
     for begin, end, term in found_terms(text):
         if term.name in seen:
@@ -91,7 +91,7 @@ def _with_terms(text: str, seen: set[str], used: dict[str, Term]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _glossary(used: dict[str, Term]) -> str:
+def _glossary(used: dict[str, GlossaryEntry]) -> str:
     if not used:
         return ""
     entries = "\n".join(

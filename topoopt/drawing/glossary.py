@@ -10,7 +10,7 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True)
-class Term:
+class GlossaryEntry:
     """An entry of the glossary.
 
     Attributes:
@@ -29,9 +29,9 @@ class Term:
         return "term-" + re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
-def _read() -> tuple[Term, ...]:
+def _read() -> tuple[GlossaryEntry, ...]:
     text = files("topoopt.drawing").joinpath("glossary.csv").read_text(encoding="utf-8")
-    return tuple(Term(row["term"], row["spelt"], row["meaning"]) for row in csv.DictReader(text.splitlines()))
+    return tuple(GlossaryEntry(row["term"], row["spelt"], row["meaning"]) for row in csv.DictReader(text.splitlines()))
 
 
 TERMS = _read()
@@ -41,7 +41,7 @@ _SPELT = "|".join(f"(?P<t{place}>{term.spelt})" for place, term in enumerate(TER
 _EVERY = re.compile(rf"(?<![\w-])(?:{_SPELT})(?![\w-])")
 
 
-def found_terms(text: str) -> Iterable[tuple[int, int, Term]]:
+def found_terms(text: str) -> Iterable[tuple[int, int, GlossaryEntry]]:
     """Where terms stand in a text: begin, end, entry."""
     for match in _EVERY.finditer(text):
         group = match.lastgroup
