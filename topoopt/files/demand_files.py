@@ -43,24 +43,61 @@ def _fit_size(rows: int, columns: int, file: str) -> None:
 def read_csv_matrix(path: str | os.PathLike[str]) -> Floats:
     """n lines of n numbers, parted by commas (or semicolons, or blanks); # comments; NaN and infinity are refused.
 
+    A first line of names is left out, and a first column of them, where there is one: the same names in the same order,
+    as spreadsheets and pandas write tables.
+
     Raises:
-        InputError: a cell that is not a finite number, lines of different length, not square, too large.
+        InputError: a cell that is not a finite number, lines of different length, not square, too large, names of rows
+            that are not those of the columns.
     """
     file = os.fspath(path)
-    rows: list[list[float]] = []
+    lines: list[tuple[int, list[str]]] = []
     for number, raw in enumerate(read_text(path, MAX_TEXT, "a text file of numbers").splitlines(), start=1):
-        line = raw.partition("#")[0].strip()
+        line = raw.partition("#")[0].strip(" \t\r\n\ufeff")
         if not line:
             continue
         mark = "," if "," in line else ";" if ";" in line else None
-        cells = line.split(mark)
-        if len(rows) >= MAX_SERVERS or len(cells) > MAX_SERVERS:
+        cells = [cell.strip().strip('"') for cell in line.split(mark)]
+        if len(lines) > MAX_SERVERS or len(cells) > MAX_SERVERS + 1:
             raise refusal("too large", file, line=number, allowed=f"at most {MAX_SERVERS} servers")
-        rows.append([_number(cell.strip(), file, number) for cell in cells])
-        if len(cells) != len(rows[0]):
-            raise refusal("lines of different length", file, line=number, value=len(cells), allowed=str(len(rows[0])))
-    _fit_size(len(rows), len(rows[0]) if rows else 0, file)
-    return np.array(rows, dtype=np.float64)
+        lines.append((number, cells))
+    rows = _without_names(lines, file)
+    for number, cells in rows:
+        if len(cells) != len(rows[0][1]):
+            allowed = str(len(rows[0][1]))
+            raise refusal("lines of different length", file, line=number, value=len(cells), allowed=allowed)
+    _fit_size(len(rows), len(rows[0][1]) if rows else 0, file)
+    return np.array([[_number(cell, file, number) for cell in cells] for number, cells in rows], dtype=np.float64)
+
+
+def _without_names(lines: list[tuple[int, list[str]]], file: str) -> list[tuple[int, list[str]]]:
+    """The lines of numbers, if the first line is none of them; and without the names before each.
+
+    Raises:
+        InputError: the names of the rows are not those of the columns.
+    """
+    if len(lines) < 2:
+        return lines
+    (_, head), rows = lines[0], lines[1:]
+    if head[0] and any(_is_number(cell) for cell in head[1:] or head):
+        return lines  # of numbers, or meant to be
+    width = len(rows[0][1])
+    if width == len(head) and len(rows) != width - 1:  # names of the columns alone
+        return rows
+    names = head[1:] if width == len(head) else head  # with something, or nothing, in the corner
+    for name, (number, cells) in zip(names, rows, strict=False):
+        if cells[0] != name:
+            text = "the names of the rows are not those of the columns, in their order"
+            raise refusal(text, file, line=number, value=cells[0], allowed=name)
+    return [(number, cells[1:]) for number, cells in rows]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(cell: str, file: str, line: int) -> float:
