@@ -110,12 +110,14 @@ class Scheduling:
         defragment: move running jobs out of a group when that lets the first waiting job start sooner than the pauses
             of the moved ones cost together.
         checkpoint_s: time in which a job that is moved saves its state, on its old servers.
+        open: nobody asked for this queue: method `auto` takes the best of all ways of scheduling.
     """
 
     queue: QueueOrder = QueueOrder.FIFO
     depth: int = 100
     defragment: bool = False
     checkpoint_s: float = 30.0
+    open: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)

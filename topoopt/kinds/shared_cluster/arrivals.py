@@ -29,7 +29,7 @@ from topoopt.core.versions import versions
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.fabric_run import Keep, Progress, rated, run_fabric
-from topoopt.kinds.shared_cluster.methods import BEST, SCHEDULING_METHODS
+from topoopt.kinds.shared_cluster.methods import AS_STATED, BEST, SCHEDULING_METHODS
 from topoopt.simulate.cluster import objective_of
 from topoopt.verify.shared_cluster.bounds import shared_bound
 from topoopt.workloads.job_arrivals import job_table
@@ -160,7 +160,7 @@ def _runs(
     far."""
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
     first: dict[str, FabricRun] = {}
-    if method == BEST:
+    if method == BEST or (method == AS_STATED and problem.scheduling.open):
         names = [one for one in SCHEDULING_METHODS if one != BEST and outside(one, problem) is None]
         settings = {one: SCHEDULING_METHODS[one].applied(problem.scheduling) for one in names}
         for name, one in settings.items():

@@ -23,11 +23,14 @@ class SchedulingMethod:
         return replace(scheduling, queue=self.queue, defragment=self.defragment)
 
 
+AS_STATED = "auto"
+"""The method that keeps what the instance says."""
+
 BEST = "best"
 """The method that tries all others."""
 
 SCHEDULING_METHODS: Mapping[str, SchedulingMethod] = {
-    "auto": SchedulingMethod("as the scheduling section of the instance says"),
+    AS_STATED: SchedulingMethod("as scheduling.queue of the instance says; without it the best of all"),
     "fifo": SchedulingMethod("only the first waiting job may start", QueueOrder.FIFO),
     "backfill": SchedulingMethod("any waiting job that fits may start", QueueOrder.BACKFILL),
     "reserve": SchedulingMethod("any that does not delay the first (EASY backfilling)", QueueOrder.RESERVE),

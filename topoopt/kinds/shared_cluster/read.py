@@ -59,10 +59,11 @@ def read_shared_cluster(document: Document) -> SharedCluster:
         classes=classes,
         jobs=jobs,
         scheduling=Scheduling(
-            QueueOrder(file.scheduling.queue),
+            QueueOrder(file.scheduling.queue or "fifo"),
             file.scheduling.depth,
             file.scheduling.defragment,
             file.scheduling.checkpoint_s,
+            open=file.scheduling.queue is None and not file.scheduling.defragment,
         ),
         contention=contention,
         time_model=file.time_model or "fluid",

@@ -184,9 +184,10 @@ class JobsFile(FileModel):
 class SchedulingFile(FileModel):
     """Who starts when."""
 
-    queue: Literal["fifo", "backfill", "reserve"] = Field(
-        default="fifo",
-        description="which waiting jobs may start: the first, any that fits, any that does not delay the first",
+    queue: Literal["fifo", "backfill", "reserve"] | None = Field(
+        default=None,
+        description="which waiting jobs may start: the first, any that fits, any that does not delay the first; "
+        "default: fifo beside defragment, else method auto takes the best of all ways of scheduling",
     )
     depth: int = Field(default=100, ge=1, le=MAX_JOBS, description="waiting jobs behind the first that are looked at")
     defragment: bool = Field(default=False, description="move running jobs when that pays (partitions)")
