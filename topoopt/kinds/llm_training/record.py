@@ -14,6 +14,7 @@ RECORDS = (
         files=KindFiles(LlmTrainingFile, read_llm_training, SOLUTION_FILE),
         check=at_any_depth(check_llm_training),
         solver=at_first_use("topoopt.kinds.llm_training.solve", "SOLVER"),
+        explain=at_first_use("topoopt.kinds.llm_training.explain", "explain"),
         pages=at_first_use("topoopt.kinds.llm_training.show", "PAGES"),
     ),
 )

@@ -1,0 +1,44 @@
+"""What more memory, links or servers would gain is the best strategy of the changed cluster, found by search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.smallest import problem_of, solution_of
+from topoopt.core.errors import InputError
+from topoopt.core.units import GIB
+from topoopt.kinds.explanation import Question
+from topoopt.kinds.llm_training.explain import explain
+from topoopt.kinds.pipeline import solve
+
+
+def test_gains_are_solved_again() -> None:
+    """Each is what `solve` finds for the changed cluster; nothing that is added makes the best strategy slower."""
+    problem, solution = problem_of("llm-training"), solution_of("llm-training")
+    found = explain(problem, solution, Question())
+    gains = {one["change"]: one for one in found.figures["changes"]}
+    assert not found.late
+    cluster = problem.cluster
+    changed = {
+        "16 GiB more memory a GPU": replace(cluster, gpu_memory_bytes=cluster.gpu_memory_bytes + 16 * GIB),
+        "links twice as fast": replace(cluster, link_gbps=2 * cluster.link_gbps),
+        "8 servers": replace(cluster, servers=8),
+    }
+    for change, own in changed.items():
+        again = solve(replace(problem, cluster=own)).objective.value
+        assert gains[change]["iteration_time_s"] == pytest.approx(again, rel=1e-9)
+        faster = 100 * (solution.objective.value / again - 1)
+        assert gains[change]["faster_percent"] == pytest.approx(faster, abs=1e-6)
+        assert gains[change]["faster_percent"] >= -1e-9
+    assert any("transfers between stages" in word for word in found.words)
+
+
+def test_the_instance_in_the_solution_serves() -> None:
+    """Without an instance beside it the solution is explained by its own; one of another instance is refused."""
+    problem, solution = problem_of("llm-training"), solution_of("llm-training")
+    assert explain(None, solution, Question(checks=1)).figures["changes"]
+    other = replace(problem, sha256="0" * 64)
+    with pytest.raises(InputError, match="not a solution of this instance"):
+        explain(other, solution, Question(checks=1))

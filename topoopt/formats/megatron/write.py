@@ -1,0 +1,135 @@
+"""A strategy as arguments of Megatron-LM (github.com/NVIDIA/Megatron-LM, megatron/training/arguments.py), a host file,
+and where every rank stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.parallelism import RANK_ORDER, ParallelDimension, ParallelStrategy, Recompute
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.files.table_and_plot import csv_text
+from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes
+from topoopt.formats.megatron.read import ARGUMENTS_FILE, HOST_FILE, RANKS_FILE, read_megatron
+
+HEAD = ("rank", "host", "gpu", "tensor", "context", "data", "pipeline")
+
+SCHEDULES = (PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.INTERLEAVED)
+"""What Megatron-LM runs."""
+
+SHARING = {2: "optim_grads", 3: "optim_grads_params"}
+"""What its FSDP shares out, by ZeRO stage."""
+
+
+def arguments_of(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
+    """Names and values; an empty value for a flag."""
+    s, setting = solution.plan.strategy, solution.setting
+    found = [
+        ("--num-layers", setting.layers),
+        ("--seq-length", setting.length),
+        ("--global-batch-size", setting.sequences),
+        ("--micro-batch-size", s.micro_batch),
+        ("--tensor-model-parallel-size", s.tensor),
+        ("--context-parallel-size", s.context),
+        ("--pipeline-model-parallel-size", s.pipeline),
+        ("--expert-model-parallel-size", s.expert),
+        ("--expert-tensor-parallel-size", s.expert_tensor),
+    ]
+    return tuple((name, str(value)) for name, value in (*found, *_choices(s)))
+
+
+def _choices(s: ParallelStrategy) -> Iterator[tuple[str, object]]:
+    if s.sequence:
+        yield "--sequence-parallel", ""
+    if s.pipeline > 1 and len(set(s.stage_layers)) > 1:
+        yield "--pipeline-model-parallel-layout", _layout(s.stage_layers)
+    elif s.chunks > 1:
+        yield "--num-virtual-stages-per-pipeline-rank", s.chunks
+    if s.zero == 1:
+        yield "--use-distributed-optimizer", ""
+    elif s.zero > 1:
+        yield "--use-megatron-fsdp", ""
+        yield "--data-parallel-sharding-strategy", SHARING[s.zero]
+    if s.recompute is Recompute.FULL:
+        yield "--recompute-granularity", "full"
+        yield "--recompute-method", "uniform"
+        yield "--recompute-num-layers", 1
+    elif s.recompute is Recompute.SELECTIVE:
+        yield "--recompute-granularity", "selective"
+
+
+def _layout(layers: tuple[int, ...]) -> str:
+    """Stages in the order of the model: E embedding, t a layer, L the loss."""
+    stages = ["t" * count for count in layers]
+    return "|".join(["E" + stages[0], *stages[1:-1], stages[-1] + "L"])
+
+
+def coordinates(strategy: ParallelStrategy, rank: int) -> dict[ParallelDimension, int]:
+    """Where a rank stands in each dimension: the first one counts fastest."""
+    found = {}
+    for dimension in strategy.order:
+        rank, found[dimension] = divmod(rank, getattr(strategy, dimension.value))
+    return found
+
+
+def build(solution: LlmTrainingSolution, options: ExportOptions) -> Export:
+    """Arguments, one a line; hosts with their slots; a row for every rank.
+
+    Raises:
+        InputError: what Megatron-LM does not run.
+    """
+    strategy, setting = solution.plan.strategy, solution.setting
+    _refuse(strategy)
+    servers = solution.plan.network.places or tuple(range(setting.servers))
+    names = {place: host.name for place, host in enumerate(options.hosts)}
+    hosts = [names.get(server, f"server-{server}") for server in servers]
+    g = setting.gpus_per_server
+    arguments = arguments_of(solution)
+    rows = [
+        (rank, hosts[rank // g], rank % g, *(coordinates(strategy, rank)[one] for one in RANK_ORDER))
+        for rank in range(setting.gpus)
+    ]
+    text = "".join(f"{name} {value}".rstrip() + "\n" for name, value in arguments)
+    files = (
+        (ARGUMENTS_FILE, text.encode()),
+        (HOST_FILE, "".join(f"{host} slots={g}\n" for host in hosts).encode()),
+        (RANKS_FILE, csv_text(HEAD, rows).encode()),
+        (NOTES_FILE, notes_bytes(f"Megatron-LM on {setting.gpus} GPUs", EXPORTER.limits)),
+    )
+    content: dict[str, Any] = {
+        "arguments": dict(arguments),
+        "hosts": [(host, g) for host in hosts],
+        "ranks": [tuple(map(str, row)) for row in rows],
+    }
+    return Export(files, content, EXPORTER.limits)
+
+
+def _refuse(strategy: ParallelStrategy) -> None:
+    problems = []
+    if strategy.schedule not in SCHEDULES:
+        allowed = ", ".join(SCHEDULES)
+        text = "Megatron-LM has no such schedule"
+        problems.append(Problem(text, path="plan.strategy.schedule", value=strategy.schedule.value, allowed=allowed))
+    if strategy.order != RANK_ORDER:
+        value, allowed = ", ".join(strategy.order), ", ".join(RANK_ORDER)
+        text = "Megatron-LM has no such order of ranks"
+        problems.append(Problem(text, path="plan.strategy.order", value=value, allowed=allowed))
+    if problems:
+        raise InputError(problems)
+
+
+EXPORTER = Exporter(
+    kinds=("llm-training",),
+    makes="arguments of Megatron-LM for the strategy, a host file and the place of every rank",
+    limits=(
+        "the shape of the model but for its layers, the data and the learning rate are the user's",
+        "schedules other than 1f1b and interleaved are refused",
+        "what is hidden (overlap) follows from further arguments of Megatron-LM, which the solution does not say",
+        "layers that predict further tokens stand on the last stage, and are not in the layout",
+    ),
+    folder=True,
+    build=build,
+    read_back=read_megatron,
+)

@@ -1,0 +1,130 @@
+"""What limits the training of a language model: exposed transfers, and what more memory, links or servers would gain.
+
+Every gain is the best strategy of the changed cluster, found by the same search with its proof, so that a change of
+strategy counts: more memory lets less be computed again, more links let groups leave their server.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from solvers.llm_training.search import search
+from solvers.stop import Stop
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.units import GIB
+from topoopt.core.verdict import StopReason
+from topoopt.drawing.format import counted, number, percent
+from topoopt.kinds.embedded import embedded_problem
+from topoopt.kinds.explanation import Explanation, Question
+from topoopt.kinds.llm_training.answer import answer
+from topoopt.kinds.llm_training.words import NAMES, exposed, seconds, strategy_words
+from topoopt.verify.llm_training.check import check_llm_training
+
+TRANSFERS = ("tensor", "context", "expert", "pipeline", "data")
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The best of a changed cluster.
+
+    Attributes:
+        change: in words.
+        iteration_time_s: of its best strategy; None: none was found in time.
+        faster_percent: than the solution, of iterations a second.
+        strategy: the best, in words.
+        proven: whether it is the best of its space.
+    """
+
+    change: str
+    iteration_time_s: float | None
+    faster_percent: float | None
+    strategy: str
+    proven: bool
+
+
+def explain(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution, question: Question) -> Explanation:
+    """Explain a plan; without an instance by the one that stands in its file, else by its figures alone.
+
+    Raises:
+        InputError: the solution is not one of this instance.
+    """
+    words = [answer(solution), f"Most exposed: {exposed(solution)}.", _parts(solution)]
+    if problem is None and solution.instance is not None:
+        problem = embedded_problem(solution, Path("solution"))
+    if problem is None:
+        return Explanation(
+            tuple(words), {"exposed_s": _exposed(solution)}, ("no instance, so that nothing is searched",)
+        )
+    if wrong := check_llm_training(problem, solution).violations:
+        raise InputError([Problem(f"not a solution of this instance: {wrong[0].message}")])
+    found = _what_if(problem, solution, question)
+    words += [_sentence(one) for one in found]
+    figures = {"exposed_s": _exposed(solution), "changes": [asdict(one) for one in found]}
+    late = any(not one.proven for one in found)
+    notes = ("gains are those of the best strategy of the changed cluster on an ideal switch, searched anew",)
+    return Explanation(tuple(words), figures, notes, late)
+
+
+def _exposed(solution: LlmTrainingSolution) -> dict[str, float]:
+    return {name: getattr(solution.breakdown, name) for name in TRANSFERS}
+
+
+def _parts(solution: LlmTrainingSolution) -> str:
+    parts = sorted(((value, name) for name, value in asdict(solution.breakdown).items() if value > 0), reverse=True)
+    total = solution.objective.value
+    return "Of an iteration " + ", ".join(f"{percent(value / total)} {NAMES[name]}" for value, name in parts) + "."
+
+
+def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str, GpuCluster]]:
+    """Clusters that have more of something."""
+    cluster, added = problem.cluster, float(question.added_links or 1)
+    found = []
+    if cluster.gpu_memory_bytes is not None:
+        more = replace(cluster, gpu_memory_bytes=cluster.gpu_memory_bytes + 16 * GIB)
+        found += [
+            ("16 GiB more memory a GPU", more),
+            ("memory without a limit", replace(cluster, gpu_memory_bytes=None)),
+        ]
+    rate = cluster.link_gbps * (1.0 + added / cluster.degree)
+    found.append((f"{number(added).rstrip('0').rstrip('.')} more links a server", replace(cluster, link_gbps=rate)))
+    found.append(("links twice as fast", replace(cluster, link_gbps=2 * cluster.link_gbps)))
+    faster = replace(cluster, intra_server_gbps=2 * cluster.intra_server_gbps)
+    found.append(("links inside servers twice as fast", faster))
+    if cluster.servers < 2**16:
+        found.append((f"{counted(2 * cluster.servers, 'server')}", replace(cluster, servers=2 * cluster.servers)))
+    return found[: max(question.checks, 1)]
+
+
+def _what_if(problem: LlmTrainingProblem, solution: LlmTrainingSolution, question: Question) -> list[WhatIf]:
+    ends, found = time.monotonic() + question.time_limit_s, []
+    for change, cluster in _changes(problem, question):
+        left = ends - time.monotonic()
+        if left <= 0:
+            found.append(WhatIf(change, None, None, "", proven=False))
+            continue
+        best = search(replace(problem, cluster=cluster), Stop().within(max(left, 0.1)), count=1)
+        if not best.ranked:
+            found.append(WhatIf(change, None, None, "", proven=best.stopped_by is StopReason.CONVERGED))
+            continue
+        value = best.ranked[0].iteration_time_s
+        gain = 100.0 * (solution.objective.value / value - 1.0)
+        proven = best.stopped_by is StopReason.CONVERGED
+        found.append(WhatIf(change, value, gain, strategy_words(best.ranked[0].strategy), proven))
+    return found
+
+
+def _sentence(one: WhatIf) -> str:
+    if one.iteration_time_s is None or one.faster_percent is None:
+        why = "the rules leave no strategy" if one.proven else "no time was left to search"
+        return f"With {one.change}: {why}."
+    how = (
+        f"{number(one.faster_percent)} % faster"
+        if one.faster_percent >= 0
+        else f"{number(-one.faster_percent)} % slower"
+    )
+    sure = "" if one.proven else " at least"
+    return f"With {one.change}: {seconds(one.iteration_time_s)}, {how}{sure}, by {one.strategy}."
