@@ -10,8 +10,8 @@ from tests.support.smallest import solution_of
 from topoopt.core.errors import InputError
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.formats import EXPORTERS
 from topoopt.formats.exporter import Export, ExportOptions, check_export
+from topoopt.formats.table import EXPORTERS
 
 
 def exported(**parts: object) -> Export:

@@ -60,7 +60,7 @@ class TrainingSetting:
 
 
 @dataclass(frozen=True)
-class DrawnPass:
+class TimedPass:
     """A pass of the picture of the pipeline.
 
     Attributes:
@@ -96,7 +96,7 @@ class StageTimes(Shown):
     hop_s: float
     blocking: bool
     makespan_s: float
-    passes: tuple[DrawnPass, ...] = ()
+    passes: tuple[TimedPass, ...] = ()
     drawn_batches: int = 0
 
 

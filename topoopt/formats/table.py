@@ -16,6 +16,7 @@ EXPORTERS: Mapping[str, Exporter] = PlugIns(
         "flexnet-taskgraph": "topoopt.formats.flexnet.write:EXPORTER",
         "graphml": "topoopt.formats.graphml.write:EXPORTER",
         "linux-forwarding": "topoopt.formats.linux_forwarding.write:EXPORTER",
+        "megatron": "topoopt.formats.megatron.write:EXPORTER",
         "msccl": "topoopt.formats.msccl.write:EXPORTER",
         "mscclpp": "topoopt.formats.mscclpp.write:EXPORTER",
         "nccl-topology": "topoopt.formats.nccl.write:EXPORTER",

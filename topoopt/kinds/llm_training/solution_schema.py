@@ -20,10 +20,10 @@ from topoopt.core.llm_training_plan import (
     TrainingPlan,
 )
 from topoopt.core.llm_training_solution import (
-    DrawnPass,
     LlmTrainingSolution,
     StageTimes,
     StrategyFigures,
+    TimedPass,
     TrainingSetting,
 )
 from topoopt.core.parallelism import ParallelDimension, ParallelStrategy, Recompute
@@ -122,7 +122,7 @@ class SettingPart(FilePart):
 
 
 PassRow = Annotated[
-    DrawnPass, RowOf(DrawnPass, tuple[Node, Annotated[int, Field(ge=0, le=4)], Count, Node, Amount])
+    TimedPass, RowOf(TimedPass, tuple[Node, Annotated[int, Field(ge=0, le=4)], Count, Node, Amount])
 ]  # rank, kind, micro-batch, stage, end
 
 

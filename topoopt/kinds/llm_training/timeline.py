@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_solution import DrawnPass, StageTimes
+from topoopt.core.llm_training_solution import StageTimes, TimedPass
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.llm_training.stages import stage_costs
@@ -25,7 +25,7 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> Stag
     return StageTimes(forward, inputs, weights, costs.transfer_s, costs.blocking, followed.makespan_s, drawn, few)
 
 
-def _drawn(strategy: ParallelStrategy, costs: StageCosts, m: int) -> tuple[tuple[DrawnPass, ...], int]:
+def _drawn(strategy: ParallelStrategy, costs: StageCosts, m: int) -> tuple[tuple[TimedPass, ...], int]:
     """Passes of so many micro-batches as a picture has room for."""
     p, v = strategy.pipeline, strategy.chunks
     if p == 1:
@@ -40,5 +40,5 @@ def _drawn(strategy: ParallelStrategy, costs: StageCosts, m: int) -> tuple[tuple
         for place in range(int(orders.start[rank]), int(orders.start[rank + 1])):
             kind, i, stage = (int(part) for part in orders.passes[place])
             end = line.costs.seconds(int(line.ends[place]))
-            found.append(DrawnPass(rank, kind, i, stage % len(costs.forward_s), end))
+            found.append(TimedPass(rank, kind, i, stage % len(costs.forward_s), end))
     return tuple(found), few

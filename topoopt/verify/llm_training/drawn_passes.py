@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoopt.core.llm_training_solution import DrawnPass, LlmTrainingSolution, StageTimes
+from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes, TimedPass
 from topoopt.core.pipeline import PassKind
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog
@@ -16,7 +16,7 @@ THERE, BACK = (PassKind.FORWARD, PassKind.JOINED), (PassKind.BACKWARD, PassKind.
 class _Turn:
     """What a rank does at a time: one pass, or two that are joined."""
 
-    passes: tuple[DrawnPass, ...]
+    passes: tuple[TimedPass, ...]
 
     def cost(self, due: StageTimes) -> float:
         """Seconds."""
@@ -31,7 +31,7 @@ class _Turn:
         return total
 
 
-def _turns(rows: tuple[DrawnPass, ...]) -> list[_Turn]:
+def _turns(rows: tuple[TimedPass, ...]) -> list[_Turn]:
     found: list[_Turn] = []
     for one in rows:
         last = found[-1].passes if found else ()
@@ -81,7 +81,7 @@ def check_drawn(findings: ViolationLog, solution: LlmTrainingSolution, due: Stag
 
 
 def _ready(
-    one: DrawnPass, done: dict[tuple[bool, int, int], DrawnPass], due: StageTimes, stages: int
+    one: TimedPass, done: dict[tuple[bool, int, int], TimedPass], due: StageTimes, stages: int
 ) -> tuple[float, bool]:
     """When what a pass waits for is there, and whether all of that is drawn."""
     if one.kind == PassKind.WEIGHTS:
@@ -100,7 +100,7 @@ def _ready(
     return ready, known
 
 
-def _sends(turn: _Turn, done: dict[tuple[bool, int, int], DrawnPass], stages: int) -> bool:
+def _sends(turn: _Turn, done: dict[tuple[bool, int, int], TimedPass], stages: int) -> bool:
     """Whether another rank gets what a pass made."""
     for one in turn.passes:
         there = one.kind in THERE
