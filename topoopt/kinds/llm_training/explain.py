@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 from solvers.llm_training.search import search
 from solvers.stop import Stop
@@ -18,9 +17,10 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.drawing.format import counted, number, percent
-from topoopt.kinds.embedded import embedded_problem
+from topoopt.files.documents import Document
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.llm_training.answer import answer
+from topoopt.kinds.llm_training.read import read_llm_training
 from topoopt.kinds.llm_training.words import NAMES, exposed, seconds, strategy_words
 from topoopt.verify.llm_training.check import check_llm_training
 
@@ -54,7 +54,7 @@ def explain(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution, q
     """
     words = [answer(solution), f"Most exposed: {exposed(solution)}.", _parts(solution)]
     if problem is None and solution.instance is not None:
-        problem = embedded_problem(solution, Path("solution"))
+        problem = read_llm_training(Document("solution#/instance", solution.instance, lambda _: {}))
     if problem is None:
         return Explanation(
             tuple(words), {"exposed_s": _exposed(solution)}, ("no instance, so that nothing is searched",)
