@@ -42,6 +42,12 @@ def hierarchy(folder: Path) -> Path:
     return folder / "out/solution.json"
 
 
+def collective(folder: Path) -> Path:
+    """A sum over a ring of five."""
+    assert run("solve", ROOT / "instances/collectives/ring-5.yaml", "-o", folder / "out").code == 0
+    return folder / "out/solution.json"
+
+
 ALTERED: dict[Callable[[Path], Path], list[tuple[tuple[str | int, ...], Any, str]]] = {
     job: [
         (("plan", "rings", 0, "rings", 0, "paths", 0), [1], "plan.rings[0].rings[0].paths[0]"),
@@ -52,6 +58,10 @@ ALTERED: dict[Callable[[Path], Path], list[tuple[tuple[str | int, ...], Any, str
     network: [
         (("topology", "switches", 0, 0), 5, "topology.switches[0]"),
         (("topology", "switches", 0, 0), -2, "topology.switches[0][0]"),
+    ],
+    collective: [
+        (("schedule", "routes", 0), [1, 3], "schedule.routes"),
+        (("schedule", "routes", 0), [1, 5], "schedule.routes"),
     ],
     hierarchy: [
         (("blocks", 0), "1e5", "blocks[0]"),

@@ -14,7 +14,7 @@ from types import FrameType
 from topoopt.core.errors import TopooptError
 
 SECONDS = 10.0
-"""Of one file, in a process that has its kernels compiled."""
+"""Of the processor for one file, in a process that has its kernels compiled; how busy the machine is says nothing."""
 
 HUNG_S = 120.0
 """After which a call that takes no signal is ended with the whole process, its stack printed."""
@@ -37,9 +37,9 @@ def fault_of(run: Callable[[], object]) -> str | None:
         raise TooSlowError
 
     before = _peak_mib()
-    previous = signal.signal(signal.SIGALRM, late)
+    previous = signal.signal(signal.SIGPROF, late)
     faulthandler.dump_traceback_later(HUNG_S, exit=True, file=sys.__stderr__)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -53,8 +53,8 @@ def fault_of(run: Callable[[], object]) -> str | None:
             raise
         return "".join(traceback.format_exception(error, limit=-8))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
         faulthandler.cancel_dump_traceback_later()
     taken = _peak_mib() - before
     return f"{taken} MiB more memory" if taken > MEBIBYTES else None

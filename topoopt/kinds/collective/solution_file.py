@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from topoopt.core.collective_solution import CollectiveSolution
@@ -30,6 +32,8 @@ def _faults(file: CollectiveSolutionFile) -> list[Fault]:
         faults.append(Fault(("schedule", "blocks"), "more units than can be counted", allowed="at most 2^60"))
     if any(max(path) >= n for path in schedule.routes):
         faults.append(Fault(("schedule", "routes"), "no such node", allowed=allowed))
+    elif {hop for path in schedule.routes for hop in itertools.pairwise(path)} - set(ends):
+        faults.append(Fault(("schedule", "routes"), "over a link that does not exist", allowed="the links above"))
     step, block, route, _ = schedule.sends.T
     for column, name, most in ((block, "block", len(schedule.blocks)), (route, "route", len(schedule.routes))):
         if len(column) and column.max() >= most:
