@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
+import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.fuzz.killing import OUT
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.study_cases import routing, study
 from topoopt.studies.rows import TIMES
@@ -43,30 +41,20 @@ def finished(*words: object) -> Any:
     return json.loads(done.stdout)
 
 
-def killed(words: Sequence[object], after_s: float) -> None:
-    """A command with all its children, killed so long after its start."""
-    process = subprocess.Popen(
-        command(*words), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    time.sleep(after_s)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def at_random_moments(words: Sequence[object], kills: int, lasts_s: float, seed: int, look: Callable[[], None]) -> None:
-    """Kill a command again and again within the time that it takes, and look at what is there each time."""
-    draw = np.random.default_rng(seed)
-    for _ in range(kills):
-        killed(words, float(draw.uniform(0.0, lasts_s)))
-        look()
-
-
-def timed(run: Callable[[], object]) -> float:
-    """Seconds of a call."""
-    began = time.monotonic()
-    run()
-    return time.monotonic() - began
+def at_random_moments(
+    words: Sequence[object], calm: Path, out: Path, kills: int, seed: int, look: Callable[[], object]
+) -> None:
+    """Run a command to its end in one folder, kill it again and again in the other, and look there each time."""
+    driver = [sys.executable, "-m", "tests.fuzz.killing", str(kills), str(seed), str(calm), str(out), *map(str, words)]
+    with subprocess.Popen(driver, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+        seen = 0
+        for _ in process.stdout:
+            look()
+            seen += 1
+            process.stdin.write("\n")
+            process.stdin.flush()
+    assert (process.returncode, seen) == (0, kills)
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -77,53 +65,80 @@ def leftovers(folder: Path) -> list[str]:
 @pytest.mark.parametrize("kills", CALLS)
 def test_solve(kills: int, tmp_path: Path) -> None:
     """A solution file is whole or not there; in the end it has the bytes of one that was never disturbed."""
-    words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1)
-    lasts_s = timed(lambda: finished(*words, "--out", tmp_path / "calm"))
-    out = tmp_path / "out"
+    words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1, "--out")
+    calm, out = tmp_path / "calm", tmp_path / "out"
 
     def look() -> None:
         if (out / "solution.json").exists():
-            assert (out / "solution.json").read_bytes() == (tmp_path / "calm/solution.json").read_bytes()
+            assert (out / "solution.json").read_bytes() == (calm / "solution.json").read_bytes()
         if (out / "report.html").exists():
             assert (out / "report.html").read_bytes().endswith(b"</html>\n")
 
-    at_random_moments((*words, "--out", out), kills, 1.2 * lasts_s, 1, look)
-    finished(*words, "--out", out)
+    at_random_moments((*words, OUT), calm, out, kills, 1, look)
+    finished(*words, out)
     for name in ("solution.json", "report.html"):
-        assert (out / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
+        assert (out / name).read_bytes() == (calm / name).read_bytes()
     assert not leftovers(out)
+
+
+RUNS = 4
+
+
+def a_study(folder: Path) -> tuple[object, ...]:
+    """Words that run a small study, but for its folder."""
+    file = folder / "study.json"
+    file.write_text(json.dumps(study({"instance": routing(), "seeds": {"count": RUNS}})))
+    return ("study", "run", file, "--jobs", 2, "--out")
 
 
 @pytest.mark.parametrize("kills", CALLS)
-def test_study_and_collect(kills: int, tmp_path: Path) -> None:
-    """A study that is killed goes on, and its table is that of one that was not; so does collecting."""
-    file = tmp_path / "study.json"
-    file.write_text(json.dumps(study({"instance": routing(), "seeds": {"count": 4}})))
-    run = ("study", "run", file, "--jobs", 2)
-    lasts_s = timed(lambda: finished(*run, "--out", tmp_path / "calm"))
-    out = tmp_path / "out"
-
-    def look() -> None:
-        for record in out.rglob("run.json"):
-            if "unfinished" not in record.parts:
-                assert json.loads(record.read_bytes())["outcome"] == "done"
-
-    at_random_moments((*run, "--out", out), kills, 1.2 * lasts_s, 2, look)
-    finished(*run, "--out", out)
-    assert not list((out / "unfinished").iterdir())
-    finished("study", "collect", out)
-    finished("study", "collect", tmp_path / "calm")
-    table = out / "results.parquet"
+def test_study(kills: int, tmp_path: Path) -> None:
+    """A study that is killed goes on, and its table is that of one that was not; what is complete begins anew."""
+    words, calm, out = a_study(tmp_path), tmp_path / "calm", tmp_path / "out"
+    completed = 0
 
     def whole() -> None:
-        assert rows(table) == rows(tmp_path / "calm/results.parquet")
+        finished("study", "collect", out)
+        assert rows(out / "results.parquet") == rows(calm / "results.parquet")
+        assert not list((out / "unfinished").iterdir())
+        assert not leftovers(out)
 
+    def look() -> None:
+        nonlocal completed
+        records = [path for path in out.rglob("run.json") if "unfinished" not in path.parts]
+        assert all(json.loads(record.read_bytes())["outcome"] == "done" for record in records)
+        if len(records) == RUNS:
+            if not (calm / "results.parquet").exists():
+                finished("study", "collect", calm)
+            finished(*words, out)
+            whole()
+            shutil.rmtree(out)
+            completed += 1
+
+    at_random_moments((*words, OUT), calm, out, kills, 2, look)
+    finished(*words, out)
+    finished("study", "collect", calm)
     whole()
-    lasts_s = timed(lambda: finished("study", "collect", out))
-    at_random_moments(("study", "collect", out), kills, 1.2 * lasts_s, 3, whole)
+    assert completed or kills < MANY
+
+
+@pytest.mark.parametrize("kills", CALLS)
+def test_collect(kills: int, tmp_path: Path) -> None:
+    """The table is the old one or the new one, never half of one."""
+    words, out = a_study(tmp_path), tmp_path / "out"
+    finished(*words, out)
     finished("study", "collect", out)
-    whole()
+    table = out / "results.parquet"
+    true = rows(table)
+    at_random_moments(("study", "collect", OUT), out, out, kills, 3, lambda: same(rows(table), true))
+    finished("study", "collect", out)
+    same(rows(table), true)
     assert not leftovers(out)
+
+
+def same(found: object, due: object) -> None:
+    """As an assertion."""
+    assert found == due
 
 
 def rows(table: Path) -> list[dict[str, Any]]:
