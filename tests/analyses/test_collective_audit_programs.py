@@ -11,6 +11,9 @@ import pytest
 from tests.analyses.test_collective_audit import audited, laws
 from tests.support import written_schedules as written
 from tests.support.written_schedules import WrittenBlock
+from topoopt.core.errors import InputError
+from topoopt.formats.schedules.reader import ScheduleOptions
+from topoopt.formats.schedules.table import SCHEDULES
 
 
 def exchange(first: list[Any], second: list[Any]) -> list[list[WrittenBlock]]:
@@ -130,6 +133,14 @@ def test_what_runtimes_are_known_to_do(tmp_path: Path) -> None:
         "known to fail above 2 channels",
     ):
         assert said in text
+
+
+def test_a_limit_of_bytes_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    """As any other number of the file that is none, with the name of the file."""
+    file = written.msccl(tmp_path / "x.xml", "allreduce", 2, exchange(list(SUM), list(SUM)))
+    file.write_text(file.read_text().replace('maxBytes="1073741824"', 'maxBytes="10737418{4"'))
+    with pytest.raises(InputError, match=r"x\.xml"):
+        SCHEDULES["msccl"](file, ScheduleOptions())
 
 
 def test_order_through_other_ranks_is_told(tmp_path: Path) -> None:

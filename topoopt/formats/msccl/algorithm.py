@@ -63,6 +63,7 @@ class MscclAlgorithm:
     chunks: int
     channels: int
     in_place: bool
+    most_bytes: int
     attributes: Mapping[str, str]
     gpus: tuple[Gpu, ...]
 
@@ -93,6 +94,7 @@ def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
             chunks,
             int(root.attrib.get("nchannels", "1")),
             root.attrib.get("inplace", "0") == "1",
+            int(root.attrib.get("maxBytes") or 0),
             dict(root.attrib),
             tuple(_gpu(one) for one in listed),
         )

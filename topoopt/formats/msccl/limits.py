@@ -80,7 +80,7 @@ def _notes(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> None:
     absent = [name for name in ("minBytes", "maxBytes", "outofplace") if name not in given]
     if absent:
         builder.notes.append(f"newer executors refuse files without {', '.join(absent)}")
-    largest = int(given.get("maxBytes") or 0) or MAX_BYTES_ABSENT
+    largest = algorithm.most_bytes or MAX_BYTES_ABSENT
     builder.notes.append(f"above {largest} bytes the runtime silently uses NCCL instead")
     if algorithm.channels > 2:
         builder.notes.append("executors of Azure are known to fail above 2 channels")
