@@ -1,0 +1,126 @@
+"""Where the blocks of ranks stand: all maps where there are few servers, else exchanges of planes, then of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+import numpy as np
+
+from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated
+from solvers.llm_training.network.fabrics import FabricNetwork
+from solvers.stop import Stop
+from topoopt.core.arrays import Ints
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import ParallelDimension, ParallelStrategy
+from topoopt.core.routing import PathTable
+from topoopt.simulate.llm_training.network.groups import FamilyGroups, rank_coordinates
+
+MOST_PERMUTED = 7
+"""Servers up to which all maps are tried."""
+
+MOST_EXCHANGED = 128
+"""Servers up to which exchanges are tried: routes of all pairs are kept."""
+
+EXCHANGES = 100
+"""Exchanges of two servers that are drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class MappedNetwork:
+    """A network with a map; `exact`: no other map is faster on these links with these rules of rings and routes."""
+
+    evaluated: EvaluatedNetwork
+    exact: bool
+
+
+class _Maps:
+    def __init__(
+        self, problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups, fabric: FabricNetwork
+    ) -> None:
+        self._problem, self._strategy, self._groups, self._fabric = problem, strategy, groups, fabric
+        self._table = self._all_pairs()
+
+    def _all_pairs(self) -> PathTable:
+        assert self._fabric.routes is not None
+        n = self._problem.cluster.servers
+        source, target = np.nonzero(~np.eye(n, dtype=bool))
+        return self._fabric.routes(source, target)
+
+    def at(self, places: Ints) -> EvaluatedNetwork:
+        network = self._fabric.placed(self._groups, places, self._table)
+        return evaluated(self._problem, self._strategy, network, self._groups)
+
+    def final(self, places: Ints) -> EvaluatedNetwork:
+        """With routes of the pairs that send alone."""
+        return evaluated(self._problem, self._strategy, self._fabric.placed(self._groups, places), self._groups)
+
+
+def best_map(
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    groups: FamilyGroups,
+    fabric: FabricNetwork,
+    start: EvaluatedNetwork,
+    stop: Stop,
+) -> MappedNetwork:
+    """The fastest map found, beginning with the ranks in order."""
+    n = problem.cluster.servers
+    if fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
+        return MappedNetwork(start, exact=fabric.routes is None or not start.found.loads)
+    maps = _Maps(problem, strategy, groups, fabric)
+    if n <= MOST_PERMUTED:
+        tried, exact = _all_maps(n), True
+        best, place = start, start.network.places
+        for places in tried:
+            if stop.reason() is not None:
+                exact = False
+                break
+            one = maps.at(places)
+            if one.iteration_time_s < best.iteration_time_s:
+                best, place = one, places
+        return MappedNetwork(maps.final(place), exact)
+    places = start.network.places
+    best = start
+    for swap in (*_planes(strategy, problem.cluster.gpus_per_server), *_drawn(n, problem.search.seed)):
+        if stop.reason() is not None:
+            break
+        places_now = places[swap]
+        try:
+            one = maps.at(places_now)
+        except InfeasibleError:
+            continue
+        if one.iteration_time_s < best.iteration_time_s * (1.0 - 1e-9):
+            best, places = one, places_now
+    return MappedNetwork(maps.final(places), exact=False)
+
+
+def _all_maps(n: int) -> Iterator[Ints]:
+    for order in permutations(range(n)):
+        yield np.array(order, dtype=np.int64)
+
+
+def _planes(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
+    """Blocks with two values along a dimension changed about, where blocks have one value of it."""
+    at = rank_coordinates(strategy)
+    for dimension in (ParallelDimension.PIPELINE, ParallelDimension.DATA, ParallelDimension.CONTEXT):
+        rows = at[dimension].reshape(-1, gpus_per_server)
+        if (rows != rows[:, :1]).any():
+            continue
+        own = rows[:, 0]
+        for a, b in combinations(range(int(own.max()) + 1), 2):
+            swap = np.arange(len(own))
+            first, second = np.flatnonzero(own == a), np.flatnonzero(own == b)
+            swap[first], swap[second] = second, first
+            yield swap
+
+
+def _drawn(n: int, seed: int) -> Iterator[Ints]:
+    draw = np.random.default_rng(seed)
+    for _ in range(EXCHANGES):
+        a, b = draw.choice(n, 2, replace=False)
+        swap = np.arange(n)
+        swap[a], swap[b] = b, a
+        yield swap

@@ -1,0 +1,228 @@
+"""Links between servers and switches, routes over them, and what the links carry for every byte that each GPU sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.llm_training_plan import TrafficFamily
+from topoopt.core.routing import PathTable
+from topoopt.simulate.llm_training.network.groups import BlockGroups, FamilyGroups
+
+BYTES_PER_GBIT = 1.25e8
+
+
+class Rails(Enum):
+    """What goes over the network inside a server on its way between servers."""
+
+    NONE = "none"  # interfaces serve all GPUs, or switches join all of them
+    SPINE = "spine"  # GPUs of the same place share a switch, others meet a layer above
+    RELAYED = "relayed"  # GPUs of the same place share a switch, others do not meet
+    OWNED = "owned"  # an interface is that of one GPU, and leads to one server
+
+
+@dataclass(frozen=True, eq=False)
+class LinkGraph:
+    """Directed links.
+
+    Attributes:
+        servers: n, nodes 0..n-1; switches follow.
+        nodes: all of them.
+        tail, head: int64[L], distinct pairs.
+        parallel: int64[L], links from tail to head.
+        link_gbps: rate of one of them.
+        rails: how GPUs of different places in their servers meet.
+    """
+
+    servers: int
+    nodes: int
+    tail: Ints
+    head: Ints
+    parallel: Ints
+    link_gbps: float
+    rails: Rails = Rails.NONE
+
+    @property
+    def bytes_per_s(self) -> Floats:
+        """float64[L]."""
+        return self.parallel * self.link_gbps * BYTES_PER_GBIT
+
+
+RingOrders = Mapping[TrafficFamily, tuple[Ints, ...]]
+"""For each class of groups of a family int64[G, R, k]: servers of R rings of each group, in their order."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoutedNetwork:
+    """Links with all that decides what they carry.
+
+    Attributes:
+        places: int64[n], server of each block of ranks.
+        orders: rings of the groups, as the classes of `FamilyGroups`.
+        routes: of the pairs of servers that send.
+    """
+
+    graph: LinkGraph
+    places: Ints
+    orders: RingOrders
+    routes: PathTable
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Bytes from server to server for every byte that each GPU sends: int64[m], int64[m], float64[m]."""
+
+    source: Ints
+    target: Ints
+    amount: Floats
+
+
+def ring_flows(groups: tuple[BlockGroups, ...], orders: tuple[Ints, ...]) -> Flows:
+    """Each ring carries an equal share."""
+    parts = [
+        (rings.ravel(), np.roll(rings, -1, axis=2).ravel(), np.repeat(one.groups / rings.shape[1], rings[0].size))
+        for one, rings in zip(groups, orders, strict=True)
+    ]
+    return _joined(parts)
+
+
+def exchange_flows(groups: tuple[BlockGroups, ...], places: Ints) -> Flows:
+    """Every server sends equally much to all others of its group."""
+    parts = []
+    for one in groups:
+        servers, k = places[one.blocks], one.blocks.shape[1]
+        source, target = (side.ravel() for side in np.nonzero(~np.eye(k, dtype=bool)))
+        amount = one.groups * one.ranks / k / (k - 1)
+        parts.append((servers[:, source].ravel(), servers[:, target].ravel(), np.repeat(amount, len(source))))
+    return _joined(parts)
+
+
+def _joined(parts: list[tuple[Ints, Ints, Floats]]) -> Flows:
+    source, target, amount = (np.concatenate(side) for side in zip(*parts, strict=True))
+    return Flows(source, target, amount)
+
+
+def family_flows(groups: FamilyGroups, places: Ints, orders: RingOrders) -> dict[TrafficFamily, tuple[Flows, ...]]:
+    """Flows of each family between servers; two for those between stages, there and back, which need not meet."""
+    found: dict[TrafficFamily, tuple[Flows, ...]] = {}
+    for family, classes in groups.collectives.items():
+        if family is TrafficFamily.EXPERT:
+            found[family] = (exchange_flows(classes, places),)
+        else:
+            found[family] = (ring_flows(classes, orders[family]),)
+    hops = groups.hops
+    if len(hops.source):
+        ahead = Flows(places[hops.source], places[hops.target], hops.ranks)
+        found[TrafficFamily.PIPELINE] = (ahead, Flows(ahead.target, ahead.source, ahead.amount))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyLoad:
+    """What a family puts on the links for every byte that each of its GPUs sends.
+
+    Attributes:
+        seconds: float64[L + n], of each link at its whole rate, and of the network inside each server.
+        sent: the most bytes that leave one server.
+        hops: of the longest route; a switch is one hop.
+    """
+
+    seconds: Floats
+    sent: float
+    hops: int
+
+
+def family_loads(
+    network: RoutedNetwork, groups: FamilyGroups, *, server_bytes_per_s: float, gpus_per_server: int
+) -> dict[TrafficFamily, FamilyLoad]:
+    """Loads of all families between servers.
+
+    Args:
+        server_bytes_per_s: of the network inside a server, all GPUs together.
+
+    Raises:
+        InfeasibleError: a pair that sends has no route.
+    """
+    lookup = RouteLookup(network)
+    relayed = {family: _mean_relayed(classes) for family, classes in groups.collectives.items()}
+    relayed[TrafficFamily.PIPELINE] = groups.hops.relayed
+    relayed[TrafficFamily.EXPERT] = 0.0  # a token crosses to the GPU of the same place, and goes on inside the server
+    found = {}
+    for family, directions in family_flows(groups, network.places, network.orders).items():
+        loads = [lookup.load(flows) for flows in directions]
+        seconds = np.maximum.reduce([load / network.graph.bytes_per_s for load, _ in loads])
+        inside = np.maximum.reduce(
+            [_relays(network.graph, flows, load, relayed[family], gpus_per_server)
+             for flows, (load, _) in zip(directions, loads, strict=True)]
+        )  # fmt: skip
+        sent = max(float(np.bincount(one.source, one.amount).max(initial=0.0)) for one in directions)
+        hops = max(hops for _, hops in loads)
+        if network.graph.rails is Rails.SPINE and relayed[family] > 0:
+            hops += 2
+        found[family] = FamilyLoad(np.concatenate([seconds, inside / server_bytes_per_s]), sent, hops)
+    return found
+
+
+def _mean_relayed(classes: tuple[BlockGroups, ...]) -> float:
+    return max((one.relayed for one in classes), default=0.0)
+
+
+def _relays(graph: LinkGraph, flows: Flows, load: Floats, relayed: float, gpus_per_server: int) -> Floats:
+    """float64[n]: bytes that pass the network inside each server because GPUs have interfaces of their own."""
+    n = graph.servers
+    if graph.rails in (Rails.NONE, Rails.SPINE):
+        return np.zeros(n)
+    out = np.bincount(flows.source, flows.amount, n)
+    if graph.rails is Rails.RELAYED:
+        return relayed * out
+    # What a server begins, ends or passes on meets the interface of any of its GPUs.
+    arriving = np.bincount(graph.head, load, graph.nodes)[:n]
+    return np.asarray((out + arriving) * (gpus_per_server - 1) / gpus_per_server)
+
+
+class RouteLookup:
+    """Loads of links by the routes of a network."""
+
+    def __init__(self, network: RoutedNetwork) -> None:
+        graph, routes = network.graph, network.routes
+        self._nodes = graph.nodes
+        self._keys = routes.source.astype(np.int64) * graph.nodes + routes.target
+        self._routes = routes
+        lengths = np.diff(routes.path_ptr)
+        inner = np.ones(max(len(routes.node) - 1, 0), dtype=bool)
+        inner[routes.path_ptr[1:-1] - 1] = False
+        keys = graph.tail * graph.nodes + graph.head
+        order = np.argsort(keys)
+        crossed = (routes.node[:-1].astype(np.int64) * graph.nodes + routes.node[1:])[inner]
+        place = np.minimum(np.searchsorted(keys[order], crossed), max(len(keys) - 1, 0))
+        if len(crossed) and (not len(keys) or (keys[order][place] != crossed).any()):
+            raise ValueError("a route uses a link that does not exist")
+        self._link = order[place]
+        self._owner = np.repeat(np.arange(len(lengths)), lengths - 1)
+        switched = np.add.reduceat(routes.node >= graph.servers, routes.path_ptr[:-1]) > 0 if len(lengths) else lengths
+        self._hops = lengths - 1 - switched
+        self._links = len(keys)
+
+    def load(self, flows: Flows) -> tuple[Floats, int]:
+        """Bytes on each link, and hops of the longest route.
+
+        Raises:
+            InfeasibleError: a pair that sends has no route.
+        """
+        routes = self._routes
+        keys = flows.source * self._nodes + flows.target
+        place = np.searchsorted(self._keys, keys)
+        place = np.minimum(place, max(len(self._keys) - 1, 0))
+        if len(keys) and (not len(self._keys) or (self._keys[place] != keys).any()):
+            lost = 0 if not len(self._keys) else int(np.flatnonzero(self._keys[place] != keys)[0])
+            text = f"servers {flows.source[lost]} and {flows.target[lost]} send to each other and no links join them"
+            raise InfeasibleError(text)
+        pair = np.bincount(place, flows.amount, len(self._keys))
+        on_path = np.repeat(pair, np.diff(routes.pair_ptr)) * routes.share
+        load = np.bincount(self._link, on_path[self._owner], self._links)
+        return load, int(self._hops[on_path > 0].max(initial=1))

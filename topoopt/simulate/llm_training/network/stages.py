@@ -1,0 +1,132 @@
+"""Seconds and weights of every stage of a pipeline under a strategy, layer by layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.core.pipeline import PipelineShape, StageCosts
+from topoopt.simulate.llm_training.layer_times import ComputeTimes, LayerTimes
+from topoopt.simulate.llm_training.rank_times import EXCHANGE_SHARE
+from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.traffic import layer_traffic
+from topoopt.simulate.llm_training.transfers import GroupRates, layer_transfers
+from topoopt.workloads.llm_training.facts import end_weights, layer_weights
+
+BOTH_ENDS = (S.DUALPIPE, S.DUALPIPE_V)
+
+
+@dataclass(frozen=True, eq=False)
+class StageTimes:
+    """One value a stage of the model, in its order.
+
+    Attributes:
+        dense, routed: int64, layers with one MLP, and with experts.
+        passes: seconds of one micro-batch.
+        tensor, context, expert: seconds of exposed transfers in the forward pass, and in the backward one.
+        hop_s: to the next stage.
+        dense_weights, expert_weights: parameters on a rank, of experts and of all else.
+    """
+
+    dense: Ints
+    routed: Ints
+    passes: ComputeTimes
+    tensor: tuple[Floats, Floats]
+    context: tuple[Floats, Floats]
+    expert: tuple[Floats, Floats]
+    hop_s: float
+    dense_weights: Floats
+    expert_weights: Floats
+
+    def costs(self, *, blocking: bool) -> StageCosts:
+        """As the pipeline takes them: what is computed again belongs to the gradients of the inputs."""
+        there, back = (self.tensor[i] + self.context[i] + self.expert[i] for i in range(2))
+        return StageCosts(
+            self.passes.forward + there,
+            self.passes.inputs + self.passes.again + back,
+            self.passes.weights,
+            self.hop_s,
+            blocking,
+        )
+
+
+def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> PipelineShape:
+    """Its sizes."""
+    micro_batches = problem.batch.sequences // (strategy.data * strategy.micro_batch)
+    return PipelineShape(strategy.pipeline, micro_batches, strategy.chunks)
+
+
+def layers_of_stages(strategy: ParallelStrategy, layers: int) -> Ints:
+    """int64[p v]: as stated, else as even as can be: the last stage is the first to be short, then the first one."""
+    if strategy.stage_layers:
+        return np.array(strategy.stage_layers, dtype=np.int64)
+    stages = strategy.pipeline * strategy.chunks
+    found = np.full(stages, -(-layers // stages), dtype=np.int64)
+    short = int(found.sum()) - layers
+    order = [stages - 1, 0, *range(stages - 2, 0, -1)]
+    found[order[:short]] -= 1
+    return found
+
+
+def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> StageTimes:
+    """Times of all stages at these rates."""
+    model, length = problem.model, problem.batch.length
+    columns = columns_of([strategy], model.layers)
+    times = LayerTimes(model, problem.device, problem.formats, columns, length)
+    traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
+    moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
+    count = layers_of_stages(strategy, model.layers)
+    plain = len(count) and model.layers if model.experts is None else model.experts.dense_layers
+    ends = np.cumsum(count)
+    dense = np.minimum(ends, plain) - np.minimum(ends - count, plain)
+    routed = count - dense
+    routed[-1] += model.mtp_layers
+    if model.experts is None:
+        dense, routed = dense + routed, np.zeros_like(routed)
+    first, last = np.zeros(len(count)), np.zeros(len(count))
+    first[0], last[-1] = 1.0, 1.0 + model.mtp_layers
+    fixed = np.array([problem.device.reached.chunk_us * 1e-6])
+    zero = np.zeros(1)
+    none = ComputeTimes(*(np.zeros(len(count)),) * 4)
+    passes = none.plus(ComputeTimes(fixed, fixed, zero, zero)).plus(times.layer(expert_layer=False), dense)
+    if model.experts is not None:
+        passes = passes.plus(times.layer(expert_layer=True), routed)
+    passes = passes.plus(times.embedding(), first).plus(times.head(), last)
+    layers = dense + routed
+    exchange = routed * moved.expert
+    if strategy.schedule in BOTH_ENDS and strategy.expert > 1:
+        passes = passes.scaled(np.array([1.0 / (1.0 - EXCHANGE_SHARE)]))
+        exchange = exchange - np.minimum(2.0 * exchange, passes.forward + passes.backward) / 2.0
+    return StageTimes(
+        dense,
+        routed,
+        passes,
+        (layers * moved.tensor[0], layers * (moved.tensor[1] + moved.tensor[2])),
+        (layers * moved.context[0], layers * moved.context[1]),
+        (exchange, exchange),
+        float(moved.hop[0]),
+        *_weights(problem, strategy, dense, routed),
+    )
+
+
+def _weights(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, dense: Ints, routed: Ints
+) -> tuple[Floats, Floats]:
+    model, t = problem.model, strategy.tensor
+    plain = layer_weights(model, expert_layer=False)
+    embedding, head = end_weights(model)
+    of_dense = dense * ((plain.attention + plain.dense) / t + plain.small)
+    of_dense[0] += embedding / t
+    of_dense[-1] += head / t
+    if model.tied and strategy.pipeline > 1:
+        of_dense[-1] += model.vocabulary * model.hidden / t
+    if model.experts is None:
+        return of_dense, np.zeros(len(dense))
+    own = layer_weights(model, expert_layer=True)
+    of_dense = of_dense + routed * ((own.attention + own.dense) / t + own.small)
+    return of_dense, routed * own.expert * own.experts / (strategy.expert * strategy.expert_tensor)
