@@ -1,1 +1,1 @@
-"""Networks for strategies of training: degree split, rings, routes, where ranks stand; and the best strategy on each."""
+"""Networks for strategies of training: degree split, rings, routes, places of ranks; and the best strategy on each."""

@@ -22,10 +22,11 @@ from topoopt.core.llm_training import GpuCluster
 from topoopt.core.llm_training_plan import RING_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.simulate.llm_training.network.groups import BlockGroups, FamilyGroups
-from topoopt.simulate.llm_training.network.links import LinkGraph, Rails, RoutedNetwork
+from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, Rails
 
 Split = Mapping[F, int]
 """Interfaces of a server by family."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Made:
@@ -66,9 +67,7 @@ def ring_leaders(groups: FamilyGroups) -> dict[F, F]:
 
 
 def _same_blocks(one: tuple[BlockGroups, ...], other: tuple[BlockGroups, ...]) -> bool:
-    return len(one) == len(other) and all(
-        np.array_equal(a.blocks, b.blocks) for a, b in zip(one, other, strict=True)
-    )
+    return len(one) == len(other) and all(np.array_equal(a.blocks, b.blocks) for a, b in zip(one, other, strict=True))
 
 
 def _shared(classes: tuple[BlockGroups, ...]) -> int:
@@ -92,7 +91,7 @@ def _most_neighbours(groups: FamilyGroups, links: LinkDirection) -> int:
 
 def direct_network(
     cluster: GpuCluster, groups: FamilyGroups, split: Split, volume: Mapping[F, float], *, seed: int
-) -> RoutedNetwork:
+) -> PlacedNetwork:
     """Links, rings and routes of a split; ranks stand in order, as links follow them.
 
     Args:
@@ -119,7 +118,7 @@ def direct_network(
         edges = _stage_edges(groups, links)
         arcs.append(_lit(np.repeat(edges, split[F.PIPELINE] // _most_neighbours(groups, links), axis=0), links))
     graph = _graph(cluster, arcs)
-    return RoutedNetwork(graph, places, orders, direct_routes(graph, groups, orders, volume, seed=seed))
+    return PlacedNetwork(graph, places, orders, direct_routes(graph, groups, orders, volume, seed=seed))
 
 
 def _lit(edges: Ints, links: LinkDirection) -> Ints:

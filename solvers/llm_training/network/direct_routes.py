@@ -104,7 +104,9 @@ def _inner_graph(graph: LinkGraph, groups: BlockGroups, index: Ints) -> LinkGrap
     servers, k = groups.blocks, groups.blocks.shape[1]
     tail, head = (side.ravel() for side in np.nonzero(~np.eye(k, dtype=bool)))
     link = index[servers[:, tail], servers[:, head]]
-    parallel = np.where(link >= 0, graph.parallel[np.maximum(link, 0)], 0) if len(graph.parallel) else np.zeros_like(link)
+    parallel = (
+        np.where(link >= 0, graph.parallel[np.maximum(link, 0)], 0) if len(graph.parallel) else np.zeros_like(link)
+    )
     there = parallel[0] > 0
     if (parallel != parallel[0]).any() or not there.any():
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from topoopt.core.llm_training_plan import DimensionLoad
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
-from topoopt.simulate.llm_training.network.links import RoutedNetwork, family_flows
+from topoopt.simulate.llm_training.network.links import PlacedNetwork, family_flows
 from topoopt.simulate.llm_training.network.rates import NetworkRates, network_rates
 from topoopt.simulate.llm_training.network.sharing import shared_rates
 from topoopt.simulate.llm_training.roofline import roofline_columns
@@ -49,7 +50,7 @@ class EvaluatedNetwork:
         iteration_time_s: in closed form.
     """
 
-    network: RoutedNetwork
+    network: PlacedNetwork
     found: NetworkRates
     rates: GroupRates
     iteration_time_s: float
@@ -62,7 +63,7 @@ def closed_form_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates
 
 
 def evaluated(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, network: RoutedNetwork, groups: FamilyGroups
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, network: PlacedNetwork, groups: FamilyGroups
 ) -> EvaluatedNetwork:
     """Time of a strategy on a network.
 
@@ -94,7 +95,7 @@ def dimension_loads(
         if family not in one.found.loads:
             continue
         load, alone, name = one.found.loads[family], one.found.alone[family], RATE_OF[family]
-        free = replace(one.rates, **{name: np.full_like(one.rates.tensor, FREE)})
+        free: GroupRates = replace(one.rates, **dict[str, Any]({name: np.full_like(one.rates.tensor, FREE)}))
         found.append(
             DimensionLoad(
                 dimension=family,

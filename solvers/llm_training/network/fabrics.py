@@ -25,7 +25,7 @@ from topoopt.simulate.fabrics.direct_graph import route_hops, short_tour
 from topoopt.simulate.fabrics.options import FabricOptions
 from topoopt.simulate.llm_training.network.graphs import cube_shapes, may_twist, star, torus
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
-from topoopt.simulate.llm_training.network.links import LinkGraph, Rails, RoutedNetwork
+from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, Rails
 from topoopt.simulate.llm_training.network.routing import path_table, switch_routes, torus_routes
 
 
@@ -40,13 +40,13 @@ class FabricNetwork:
         note: its form, for people.
     """
 
-    network: RoutedNetwork
+    network: PlacedNetwork
     split: tuple[tuple[F, int], ...] = ()
     rings: Callable[[Ints], Ints] | None = None
     routes: Callable[[Ints, Ints], PathTable] | None = None
     note: str = ""
 
-    def placed(self, groups: FamilyGroups, places: Ints, table: PathTable | None = None) -> RoutedNetwork:
+    def placed(self, groups: FamilyGroups, places: Ints, table: PathTable | None = None) -> PlacedNetwork:
         """The same links with the blocks of ranks elsewhere.
 
         Args:
@@ -56,7 +56,7 @@ class FabricNetwork:
         assert self.routes is not None
         orders = orders_of(groups, places, self.rings)
         table = self.routes(*sending_pairs(groups, places, orders)) if table is None else table
-        return RoutedNetwork(self.network.graph, places, orders, table)
+        return PlacedNetwork(self.network.graph, places, orders, table)
 
 
 Networks = Callable[[LlmTrainingProblem, ParallelStrategy, FamilyGroups], Iterator[FabricNetwork]]
@@ -88,7 +88,7 @@ def _fixed(
 ) -> FabricNetwork:
     places = np.arange(graph.servers)
     orders = orders_of(groups, places, rings)
-    network = RoutedNetwork(graph, places, orders, routes(*sending_pairs(groups, places, orders)))
+    network = PlacedNetwork(graph, places, orders, routes(*sending_pairs(groups, places, orders)))
     return FabricNetwork(network, rings=rings, routes=routes, note=note)
 
 
@@ -150,7 +150,7 @@ def _listed(
     rings = _short_rings(made(*every)[1]) if direct else rank_rings
     orders = orders_of(groups, np.arange(own.servers), rings)
     graph, table = made(*sending_pairs(groups, np.arange(own.servers), orders))
-    network = RoutedNetwork(graph, np.arange(own.servers), orders, table)
+    network = PlacedNetwork(graph, np.arange(own.servers), orders, table)
     yield FabricNetwork(network, rings=rings, routes=lambda source, target: made(source, target)[1])
 
 
@@ -190,7 +190,8 @@ TRAINING_FABRICS: Mapping[str, TrainingFabric] = MappingProxyType(
         "direct-connect": TrainingFabric("links made for the strategy, servers forward", _direct, direct=True),
         "torus-3d": TrainingFabric("a torus of 4x4x4 cubes over optical switches", _tori, _torus_problems, direct=True),
         "rail-fat-tree": TrainingFabric(
-            "GPU i of all servers on the switches of rail i, rails joined by a spine", partial(_switched, rails=Rails.SPINE)
+            "GPU i of all servers on the switches of rail i, rails joined by a spine",
+            partial(_switched, rails=Rails.SPINE),
         ),
         "rail-only": TrainingFabric(
             "the same without a spine: other rails through the server", partial(_switched, rails=Rails.RELAYED)

@@ -16,7 +16,7 @@ import numpy as np
 
 from solvers.llm_training.network.evaluation import EvaluatedNetwork, dimension_loads, evaluated
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
-from solvers.llm_training.network.rank_map import best_map
+from solvers.llm_training.network.rank_map import MOST_PERMUTED, best_map
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError
@@ -29,10 +29,9 @@ from topoopt.core.llm_training_plan import (
     TrainingNetwork,
     TrainingPlan,
 )
-from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.regular_graphs import moore_bound
 from topoopt.simulate.llm_training.network.groups import FamilyGroups, family_groups
-from topoopt.simulate.llm_training.network.links import RoutedNetwork
+from topoopt.simulate.llm_training.network.links import PlacedNetwork
 from topoopt.simulate.llm_training.network.timeline import iteration_timeline
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
@@ -48,7 +47,9 @@ LARGE = 512
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class StrategyNetwork:
+    """A strategy with its best network on a fabric."""
+
     ranked: RankedStrategy
     groups: FamilyGroups
     fabric: FabricNetwork
@@ -75,7 +76,7 @@ def best_on_fabric(
         raise InputError(problems)
     line = TRAINING_FABRICS[fabric]
     most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 4
-    best: _Found | None = None
+    best: StrategyNetwork | None = None
     tried, least = 0, np.inf
     for ranked, bound in _bounded(problem, candidates(), direct=line.direct):
         time = np.inf if best is None else best.evaluated.iteration_time_s
@@ -93,18 +94,35 @@ def best_on_fabric(
             best = found
     if best is None:
         raise InfeasibleError(f"{fabric}: {problem.cluster.degree} interfaces a server join none of {tried} strategies")
-    mapped = best_map(problem, best.ranked.strategy, best.groups, best.fabric, best.evaluated, stop)
-    return _outcome(problem, fabric, replace(best, evaluated=mapped.evaluated), min(least, best.evaluated.iteration_time_s), tried)
+    outcome, best = planned(problem, fabric, best, stop)
+    return replace(outcome, bound_s=min(least, outcome.iteration_time_s), tried=tried)
 
 
-def best_network(problem: LlmTrainingProblem, fabric: str, ranked: RankedStrategy) -> _Found | None:
+def planned(
+    problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop
+) -> tuple[FabricOutcome, StrategyNetwork]:
+    """The plan of a strategy on its network, ranks where they serve it best; no bound but its own time."""
+    strategy, groups = found.ranked.strategy, found.groups
+    networks = [found.fabric]
+    if problem.cluster.servers <= MOST_PERMUTED:
+        networks = list(TRAINING_FABRICS[fabric].networks(problem, strategy, groups))
+    best = found
+    for one in networks:
+        start = evaluated(problem, strategy, one.network, groups)
+        mapped = best_map(problem, strategy, groups, one, start, stop)
+        if one is networks[0] or mapped.iteration_time_s < best.evaluated.iteration_time_s:
+            best = replace(found, fabric=one, evaluated=mapped)
+    return _outcome(problem, fabric, best), best
+
+
+def best_network(problem: LlmTrainingProblem, fabric: str, ranked: RankedStrategy) -> StrategyNetwork | None:
     """The fastest network of a fabric for a strategy; None: none carries it."""
     strategy = ranked.strategy
     groups = family_groups(strategy, problem.cluster.gpus_per_server)
-    best: _Found | None = None
+    best: StrategyNetwork | None = None
     for one in TRAINING_FABRICS[fabric].networks(problem, strategy, groups):
         try:
-            found = _Found(ranked, groups, one, evaluated(problem, strategy, one.network, groups))
+            found = StrategyNetwork(ranked, groups, one, evaluated(problem, strategy, one.network, groups))
         except InfeasibleError:
             continue
         if best is None or found.evaluated.iteration_time_s < best.evaluated.iteration_time_s:
@@ -141,27 +159,27 @@ def _mean_hops(servers: int, cluster: GpuCluster) -> float:
     return moore_bound(servers, max(2, cluster.degree), cluster.links).distances / (servers - 1)
 
 
-def _outcome(problem: LlmTrainingProblem, fabric: str, best: _Found, bound: float, tried: int) -> FabricOutcome:
+def _outcome(problem: LlmTrainingProblem, fabric: str, best: StrategyNetwork) -> FabricOutcome:
     strategy, one = best.ranked.strategy, best.evaluated
-    network = replace(stated(fabric, one.network), degree_split=best.fabric.split, loads=dimension_loads(problem, strategy, one))
+    loads = dimension_loads(problem, strategy, one)
+    network = replace(stated(fabric, one.network), degree_split=best.fabric.split, loads=loads)
     return FabricOutcome(
         plan=TrainingPlan(strategy, network),
         iteration_time_s=one.iteration_time_s,
         memory_bytes=best.ranked.memory_bytes,
-        bound_s=min(bound, one.iteration_time_s),
+        bound_s=best.ranked.iteration_time_s,
         note=best.fabric.note,
         timeline_s=iteration_timeline(problem, strategy, one.rates).total_s,
-        tried=tried,
+        tried=1,
     )
 
 
-def stated(fabric: str, network: RoutedNetwork) -> TrainingNetwork:
+def stated(fabric: str, network: PlacedNetwork) -> TrainingNetwork:
     """A network in plain numbers, for solution files."""
     graph, routes = network.graph, network.routes
     joined = set(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))
-    owner = np.repeat(np.arange(len(routes.source)), np.diff(routes.pair_ptr))
     listed = []
-    for path, pair in enumerate(owner.tolist()):
+    for path in range(len(routes.share)):
         nodes = routes.path(path)
         if len(nodes) != 2 or routes.share[path] < 1.0 or (nodes[0], nodes[1]) not in joined:
             listed.append(ServerRoute(nodes, float(routes.share[path])))
@@ -177,5 +195,3 @@ def stated(fabric: str, network: RoutedNetwork) -> TrainingNetwork:
         link_gbps=graph.link_gbps,
         routes=tuple(listed),
     )
-
-

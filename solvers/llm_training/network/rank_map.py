@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated
 from solvers.llm_training.network.fabrics import FabricNetwork
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
-from topoopt.core.errors import InfeasibleError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension, ParallelStrategy
 from topoopt.core.routing import PathTable
@@ -26,14 +24,6 @@ MOST_EXCHANGED = 128
 
 EXCHANGES = 100
 """Exchanges of two servers that are drawn."""
-
-
-@dataclass(frozen=True, eq=False)
-class MappedNetwork:
-    """A network with a map; `exact`: no other map is faster on these links with these rules of rings and routes."""
-
-    evaluated: EvaluatedNetwork
-    exact: bool
 
 
 class _Maps:
@@ -65,36 +55,25 @@ def best_map(
     fabric: FabricNetwork,
     start: EvaluatedNetwork,
     stop: Stop,
-) -> MappedNetwork:
-    """The fastest map found, beginning with the ranks in order."""
+) -> EvaluatedNetwork:
+    """The fastest map found, beginning with the ranks in order; of up to `MOST_PERMUTED` servers the fastest of all."""
     n = problem.cluster.servers
     if fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
-        return MappedNetwork(start, exact=fabric.routes is None or not start.found.loads)
+        return start
     maps = _Maps(problem, strategy, groups, fabric)
+    places, best = start.network.places, start
     if n <= MOST_PERMUTED:
-        tried, exact = _all_maps(n), True
-        best, place = start, start.network.places
-        for places in tried:
-            if stop.reason() is not None:
-                exact = False
-                break
-            one = maps.at(places)
-            if one.iteration_time_s < best.iteration_time_s:
-                best, place = one, places
-        return MappedNetwork(maps.final(place), exact)
-    places = start.network.places
-    best = start
-    for swap in (*_planes(strategy, problem.cluster.gpus_per_server), *_drawn(n, problem.search.seed)):
+        tried: Iterator[Ints] = _all_maps(n)
+    else:
+        tried = chain(_planes(strategy, problem.cluster.gpus_per_server), _drawn(n, problem.search.seed))
+    for map_ in tried:
         if stop.reason() is not None:
             break
-        places_now = places[swap]
-        try:
-            one = maps.at(places_now)
-        except InfeasibleError:
-            continue
+        moved = map_ if n <= MOST_PERMUTED else places[map_]
+        one = maps.at(moved)
         if one.iteration_time_s < best.iteration_time_s * (1.0 - 1e-9):
-            best, places = one, places_now
-    return MappedNetwork(maps.final(places), exact=False)
+            best, places = one, moved
+    return maps.final(places)
 
 
 def _all_maps(n: int) -> Iterator[Ints]:

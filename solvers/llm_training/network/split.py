@@ -52,9 +52,7 @@ class _Search:
         return self._known[key]
 
 
-def best_split(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups
-) -> SplitNetwork | None:
+def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> SplitNetwork | None:
     """The fastest split found; None: no split carries all traffic.
 
     First every family gets what links of its own take at least, those that send most first; then what is left goes,

@@ -30,6 +30,12 @@ def evaluate(
     best: Annotated[
         bool, typer.Option("--best", help="With time_model: calculon, the fastest execution that fits.")
     ] = False,
+    fabric: Annotated[
+        list[str] | None, typer.Option(help="Also on this network, e.g. direct-connect, torus-3d, rail-only.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="For --fabric: also send every transfer of every server.")
+    ] = False,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain."""
@@ -63,11 +69,27 @@ def evaluate(
             "recompute": _named("--recompute", recompute, Recompute),
         }
         strategy = chosen_strategy(problem, given)
-        document = estimate_document(problem, strategy, estimate(problem, strategy))
+        ideal = estimate(problem, strategy)
+        document = estimate_document(problem, strategy, ideal)
+        if fabric or follow:
+            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric or [], follow=follow)
         output.result(document, lambda console: _show(console, document))
         return 0
 
     output.run(command)
+
+
+def _on_fabrics(problem: Any, strategy: Any, ideal: Any, fabrics: list[str], *, follow: bool) -> list[dict[str, Any]]:
+    from solvers.stop import stop_on_signals
+    from topoopt.analyses.evaluate.on_fabrics import on_fabrics
+    from topoopt.core.errors import InputError, Problem
+
+    if not fabrics:
+        raise InputError([Problem("goes with --fabric", path="--follow", allowed="--fabric NAME --follow")])
+    if problem.calculon is not None:
+        raise InputError([Problem("networks go with time_model: roofline", path="--fabric", value=", ".join(fabrics))])
+    with stop_on_signals(None) as stop:
+        return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, follow=follow)
 
 
 def _named(option: str, value: str | None, names: Any) -> Any:
@@ -98,9 +120,21 @@ def _show(console: Console, document: dict[str, Any]) -> None:
         f"GiB of the fullest GPU: {memory} ({'fits' if document['fits'] else 'does not fit'})",
         f"{document['tflops_per_gpu']:.5g} TFLOP/s a GPU, {100 * document['mfu']:.4g} % of its peak "
         f"(causal attention, without recomputation); {document['tokens_per_s_per_gpu']:.6g} tokens/s a GPU",
+        *(_fabric_text(one) for one in document.get("fabrics", ())),
     ]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _fabric_text(one: dict[str, Any]) -> str:
+    waits = {part["dimension"]: part["exposed_s"] for part in one["dimensions"]}
+    worst = max(waits, key=lambda name: waits[name], default=None)
+    text = f"{one['fabric']}: {one['iteration_time_s']:.6g} s, by the order of its passes {one['timeline_s']:.6g} s"
+    if "followed_s" in one:
+        text += f", all transfers followed {one['followed_s']:.6g} s"
+    split = ", ".join(f"{family} {count}" for family, count in one["degree_split"].items() if count)
+    text += "".join(f"; {part}" for part in (one["form"], split and f"interfaces {split}") if part)
+    return text if worst is None else f"{text}; waits most for {worst}, {waits[worst]:.4g} s"
 
 
 def _show_best(console: Console, found: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ class LinkGraph:
     @property
     def bytes_per_s(self) -> Floats:
         """float64[L]."""
-        return self.parallel * self.link_gbps * BYTES_PER_GBIT
+        return np.asarray(self.parallel * self.link_gbps * BYTES_PER_GBIT)
 
 
 RingOrders = Mapping[TrafficFamily, tuple[Ints, ...]]
@@ -58,7 +58,7 @@ RingOrders = Mapping[TrafficFamily, tuple[Ints, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class RoutedNetwork:
+class PlacedNetwork:
     """Links with all that decides what they carry.
 
     Attributes:
@@ -74,7 +74,7 @@ class RoutedNetwork:
 
 
 @dataclass(frozen=True, eq=False)
-class Flows:
+class FamilyFlows:
     """Bytes from server to server for every byte that each GPU sends: int64[m], int64[m], float64[m]."""
 
     source: Ints
@@ -82,7 +82,7 @@ class Flows:
     amount: Floats
 
 
-def ring_flows(groups: tuple[BlockGroups, ...], orders: tuple[Ints, ...]) -> Flows:
+def ring_flows(groups: tuple[BlockGroups, ...], orders: tuple[Ints, ...]) -> FamilyFlows:
     """Each ring carries an equal share."""
     parts = [
         (rings.ravel(), np.roll(rings, -1, axis=2).ravel(), np.repeat(one.groups / rings.shape[1], rings[0].size))
@@ -91,7 +91,7 @@ def ring_flows(groups: tuple[BlockGroups, ...], orders: tuple[Ints, ...]) -> Flo
     return _joined(parts)
 
 
-def exchange_flows(groups: tuple[BlockGroups, ...], places: Ints) -> Flows:
+def exchange_flows(groups: tuple[BlockGroups, ...], places: Ints) -> FamilyFlows:
     """Every server sends equally much to all others of its group."""
     parts = []
     for one in groups:
@@ -102,14 +102,16 @@ def exchange_flows(groups: tuple[BlockGroups, ...], places: Ints) -> Flows:
     return _joined(parts)
 
 
-def _joined(parts: list[tuple[Ints, Ints, Floats]]) -> Flows:
+def _joined(parts: list[tuple[Ints, Ints, Floats]]) -> FamilyFlows:
     source, target, amount = (np.concatenate(side) for side in zip(*parts, strict=True))
-    return Flows(source, target, amount)
+    return FamilyFlows(source, target, amount)
 
 
-def family_flows(groups: FamilyGroups, places: Ints, orders: RingOrders) -> dict[TrafficFamily, tuple[Flows, ...]]:
-    """Flows of each family between servers; two for those between stages, there and back, which need not meet."""
-    found: dict[TrafficFamily, tuple[Flows, ...]] = {}
+def family_flows(
+    groups: FamilyGroups, places: Ints, orders: RingOrders
+) -> dict[TrafficFamily, tuple[FamilyFlows, ...]]:
+    """FamilyFlows of each family between servers; two for those between stages, there and back, which need not meet."""
+    found: dict[TrafficFamily, tuple[FamilyFlows, ...]] = {}
     for family, classes in groups.collectives.items():
         if family is TrafficFamily.EXPERT:
             found[family] = (exchange_flows(classes, places),)
@@ -117,8 +119,8 @@ def family_flows(groups: FamilyGroups, places: Ints, orders: RingOrders) -> dict
             found[family] = (ring_flows(classes, orders[family]),)
     hops = groups.hops
     if len(hops.source):
-        ahead = Flows(places[hops.source], places[hops.target], hops.ranks)
-        found[TrafficFamily.PIPELINE] = (ahead, Flows(ahead.target, ahead.source, ahead.amount))
+        ahead = FamilyFlows(places[hops.source], places[hops.target], hops.ranks)
+        found[TrafficFamily.PIPELINE] = (ahead, FamilyFlows(ahead.target, ahead.source, ahead.amount))
     return found
 
 
@@ -138,7 +140,7 @@ class FamilyLoad:
 
 
 def family_loads(
-    network: RoutedNetwork, groups: FamilyGroups, *, server_bytes_per_s: float, gpus_per_server: int
+    network: PlacedNetwork, groups: FamilyGroups, *, server_bytes_per_s: float, gpus_per_server: int
 ) -> dict[TrafficFamily, FamilyLoad]:
     """Loads of all families between servers.
 
@@ -172,14 +174,14 @@ def _mean_relayed(classes: tuple[BlockGroups, ...]) -> float:
     return max((one.relayed for one in classes), default=0.0)
 
 
-def _relays(graph: LinkGraph, flows: Flows, load: Floats, relayed: float, gpus_per_server: int) -> Floats:
+def _relays(graph: LinkGraph, flows: FamilyFlows, load: Floats, relayed: float, gpus_per_server: int) -> Floats:
     """float64[n]: bytes that pass the network inside each server because GPUs have interfaces of their own."""
     n = graph.servers
     if graph.rails in (Rails.NONE, Rails.SPINE):
         return np.zeros(n)
     out = np.bincount(flows.source, flows.amount, n)
     if graph.rails is Rails.RELAYED:
-        return relayed * out
+        return np.asarray(relayed * out)
     # What a server begins, ends or passes on meets the interface of any of its GPUs.
     arriving = np.bincount(graph.head, load, graph.nodes)[:n]
     return np.asarray((out + arriving) * (gpus_per_server - 1) / gpus_per_server)
@@ -188,7 +190,7 @@ def _relays(graph: LinkGraph, flows: Flows, load: Floats, relayed: float, gpus_p
 class RouteLookup:
     """Loads of links by the routes of a network."""
 
-    def __init__(self, network: RoutedNetwork) -> None:
+    def __init__(self, network: PlacedNetwork) -> None:
         graph, routes = network.graph, network.routes
         self._nodes = graph.nodes
         self._keys = routes.source.astype(np.int64) * graph.nodes + routes.target
@@ -208,7 +210,7 @@ class RouteLookup:
         self._hops = lengths - 1 - switched
         self._links = len(keys)
 
-    def load(self, flows: Flows) -> tuple[Floats, int]:
+    def load(self, flows: FamilyFlows) -> tuple[Floats, int]:
         """Bytes on each link, and hops of the longest route.
 
         Raises:
@@ -224,5 +226,5 @@ class RouteLookup:
             raise InfeasibleError(text)
         pair = np.bincount(place, flows.amount, len(self._keys))
         on_path = np.repeat(pair, np.diff(routes.pair_ptr)) * routes.share
-        load = np.bincount(self._link, on_path[self._owner], self._links)
+        load = np.bincount(self._link, on_path[self._owner], self._links).astype(np.float64)
         return load, int(self._hops[on_path > 0].max(initial=1))

@@ -17,7 +17,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
-from topoopt.simulate.llm_training.network.links import BYTES_PER_GBIT, FamilyLoad, RoutedNetwork, family_loads
+from topoopt.simulate.llm_training.network.links import BYTES_PER_GBIT, FamilyLoad, PlacedNetwork, family_loads
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.transfers import GroupHops, GroupRates
 
@@ -38,7 +38,7 @@ class NetworkRates:
 
 
 def network_rates(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, network: RoutedNetwork, groups: FamilyGroups
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, network: PlacedNetwork, groups: FamilyGroups
 ) -> NetworkRates:
     """Rates of families that have the links to themselves.
 
@@ -50,9 +50,7 @@ def network_rates(
     cluster, reached = problem.cluster, problem.device.reached
     inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
     g = cluster.gpus_per_server
-    loads = family_loads(
-        network, groups, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g
-    )
+    loads = family_loads(network, groups, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
     ideal = GroupRates.of(cluster, reached, columns_of([strategy], problem.model.layers))
     outside = cluster.gpu_gbps * BYTES_PER_GBIT * reached.network
     most = dict.fromkeys(F, inside) | {F.TENSOR: min(inside, outside), F.EXPERT: outside, F.PIPELINE: outside}

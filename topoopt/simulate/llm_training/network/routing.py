@@ -156,4 +156,4 @@ def _loaded(graph: LinkGraph, rows: Ints, amount: Floats) -> Floats:
     crossing = rows[:, 1:] >= 0
     link = order[np.searchsorted(keys[order], (rows[:, :-1] * graph.nodes + rows[:, 1:])[crossing])]
     weight = np.broadcast_to(amount[:, None], crossing.shape)[crossing]
-    return np.bincount(link, weight, len(keys))
+    return np.bincount(link, weight, len(keys)).astype(np.float64)

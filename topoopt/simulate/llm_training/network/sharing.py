@@ -49,7 +49,7 @@ def _factors(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: Net
     part = {family: float(busy[family][0][0] + busy[family][1][0]) / whole for family in EXCHANGES}
     hop = min(1.0, 2.0 * strategy.chunks * float(moved.hop[0]) / whole) if strategy.pipeline > 1 else 0.0
     part[F.PIPELINE] = hop if problem.overlap.pipeline else 0.0
-    meets: dict[F, tuple[F, ...]] = {family: (F.PIPELINE,) for family in EXCHANGES}
+    meets: dict[F, tuple[F, ...]] = dict.fromkeys(EXCHANGES, (F.PIPELINE,))
     meets[F.PIPELINE] = EXCHANGES if problem.overlap.pipeline else ()
     behind = (*EXCHANGES, F.PIPELINE) if problem.overlap.data else ()
     meets[F.DATA] = meets[F.EXPERT_DATA] = behind

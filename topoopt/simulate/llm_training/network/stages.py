@@ -126,7 +126,8 @@ def _weights(
     if model.tied and strategy.pipeline > 1:
         of_dense[-1] += model.vocabulary * model.hidden / t
     if model.experts is None:
-        return of_dense, np.zeros(len(dense))
+        return np.asarray(of_dense), np.zeros(len(dense))
     own = layer_weights(model, expert_layer=True)
     of_dense = of_dense + routed * ((own.attention + own.dense) / t + own.small)
-    return of_dense, routed * own.expert * own.experts / (strategy.expert * strategy.expert_tensor)
+    experts = routed * own.expert * own.experts / (strategy.expert * strategy.expert_tensor)
+    return np.asarray(of_dense), np.asarray(experts)

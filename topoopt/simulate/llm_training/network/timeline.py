@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PassKind
@@ -57,9 +57,7 @@ class LayerSync:
     layers: Floats
 
 
-def iteration_timeline(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates
-) -> IterationTimeline:
+def iteration_timeline(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> IterationTimeline:
     """Time of an iteration at these rates of the groups."""
     stages = stage_times(problem, strategy, rates)
     line = pipeline_time(
@@ -138,7 +136,7 @@ def _around(
     return gathering, reducing
 
 
-def _gathering(problem: LlmTrainingProblem, sync: LayerSync, own: Floats, begun: Floats, forward: Floats) -> float:
+def _gathering(problem: LlmTrainingProblem, sync: LayerSync, own: Ints, begun: Floats, forward: Floats) -> float:
     """How much later a rank could begin its first passes, weights coming layer by layer in the order of the passes."""
     own = own[np.argsort(begun[own], kind="stable")]
     layers = sync.layers[own].astype(np.int64)
@@ -150,7 +148,7 @@ def _gathering(problem: LlmTrainingProblem, sync: LayerSync, own: Floats, begun:
     return float(np.maximum(np.cumsum(each) - needed, 0.0).max())
 
 
-def _reducing(problem: LlmTrainingProblem, sync: LayerSync, own: Floats, done: Floats, back: Floats) -> float:
+def _reducing(problem: LlmTrainingProblem, sync: LayerSync, own: Ints, done: Floats, back: Floats) -> float:
     """When a rank has reduced all gradients."""
     own = own[np.argsort(done[own], kind="stable")]
     layers = sync.layers[own].astype(np.int64)

@@ -1,0 +1,280 @@
+"""Networks for strategies of training: rates by hand, rings, routes, splits, maps, search, and against all tasks."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+
+from solvers.llm_training.network.direct_routes import group_routes
+from solvers.llm_training.network.fabrics import TRAINING_FABRICS, fabric_problems
+from solvers.llm_training.network.plan import best_network, best_on_fabric, optimistic_rates
+from solvers.llm_training.network.rings import box_cycles
+from solvers.llm_training.network.split import best_split
+from solvers.stop import Stop
+from tests.support.llm_cases import strategy, training
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import RankedStrategy
+from topoopt.core.llm_training_plan import TrafficFamily as F
+from topoopt.core.parallelism import Overlap, ParallelStrategy
+from topoopt.core.regular_graphs import torus_steps
+from topoopt.simulate.llm_training.estimate import estimate
+from topoopt.simulate.llm_training.network.explicit import explicit_s
+from topoopt.simulate.llm_training.network.groups import family_groups
+from topoopt.simulate.llm_training.network.links import FamilyLoad, LinkGraph
+from topoopt.simulate.llm_training.network.rates import max_min_parts
+from topoopt.simulate.llm_training.network.routing import torus_routes
+from topoopt.simulate.llm_training.network.timeline import iteration_timeline
+from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.rules import strategy_problems
+from topoopt.simulate.llm_training.strategies import columns_of
+
+
+def _plain(problem: LlmTrainingProblem, **changes: object) -> LlmTrainingProblem:
+    """Interfaces serve all GPUs of a server."""
+    return replace(problem, cluster=replace(problem.cluster, per_gpu=False, **changes))  # type: ignore[arg-type]
+
+
+def _ranked(problem: LlmTrainingProblem, one: ParallelStrategy) -> RankedStrategy:
+    ideal = estimate(problem, one)
+    return RankedStrategy(one, ideal.iteration_time_s, ideal.memory.total)
+
+
+def _rate(problem: LlmTrainingProblem, one: ParallelStrategy, fabric: str, family: F) -> float:
+    found = best_network(problem, fabric, _ranked(problem, one))
+    assert found is not None
+    return found.evaluated.found.alone[family] / problem.device.reached.network
+
+
+def test_rates_by_hand() -> None:
+    """405B: tensor 8 fills a server, so all 8 groups of a server send over its 8 interfaces of 50 GB/s."""
+    problem, one = _plain(training("llama3-70b", 512, 512, 8192)), strategy(tensor=8, data=64)
+    assert _rate(problem, one, "ideal-switch", F.DATA) == pytest.approx(50e9)
+    # Four rings both ways over eight interfaces: every link carries an eighth of what a server sends.
+    assert _rate(problem, one, "direct-connect", F.DATA) == pytest.approx(50e9)
+    # Axes of 4 x 4 x 4 servers share 400 GB/s: six directions, all used by three rings both ways.
+    assert _rate(problem, one, "torus-3d", F.DATA) == pytest.approx(50e9)
+
+
+def test_one_axis_of_a_torus_has_a_third_of_its_rate() -> None:
+    """Four stages of 16 servers, a hop goes one step along an axis: 400/6 GB/s of a server for its 8 GPUs."""
+    problem, one = _plain(training("llama3-70b", 512, 512, 8192)), strategy(tensor=8, pipeline=4, data=16, zero=1)
+    assert _rate(problem, one, "torus-3d", F.PIPELINE) == pytest.approx(400e9 / 6 / 8)
+
+
+def test_traffic_between_rails_passes_the_server() -> None:
+    """context 2 with tensor 4 stays inside, data 2 by 4 crosses rails: 0 of 2 ring edges meet the same place."""
+    problem = training("llama3-70b", 32, 32, 8192)
+    slow = replace(problem, cluster=replace(problem.cluster, intra_server_gbps=200.0))
+    one = strategy(tensor=4, pipeline=1, data=8, zero=1)
+    inside = 200.0 * 1.25e8 * problem.device.reached.scale_up
+    # Four groups of a server cross, each at one edge out of it; all bytes of them pass the network of 8 GPUs inside.
+    found = best_network(slow, "rail-only", _ranked(slow, one))
+    assert found is not None
+    seconds = found.evaluated.found.loads[F.DATA].seconds[-slow.cluster.servers :] / problem.device.reached.network
+    assert seconds == pytest.approx(np.full(4, 4.0 / (8 * inside)))
+    assert _rate(slow, one, "rail-fat-tree", F.DATA) <= 100e9
+
+
+def test_a_group_without_links_of_its_own_sends_over_others() -> None:
+    """Eight interfaces for four families that take nine at least: servers forward for one of them."""
+    problem, one = _plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
+    found = best_split(problem, one, family_groups(one, 8))
+    assert found is not None
+    (bare,) = [family for family, count in found.split.items() if not count]
+    assert found.evaluated.found.loads[bare].hops > 1
+
+
+def test_stages_that_nothing_joins_are_refused() -> None:
+    """Two interfaces make rings of replicas or of stages, and neither joins all servers that send."""
+    problem, one = _plain(training("llama3-70b", 128, 128, 8192), degree=2), strategy(tensor=8, pipeline=4, data=4)
+    assert best_split(problem, one, family_groups(one, 8)) is None
+
+
+def test_too_few_interfaces_are_refused() -> None:
+    """One interface joins pairs of servers, and no replica group of 16."""
+    problem, one = _plain(training("llama3-70b", 128, 128, 8192), degree=1), strategy(tensor=8, data=16)
+    with pytest.raises(InfeasibleError, match="direct-connect: 1 interfaces"):
+        best_on_fabric(problem, "direct-connect", lambda: [_ranked(problem, one)], Stop())
+
+
+def test_unknown_and_impossible_fabrics_are_named() -> None:
+    """All problems, with what is allowed."""
+    cluster = training("llama3-70b", 8 * 11, 88, 8192).cluster
+    texts = [str(one) for one in fabric_problems(cluster, ("torus", "hypercube", "direct-connect"))]
+    assert len(texts) == 2
+    assert texts[0].startswith("fabrics[0]: no such fabric (value: torus)")
+    assert texts[1].startswith("fabrics[1]: hypercube: ")
+
+
+def test_splits_use_no_more_interfaces_than_there_are() -> None:
+    """Every server's links, family by family, are within the degree."""
+    problem, one = _plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
+    found = best_split(problem, one, family_groups(one, 8))
+    assert found is not None
+    graph = found.evaluated.network.graph
+    assert np.bincount(graph.tail, graph.parallel).max() <= sum(found.split.values()) <= 8
+    assert np.bincount(graph.head, graph.parallel).max() <= 8
+
+
+@pytest.mark.parametrize(("sides", "whole"), [((4,), (True,)), ((4, 4), (True, True)), ((2, 4, 4), (False, True, True)),
+                                              ((3, 4), (False, False)), ((4, 4, 8), (True, True, True))])  # fmt: skip
+def test_rings_round_boxes_take_single_steps(sides: tuple[int, ...], whole: tuple[bool, ...]) -> None:
+    """Every place once; neighbours of a ring are neighbours of the box, round it where an axis is whole."""
+    for ring in box_cycles(sides, whole).tolist():
+        assert sorted(ring) == list(range(int(np.prod(sides))))
+        at = np.stack(np.unravel_index(ring, sides), axis=1)
+        step = np.abs(at - np.roll(at, -1, axis=0))
+        step = np.where(np.array(whole), np.minimum(step, np.array(sides) - step), step)
+        assert (step.sum(axis=1) == 1).all()
+
+
+@pytest.mark.parametrize(("shape", "twisted"), [((4, 4, 4), False), ((2, 4), False), ((2, 4, 4), True)])
+def test_routes_of_a_torus_are_shortest(shape: tuple[int, ...], twisted: bool) -> None:
+    """Two halves a pair, each of as many steps as a search finds."""
+    from scipy.sparse.csgraph import shortest_path
+
+    steps = torus_steps(shape, twisted=twisted)
+    n = steps.shape[1]
+    links = np.zeros((n, n))
+    for step in steps:
+        links[np.arange(n), step] = links[step, np.arange(n)] = 1
+    source, target = np.nonzero(~np.eye(n, dtype=bool))
+    table = torus_routes(steps, source, target)
+    hops = shortest_path(links, unweighted=True)
+    for pair in range(len(source)):
+        paths = [table.path(path) for path in range(table.pair_ptr[pair], table.pair_ptr[pair + 1])]
+        assert len(paths) == 2
+        for path in paths:
+            assert (path[0], path[-1]) == (source[pair], target[pair])
+            assert len(path) - 1 == hops[source[pair], target[pair]]
+            assert all(links[a, b] for a, b in pairwise(path))
+
+
+@pytest.mark.parametrize(("n", "fullest"), [(5, 3.0), (6, 4.5), (7, 6.0)])
+def test_exchange_on_a_ring_is_routed_evenly(n: int, fullest: float) -> None:
+    """Distances from a server sum to n^2/4 or (n^2-1)/4, over its two links."""
+    here = np.arange(n)
+    tail, head = np.concatenate([here, here]), np.concatenate([(here + 1) % n, (here - 1) % n])
+    table = group_routes(LinkGraph(n, n, tail, head, np.ones(2 * n, dtype=np.int64), 1.0), 0)
+    load = np.zeros((n, n))
+    for path in range(len(table.share)):
+        nodes = table.path(path)
+        for a, b in pairwise(nodes):
+            load[a, b] += table.share[path]
+    assert load.max() == pytest.approx(fullest)
+
+
+def test_families_share_links_max_min() -> None:
+    """Two that fill one link get half each; the one that a link of its own holds back leaves the rest."""
+
+    def load(*seconds: float) -> FamilyLoad:
+        return FamilyLoad(np.array(seconds), 1.0, 1)
+
+    assert max_min_parts([load(1.0, 0.0), load(1.0, 0.0)]) == pytest.approx([0.5, 0.5])
+    assert max_min_parts([load(1.0, 0.0), load(0.5, 1.0)]) == pytest.approx([2 / 3, 2 / 3])
+    assert max_min_parts([load(1.0, 0.0), load(0.0, 1.0)]) == pytest.approx([1.0, 1.0])
+
+
+def test_no_network_betters_the_bound() -> None:
+    """Times on every direct fabric are at least those at optimistic rates, and those at least an ideal switch's."""
+    problem = _plain(training("deepseek-v3", 256, 256, 4096))
+    for one in (strategy(pipeline=2, data=128, expert=128, zero=1), strategy(tensor=2, pipeline=4, data=32, expert=64)):
+        ranked = _ranked(problem, one)
+        columns = columns_of([one], problem.model.layers)
+        rates = optimistic_rates(problem, columns)
+        bound = float(roofline_columns(problem, problem.device, columns, rates).total[0])
+        assert bound >= ranked.iteration_time_s * (1 - 1e-12)
+        for fabric in ("direct-connect", "torus-3d", "hypercube"):
+            found = best_network(problem, fabric, ranked)
+            assert found is not None
+            assert found.evaluated.iteration_time_s >= bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("fabric", ["direct-connect", "rail-only"])
+def test_the_search_finds_the_best_of_all_candidates(fabric: str) -> None:
+    """Against a network for every candidate."""
+    problem = _plain(training("llama3-70b", 64, 64, 8192), link_gbps=50.0)
+    sizes = [(t, p, 64 // (t * p), b) for t in (4, 8) for p in (1, 2, 4) for b in (1, 2)]
+    known = sorted(
+        (_ranked(problem, strategy(tensor=t, pipeline=p, data=d, micro_batch=b, zero=1)) for t, p, d, b in sizes),
+        key=lambda one: one.iteration_time_s,
+    )
+    found = best_on_fabric(problem, fabric, lambda: known, Stop())
+    every = [best_network(problem, fabric, one) for one in known]
+    best = min(one.evaluated.iteration_time_s for one in every if one is not None)
+    assert found.iteration_time_s == pytest.approx(best)
+    assert known[0].iteration_time_s <= found.bound_s * (1 + 1e-12)
+    assert found.bound_s <= found.iteration_time_s
+
+
+def test_places_of_ranks_are_searched() -> None:
+    """On six servers of a 1 x 2 x 3 torus all maps are tried: none drawn at random is faster."""
+    problem = _plain(training("llama3-70b", 48, 48, 8192), link_gbps=25.0)
+    one = strategy(tensor=8, pipeline=3, data=2, zero=1)
+    found = best_on_fabric(problem, "torus-3d", lambda: [_ranked(problem, one)], Stop())
+    groups = family_groups(one, 8)
+    draw = np.random.default_rng(3)
+    from solvers.llm_training.network.evaluation import evaluated
+
+    for fabric in TRAINING_FABRICS["torus-3d"].networks(problem, one, groups):
+        for _ in range(20):
+            network = fabric.placed(groups, draw.permutation(6))
+            assert evaluated(problem, one, network, groups).iteration_time_s >= found.iteration_time_s * (1 - 1e-9)
+
+
+CASES = 24
+
+
+def _drawn(seed: int) -> tuple[LlmTrainingProblem, ParallelStrategy, str]:
+    rng = random.Random(seed)
+    while True:
+        p, t = rng.choice((1, 2, 4, 8)), rng.choice((1, 2, 4, 8))
+        model = rng.choice(("llama3-70b", "mixtral-8x22b", "gpt3-175b", "deepseek-v3"))
+        d, m = rng.choice((2, 4, 8, 16)), p * rng.choice((2, 4))
+        schedule = rng.choice(("1f1b", "interleaved", "gpipe", "zb-h1")) if p > 1 else "1f1b"
+        x = rng.choice((1, 8, 16, 32)) if model in ("mixtral-8x22b", "deepseek-v3") else 1
+        gpus = p * t * d
+        if not 32 <= gpus <= 1024 or gpus // p % 8 or gpus // 8 * m > 400:
+            continue
+        problem = training(model, gpus, d * m, rng.choice((2048, 4096, 8192)))
+        problem = _plain(problem, degree=rng.choice((4, 6, 8)), link_gbps=rng.choice((200.0, 400.0)))
+        problem = replace(problem, overlap=Overlap(data=rng.random() < 0.7))
+        chunks = rng.choice((2, 3)) if schedule == "interleaved" else 1
+        one = strategy(
+            tensor=t, pipeline=p, data=d, chunks=chunks, expert=x, zero=rng.choice((0, 1)), schedule=schedule
+        )
+        if not strategy_problems(problem, one):
+            return problem, one, rng.choice(("direct-connect", "torus-3d", "rail-fat-tree"))
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_representative_ranks_stand_for_all_servers(seed: int) -> None:
+    """Within 3 % of the engine that follows every transfer of every server."""
+    problem, one, fabric = _drawn(seed)
+    found = best_network(problem, fabric, RankedStrategy(one, 0.0, 0.0))
+    assert found is not None
+    placed = found.evaluated
+    followed = explicit_s(problem, one, placed.network, found.groups, placed.found)
+    assert iteration_timeline(problem, one, placed.rates).total_s == pytest.approx(followed, rel=0.03)
+
+
+def test_strategies_come_in_the_order_given() -> None:
+    """The search stops at the first candidate that an ideal switch makes no faster than the best found."""
+    problem = _plain(training("llama3-70b", 64, 64, 8192))
+    first = _ranked(problem, strategy(tensor=8, data=8, zero=1))
+    slow = replace(first, iteration_time_s=first.iteration_time_s * 10)
+    seen: list[RankedStrategy] = []
+
+    def candidates():  # type: ignore[no-untyped-def]
+        for one in (first, slow, slow):
+            seen.append(one)
+            yield one
+
+    found = best_on_fabric(problem, "ideal-switch", lambda: islice(candidates(), 3), Stop())
+    assert found.tried == 1
+    assert found.plan.strategy == first.strategy

@@ -1,0 +1,61 @@
+"""One configuration on networks: the best links, map and routes found on each, and which dimension it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from solvers.llm_training.network.fabrics import fabric_problems
+from solvers.llm_training.network.plan import best_network, planned
+from solvers.stop import Stop
+from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
+from topoopt.core.llm_training_plan import RankedStrategy
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.simulate.llm_training.network.explicit import explicit_s
+
+
+def on_fabrics(
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    ideal: StepEstimate,
+    fabrics: tuple[str, ...],
+    stop: Stop,
+    *,
+    follow: bool,
+) -> list[dict[str, Any]]:
+    """For programs: time in closed form and by the order of the passes on each fabric, and what families get there.
+
+    Args:
+        ideal: of the strategy on an ideal switch.
+        follow: also send every transfer of every server.
+
+    Raises:
+        InputError: no such fabric, the cluster cannot have it, or what is asked cannot be followed.
+    """
+    problems = fabric_problems(problem.cluster, fabrics)
+    if problems:
+        raise InputError(problems)
+    ranked = RankedStrategy(strategy, ideal.iteration_time_s, ideal.memory.total)
+    found = []
+    for fabric in fabrics:
+        one = best_network(problem, fabric, ranked)
+        if one is None:
+            degree = problem.cluster.degree
+            raise InfeasibleError(f"{fabric}: {degree} interfaces of a server do not join all that send to each other")
+        outcome, mapped = planned(problem, fabric, one, stop)
+        network = outcome.plan.network
+        found.append(
+            {
+                "fabric": fabric,
+                "iteration_time_s": outcome.iteration_time_s,
+                "timeline_s": outcome.timeline_s,
+                "form": outcome.note,
+                "degree_split": {family.value: count for family, count in network.degree_split},
+                "dimensions": [asdict(load) for load in network.loads],
+            }
+        )
+        if follow:
+            placed = mapped.evaluated
+            found[-1]["followed_s"] = explicit_s(problem, strategy, placed.network, mapped.groups, placed.found)
+    return found

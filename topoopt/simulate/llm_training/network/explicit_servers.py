@@ -1,0 +1,124 @@
+"""Servers of an explicit iteration: their stages, their groups, and rings and hops between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from topoopt.core.arrays import Floats
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import TrafficFamily as F
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.simulate.llm_training.network.groups import BlockGroups, FamilyGroups
+from topoopt.simulate.llm_training.network.links import PlacedNetwork
+from topoopt.simulate.llm_training.network.rates import NetworkRates, group_rates
+from topoopt.simulate.llm_training.network.stages import stage_times
+from topoopt.simulate.llm_training.network.task_list import TaskList
+from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.traffic import layer_traffic
+
+FREE = 1e18
+"""Bytes a second of what the graph sends itself."""
+
+
+@dataclass(frozen=True)
+class ServerGroup:
+    """A group of servers: place in the graph's table, members, groups of ranks on them, ranks of each."""
+
+    place: int
+    members: tuple[int, ...]
+    groups: float
+    ranks: int
+
+
+class ExplicitServers:
+    """What is known of every server; `tasks` grows."""
+
+    def __init__(
+        self,
+        problem: LlmTrainingProblem,
+        strategy: ParallelStrategy,
+        network: PlacedNetwork,
+        groups: FamilyGroups,
+        found: NetworkRates,
+    ) -> None:
+        self.problem, self.strategy, self.network = problem, strategy, network
+        self.tasks = TaskList()
+        self.rings: list[GroupRings] = []
+        self.of_server: dict[F, list[ServerGroup | None]] = {}
+        for family, classes in groups.collectives.items():
+            self.of_server[family] = self._groups(family, classes)
+        places = network.places
+        self.ahead: list[list[tuple[int, float]]] = [[] for _ in places]
+        self.behind: list[list[tuple[int, float]]] = [[] for _ in places]
+        hops = groups.hops
+        for a, b, ranks in zip(places[hops.source], places[hops.target], hops.ranks, strict=True):
+            self.ahead[a].append((int(b), float(ranks)))
+            self.behind[b].append((int(a), float(ranks)))
+        self.rates = group_rates(dict.fromkeys(found.loads, FREE), found.loads, found.rates)
+        self.stages = stage_times(problem, strategy, self.rates)
+        self.stage_of = np.empty(len(places), dtype=np.int64)
+        per_stage = len(places) // strategy.pipeline
+        self.stage_of[places] = np.arange(len(places)) // per_stage
+
+    def _groups(self, family: F, classes: tuple[BlockGroups, ...]) -> list[ServerGroup | None]:
+        network = self.network
+        found: list[ServerGroup | None] = [None] * len(network.places)
+        for which, one in enumerate(classes):
+            for row, (blocks, count) in enumerate(zip(network.places[one.blocks], one.groups, strict=True)):
+                members = tuple(sorted(blocks.tolist()))
+                place = -1
+                if family is not F.EXPERT:
+                    orders = [tuple(order) for order in network.orders[family][which][row].tolist()]
+                    place = len(self.rings)
+                    self.rings.append(GroupRings(members, ring_ways(network.routes, orders)))
+                for server in members:
+                    if found[server] is not None:
+                        text = "servers are in several groups of a family"
+                        raise InputError([Problem(text, path=family.value, allowed="one group each")])
+                    found[server] = ServerGroup(place, members, float(count), one.ranks)
+        return found
+
+    def hop_bytes(self) -> float:
+        """Bytes that a rank sends to the next stage."""
+        columns = columns_of([self.strategy], self.problem.model.layers)
+        traffic = layer_traffic(
+            self.problem.model,
+            self.problem.formats,
+            columns,
+            self.problem.batch.length,
+            self.problem.cluster.gpus_per_server,
+        )
+        return float(traffic.hop[0])
+
+    def compute_costs(self, *, split: bool) -> list[Floats]:
+        """Seconds of the passes of each kind, without tokens to experts."""
+        costs = replace(self.stages, expert=(np.zeros(1), np.zeros(1))).costs(blocking=False)
+        whole = costs.inputs_s + costs.weights_s
+        return [costs.forward_s, whole, costs.inputs_s if split else whole, costs.weights_s]
+
+
+def ring_ways(routes: PathTable, orders: list[tuple[int, ...]]) -> tuple[Ring, ...]:
+    """The rings, each as often as pairs have ways, which it then goes in turn."""
+    keys = routes.source.astype(np.int64) * routes.nodes_total + routes.target
+    found = []
+    for order in orders:
+        pairs = [
+            int(np.searchsorted(keys, a * routes.nodes_total + b)) for a, b in zip(order, _next(order), strict=True)
+        ]
+        spans = [(int(routes.pair_ptr[pair]), int(routes.pair_ptr[pair + 1])) for pair in pairs]
+        turns = max(end - begin for begin, end in spans)
+        for turn in range(turns):
+            chosen = [
+                begin + int(np.searchsorted(np.cumsum(routes.share[begin:end]), (turn + 0.5) / turns))
+                for begin, end in spans
+            ]
+            found.append(Ring(order, 1.0 / (turns * len(orders)), tuple(routes.path(path) for path in chosen)))
+    return tuple(found)
+
+
+def _next(order: tuple[int, ...]) -> tuple[int, ...]:
+    return order[1:] + order[:1]
