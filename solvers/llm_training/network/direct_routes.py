@@ -23,7 +23,9 @@ from topoopt.simulate.llm_training.network.links import LinkGraph, family_flows
 from topoopt.simulate.llm_training.network.routing import path_table, spread_routes
 
 ROUNDS = 8
-"""Rounds of shortest paths."""
+"""Rounds of shortest paths; of more than `LARGE` servers 2."""
+
+LARGE = 256
 
 LARGEST_PROGRAM = 8
 """Servers of a group whose exchange is routed by a linear program."""
@@ -54,7 +56,7 @@ def direct_routes(
     apart = np.flatnonzero(~done)
     if len(apart):
         amount = _amounts(groups, places, orders, volume, keys)[apart]
-        rest = spread_routes(graph, source[apart], target[apart], amount, rounds=ROUNDS, seed=seed)
+        rest = spread_routes(graph, source[apart], target[apart], amount, rounds=ROUNDS if n <= LARGE else 2, seed=seed)
         rows, owner = _padded(rest)
         found.append((apart[owner], rows, rest.share))
     return path_table(n, source, target, found)

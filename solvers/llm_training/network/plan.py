@@ -75,7 +75,7 @@ def best_on_fabric(
     if problems:
         raise InputError(problems)
     line = TRAINING_FABRICS[fabric]
-    most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 4
+    most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
     best: StrategyNetwork | None = None
     tried, least = 0, np.inf
     for ranked, bound in _bounded(problem, candidates(), direct=line.direct):

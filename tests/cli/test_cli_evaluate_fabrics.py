@@ -1,0 +1,45 @@
+"""`topoopt evaluate --fabric`: one configuration on networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_cases import refusals, run
+from tests.support.paths import INSTANCES
+
+CASE = INSTANCES / "llm-training" / "llama3-70b-64.yaml"
+SIZES = ("--tensor", 8, "--pipeline", 4, "--data", 2)
+
+
+def test_a_configuration_on_three_networks() -> None:
+    """Two replicas of four stages on eight servers: by hand a hop has 4 of 8 links of 50 GB/s for 8 GPUs, on rails all.
+
+    What follows every transfer agrees with the order of the passes.
+    """
+    options = [part for name in ("direct-connect", "torus-3d", "rail-only") for part in ("--fabric", name)]
+    found = run("evaluate", CASE, *SIZES, *options, "--follow", "--json").json
+    assert [one["fabric"] for one in found["fabrics"]] == ["direct-connect", "torus-3d", "rail-only"]
+    rates = []
+    for one in found["fabrics"]:
+        assert one["iteration_time_s"] >= found["iteration_time_s"]
+        assert one["followed_s"] == pytest.approx(one["timeline_s"], rel=0.03)
+        rates.append({part["dimension"]: part["gbytes_per_s"] for part in one["dimensions"]}["pipeline"])
+    assert found["fabrics"][0]["degree_split"] == {"data": 4, "pipeline": 4}
+    # Two links to each neighbour for eight GPUs; an axis of a torus in two dimensions has two links each way.
+    assert rates[0] == pytest.approx(rates[2] / 4)
+    assert rates[1] == pytest.approx(rates[2] / 4)
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    """Unknown fabrics with those there are; an engine without a network; one interface for many servers."""
+    ((path, value, message),) = refusals(run("evaluate", CASE, *SIZES, "--fabric", "torus", "--json").json)
+    assert (path, value, message) == ("fabrics[0]", "torus", "no such fabric")
+    ((path, _, _),) = refusals(run("evaluate", CASE, *SIZES, "--follow", "--json").json)
+    assert path == "--follow"
+    file = tmp_path / "one.yaml"
+    file.write_text(CASE.read_text().replace("degree: 8", "degree: 1").replace("per-gpu", "per-server"))
+    answer = run("evaluate", file, *SIZES, "--fabric", "direct-connect")
+    assert answer.code == 3
+    assert "direct-connect: 1 interfaces of a server do not join all" in answer.stderr
