@@ -13,7 +13,7 @@ from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.llm_training.layer_times import ComputeTimes, LayerTimes
 from topoopt.simulate.llm_training.rank_times import EXCHANGE_SHARE
-from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.strategies import columns_of, stage_layers
 from topoopt.simulate.llm_training.traffic import layer_traffic
 from topoopt.simulate.llm_training.transfers import GroupRates, layer_transfers
 from topoopt.workloads.llm_training.facts import end_weights, layer_weights
@@ -61,18 +61,6 @@ def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> P
     return PipelineShape(strategy.pipeline, micro_batches, strategy.chunks)
 
 
-def layers_of_stages(strategy: ParallelStrategy, layers: int) -> Ints:
-    """int64[p v]: as stated, else as even as can be: the last stage is the first to be short, then the first one."""
-    if strategy.stage_layers:
-        return np.array(strategy.stage_layers, dtype=np.int64)
-    stages = strategy.pipeline * strategy.chunks
-    found = np.full(stages, -(-layers // stages), dtype=np.int64)
-    short = int(found.sum()) - layers
-    order = [stages - 1, 0, *range(stages - 2, 0, -1)]
-    found[order[:short]] -= 1
-    return found
-
-
 def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> StageTimes:
     """Times of all stages at these rates."""
     model, length = problem.model, problem.batch.length
@@ -80,8 +68,9 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: 
     times = LayerTimes(model, problem.device, problem.formats, columns, length)
     traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
     moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
-    count = layers_of_stages(strategy, model.layers)
-    plain = len(count) and model.layers if model.experts is None else model.experts.dense_layers
+    known = strategy.stage_layers or stage_layers(model.layers, strategy.pipeline, strategy.chunks)
+    count = np.array(known, dtype=np.int64)
+    plain = model.layers if model.experts is None else model.experts.dense_layers
     ends = np.cumsum(count)
     dense = np.minimum(ends, plain) - np.minimum(ends - count, plain)
     routed = count - dense
