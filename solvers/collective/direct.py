@@ -32,10 +32,11 @@ def switched_paths(network: RatedNetwork, source: int) -> dict[int, Path]:
     return {node: path for node, path in found.items() if node != source and not network.is_switch[node]}
 
 
-def fewest_steps(network: RatedNetwork, root: int | None = None) -> CollectiveSchedule:
+def fewest_steps(network: RatedNetwork, root: int | None = None, *, multicast: bool = False) -> CollectiveSchedule:
     """An AllGather of whole shards, or a broadcast from a root, in fewest steps; to pass on over switches is one.
 
-    Of the ranks that have a shard a step before, the one whose links have carried least in the step sends it.
+    Of the ranks that have a shard a step before, the one whose links have carried least in the step sends it. With
+    `multicast` a link carries what one rank sends several others once.
     """
     ranks = network.ranks.tolist()
     ways = {rank: switched_paths(network, rank) for rank in ranks}
@@ -47,6 +48,7 @@ def fewest_steps(network: RatedNetwork, root: int | None = None) -> CollectiveSc
     routes: dict[Path, int] = {}
     rows: list[Row] = []
     load: dict[int, Floats] = {}
+    passed: dict[tuple[int, int], set[int]] = {}
     for turn in range(len(ranks)):  # every rank sends its shard on in turn, so that none is always first
         for block, source in enumerate(sources):
             head = ranks[(place[source] + turn) % len(ranks)]
@@ -55,8 +57,18 @@ def fewest_steps(network: RatedNetwork, root: int | None = None) -> CollectiveSc
                 continue
             carried = load.setdefault(far - 1, np.zeros(len(network.arcs)))
             near = [ways[tail][head] for tail in feeding[head] if distance[source][tail] == far - 1]
-            path = min(near, key=lambda way: float(((carried[arcs[way]] + 1) / network.units[arcs[way]]).max()))
-            carried[arcs[path]] += 1
+
+            def fresh(way: Path, shard: int = block) -> list[int]:
+                return [arc for arc in arcs[way] if arc not in passed.get((shard, way[0]), ())]
+
+            def fullest(way: Path, before: Floats = carried) -> float:
+                own = fresh(way)
+                return float(((before[own] + 1) / network.units[own]).max(initial=0.0))
+
+            path = min(near, key=fullest)
+            carried[fresh(path)] += 1
+            if multicast:
+                passed.setdefault((block, path[0]), set()).update(arcs[path])
             rows.append((block, path[0], head, far - 1, routes.setdefault(path, len(routes)), False))
     return of_rows([1] * len(sources), sources, rows, tuple(routes))
 

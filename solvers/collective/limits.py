@@ -22,11 +22,13 @@ def limiting(problem: CollectiveProblem, stop: Stop) -> CollectiveProof:
         LimitError: stopped before anything about an All-to-All was proven.
     """
     network, wanted = problem.network, problem.collective
-    if wanted is CollectiveOp.ALL_TO_ALL or not problem.relaying:
+    if wanted is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):
         return CollectiveProof(lengths=pair_lengths(problem, stop))
     if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
         forward = network if wanted is CollectiveOp.BROADCAST else network.transposed()
         return CollectiveProof(_nodes(root_cut(forward, int(network.ranks[problem.root]))))
+    if wanted is CollectiveOp.ALLREDUCE and problem.multicast:
+        return CollectiveProof(_nodes(least_cut(network)))
     if wanted is CollectiveOp.REDUCE_SCATTER:
         return CollectiveProof(_nodes(ratio_cut(network.transposed()).side))
     cut = ratio_cut(network)
@@ -57,6 +59,18 @@ def root_cut(network: RatedNetwork, root: int) -> Bools:
     flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
     others = [rank for rank in network.ranks.tolist() if rank != root]
     return flow.cut(root, min(others, key=lambda rank: flow.value(root, rank))).side
+
+
+def least_cut(network: RatedNetwork) -> Bools:
+    """The set with ranks inside and outside that least leaves, or enters (then its complement)."""
+    root = int(network.ranks[0])
+    forward = root_cut(network, root)
+    backward = ~root_cut(network.transposed(), root)
+    return min(forward, backward, key=lambda side: _leaving(network, side))
+
+
+def _leaving(network: RatedNetwork, side: Bools) -> int:
+    return int(network.units[side[network.arcs[:, 0]] & ~side[network.arcs[:, 1]]].sum())
 
 
 def _nodes(side: Bools) -> tuple[int, ...]:

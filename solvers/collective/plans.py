@@ -67,7 +67,11 @@ def by_shortest(problem: CollectiveProblem, stop: Stop) -> Plans:
     """Whole shards in as few steps as any schedule needs; in one where switches join all ranks."""
     if not problem.relaying or problem.collective is CollectiveOp.ALL_TO_ALL:
         return
-    schedule = gathered(single(problem), lambda network: fewest_steps(network, only_root(problem)))
+
+    def make(own: RatedNetwork) -> CollectiveSchedule:
+        return fewest_steps(own, only_root(problem), multicast=problem.multicast and own is problem.network)
+
+    schedule = gathered(single(problem), make)
     if schedule is not None:
         yield PlannedSchedule(schedule)
 
@@ -127,7 +131,8 @@ def by_program(problem: CollectiveProblem, stop: Stop) -> Plans:
         ended: list[StopReason] = []
 
         def make(own: RatedNetwork, count: int = steps, reasons: list[StopReason] = ended) -> CollectiveSchedule | None:
-            found = stepped_schedule(own, sorted(owners * chunks), count, stop, problem.search.seed)
+            copies = problem.multicast and own is network  # what is summed goes the other way: nothing to copy
+            found = stepped_schedule(own, sorted(owners * chunks), count, stop, problem.search.seed, multicast=copies)
             reasons.append(found.stopped_by)
             return found.schedule
 

@@ -37,10 +37,12 @@ def columns(network: RatedNetwork, owners: int, steps: int) -> int:
     return owners * (len(network.arcs) * steps + network.nodes * (steps + 1)) + steps
 
 
-def stepped_schedule(network: RatedNetwork, owners: list[int], steps: int, stop: Stop, seed: int) -> SteppedSchedule:
-    """Solve for so many steps; one chunk an entry of `owners`."""
+def stepped_schedule(
+    network: RatedNetwork, owners: list[int], steps: int, stop: Stop, seed: int, *, multicast: bool = False
+) -> SteppedSchedule:
+    """Solve for so many steps; one chunk an entry of `owners`; with `multicast` switches copy."""
     rate = network.units / float(network.units.max())
-    program = build(network, np.array(owners), rate, steps)
+    program = build(network, np.array(owners), rate, steps, multicast=multicast)
     result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), seed=seed))
     if result.raw_x is None:
         return SteppedSchedule(None, result.stopped_by)
@@ -51,7 +53,7 @@ def stepped_schedule(network: RatedNetwork, owners: list[int], steps: int, stop:
         there = {owner}
         for step in range(steps):
             new: set[int] = set()
-            for path in messages(network, sent[chunk, :, step]):
+            for path in (copied if multicast else messages)(network, sent[chunk, :, step]):
                 if path[-1] not in there | new:
                     new.add(path[-1])
                     rows.append((chunk, path[0], path[-1], step, routes.setdefault(path, len(routes)), False))
@@ -72,4 +74,24 @@ def messages(network: RatedNetwork, copies: Ints) -> list[Path]:
                 path.append(left[path[-1]].pop())
             if not network.is_switch[path[-1]]:
                 found.append(tuple(path))
+    return found
+
+
+def copied(network: RatedNetwork, copies: Ints) -> list[Path]:
+    """The ways of one chunk in one step where switches copy what comes to all links that it leaves over."""
+    out: dict[int, list[int]] = {}
+    for tail, head in network.arcs[copies > 0].tolist():
+        out.setdefault(tail, []).append(head)
+    found: list[Path] = []
+    for rank in network.ranks.tolist():
+        frontier: list[Path] = [(rank,)]
+        seen = {rank}
+        for path in frontier:
+            if len(path) > 1 and not network.is_switch[path[-1]]:
+                found.append(path)
+                continue
+            for head in out.get(path[-1], ()):
+                if head not in seen:
+                    seen.add(head)
+                    frontier.append((*path, head))
     return found

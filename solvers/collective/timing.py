@@ -39,37 +39,66 @@ def us_of_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floa
     return np.asarray(moved / (network.gbytes_per_s * 1e3), dtype=np.float64)
 
 
-def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> ScheduleTimes:
-    """Times of a schedule for this problem."""
+@dataclass(frozen=True, eq=False)
+class LinkUses:
+    """The links that every message passes, one entry a link, message by message.
+
+    Attributes:
+        start: int64[k + 1], entries of message j are start[j] to start[j + 1] - 1.
+        arc: int64[u], the link.
+        once: int64[u], the first entry that stands for the same bytes of the same sender in the same step over the
+            same link, which switches copy; where they do not, the entry itself.
+        slow: float64[k], latency of each message besides its bytes, us.
+    """
+
+    start: Ints
+    arc: Ints
+    once: Ints
+    slow: Floats
+
+
+def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> LinkUses:
+    """Links of all messages."""
     network, sends = problem.network, schedule.sends
     number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
     hops = [[number[hop] for hop in itertools.pairwise(route)] for route in schedule.routes]
-    start = np.concatenate(([0], np.cumsum([len(own) for own in hops]))).astype(np.int64)
+    length = np.array([len(own) for own in hops], dtype=np.int64)
+    begin = np.concatenate(([0], np.cumsum(length)))
     arcs = np.array([arc for own in hops for arc in own], dtype=np.int64)
-    us_per_unit = us_of_unit(problem, schedule)
+    start = np.concatenate(([0], np.cumsum(length[sends.route])))
+    entries = np.arange(start[-1])
+    message = np.repeat(np.arange(len(sends)), length[sends.route])
+    arc = arcs[begin[sends.route[message]] + entries - start[message]]
+    once = entries
+    if problem.multicast:
+        blocks = len(schedule.blocks.units)
+        same = (sends.step[message].astype(np.int64) * blocks + sends.block[message]) * network.nodes
+        same = (same + sends.tail[message]) * len(network.arcs) + arc
+        _, first, which = np.unique(same, return_index=True, return_inverse=True)
+        once = first[which]
     slow = np.array([float(network.latency_us[own].sum()) for own in hops]) + problem.message_us
+    return LinkUses(start, arc, once, slow[sends.route])
+
+
+def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> ScheduleTimes:
+    """Times of a schedule for this problem."""
+    sends, uses = schedule.sends, link_uses(problem, schedule)
     return ScheduleTimes(*_times(
-        sends.block, sends.tail, sends.head, sends.step, sends.reduce, sends.route,
-        schedule.blocks.units, schedule.blocks.owner, start, arcs, us_per_unit, slow, network.nodes,
+        sends.block, sends.tail, sends.head, sends.step, sends.reduce, schedule.blocks.units, schedule.blocks.owner,
+        uses.start, uses.arc, uses.once, us_of_unit(problem, schedule), uses.slow, problem.network.nodes,
     ))  # fmt: skip
 
 
 def step_loads_us(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Floats, Floats]:
     """float64[steps, m], us that the bytes of each step take on each arc; float64[steps], latency of each step."""
-    network, sends = problem.network, schedule.sends
-    number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
-    loads, latency = np.zeros((schedule.steps, len(network.arcs))), np.zeros(schedule.steps)
-    us_per_unit = us_of_unit(problem, schedule)
-    size = schedule.blocks.units[sends.block]
-    carried = np.zeros((schedule.steps, len(schedule.routes)))
-    np.add.at(carried, (sends.step, sends.route), size)
-    for place, route in enumerate(schedule.routes):
-        own = [number[hop] for hop in itertools.pairwise(route)]
-        loads[:, own] += carried[:, place, None] * us_per_unit[own]
-        used = carried[:, place] > 0
-        slow = float(network.latency_us[own].sum()) + problem.message_us
-        latency[used] = np.maximum(latency[used], slow)
-    return loads, latency
+    sends, uses = schedule.sends, link_uses(problem, schedule)
+    loads, latency = np.zeros((schedule.steps, len(problem.network.arcs))), np.zeros(schedule.steps)
+    message = np.repeat(np.arange(len(sends)), np.diff(uses.start))
+    counted = uses.once == np.arange(len(uses.once))
+    message, arc = message[counted], uses.arc[counted]
+    np.add.at(loads, (sends.step[message], arc), schedule.blocks.units[sends.block[message]].astype(np.float64))
+    np.maximum.at(latency, sends.step, uses.slow)
+    return loads * us_of_unit(problem, schedule), latency
 
 
 def pipelined_us(loads: Floats, latency: Floats, pieces: int) -> float:
@@ -98,13 +127,15 @@ def pipelined_parts(loads: Floats, latency: Floats, pieces: int) -> tuple[float,
 
 @kernel
 def _times(
-    block: Int32s, tail: Int32s, head: Int32s, step: Int32s, reduce: Bools, route: Int32s,
-    units: Ints, owner: Int32s, start: Ints, arcs: Ints, us_per_unit: Floats, slow: Floats, nodes: int,
+    block: Int32s, tail: Int32s, head: Int32s, step: Int32s, reduce: Bools, units: Ints, owner: Int32s,
+    start: Ints, arcs: Ints, once: Ints, us_per_unit: Floats, slow: Floats, nodes: int,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Times of sends sorted by step; a sum waits for all that its sender adds, a copy for what its sender gets."""
     load = np.zeros(len(us_per_unit))
     whole = np.zeros(len(us_per_unit))
     free = np.zeros(len(us_per_unit))
+    left = np.zeros(len(arcs))  # when the bytes of an entry begin to pass its link
+    done = np.zeros(len(arcs))
     summed = np.zeros((len(units), nodes))  # all that was added there has come
     copied = np.full((len(units), nodes), np.inf)  # the first copy has come
     total, latest, latency, fullest, begin = 0.0, 0.0, 0.0, 0.0, 0
@@ -114,20 +145,22 @@ def _times(
             latency, fullest = 0.0, 0.0
             load[:] = 0.0
             begin = k
-        latency = max(latency, slow[route[k]])
+        latency = max(latency, slow[k])
         own = reduce[k] or tail[k] == owner[block[k]]
         leave = summed[block[k], tail[k]] if own else copied[block[k], tail[k]]
         end = leave
-        for place in range(start[route[k]], start[route[k] + 1]):
-            arc = arcs[place]
-            lasts = units[block[k]] * us_per_unit[arc]
-            load[arc] += lasts
-            whole[arc] += lasts
-            fullest = max(fullest, load[arc])
-            leave = max(leave, free[arc])  # switches pass on while they receive
-            free[arc] = leave + lasts
-            end = max(end, free[arc])
-        arrival = end + slow[route[k]]
+        for place in range(start[k], start[k + 1]):
+            if once[place] == place:
+                arc = arcs[place]
+                lasts = units[block[k]] * us_per_unit[arc]
+                load[arc] += lasts
+                whole[arc] += lasts
+                fullest = max(fullest, load[arc])
+                left[place] = max(leave, free[arc])  # switches pass on while they receive
+                done[place] = free[arc] = left[place] + lasts
+            leave = left[once[place]]
+            end = max(end, done[once[place]])
+        arrival = end + slow[k]
         if reduce[k]:
             summed[block[k], head[k]] = max(summed[block[k], head[k]], arrival)
         else:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
+
 from topoopt.files.faults import Fault, Path
 from topoopt.files.parsed import MAX_DEPTH, MAX_INTEGER_DIGITS, Parsed, broken, not_finite, values
 
@@ -87,6 +89,8 @@ def _not_finite(data: object) -> list[Fault]:
 
 def _depth(text: str) -> int:
     """Deepest nesting, brackets inside text not counted."""
+    if "\\" not in text:
+        return _plain_depth(text)
     depth = deepest = 0
     for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', text):
         token = match[0]
@@ -98,6 +102,15 @@ def _depth(text: str) -> int:
         elif token in "}]":
             depth -= 1
     return deepest
+
+
+def _plain_depth(text: str) -> int:
+    """The same of text without escapes, where every quotation mark opens or closes a text."""
+    letters = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8)
+    inside = np.bitwise_xor.accumulate(letters == ord('"'))
+    opens, closes = (np.isin(letters, np.frombuffer(marks, dtype=np.uint8)) & ~inside for marks in (b"{[", b"}]"))
+    places = np.flatnonzero(opens | closes)
+    return int(np.cumsum(np.where(opens[places], 1, -1)).max(initial=0))
 
 
 def parse_json(text: str, max_nodes: int) -> Parsed:

@@ -151,14 +151,14 @@ def test_schedules_that_do_not_work() -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     """All that is wrong is told at once, with its path."""
-    wrong = instance(tmp_path, bytes="1 parsec", root=3, relaying=False, switches={"multicast": True})
+    wrong = instance(tmp_path, bytes="1 parsec", root=3, relaying=False)
     with pytest.raises(InputError) as caught:
         read_instance(wrong)
     assert "bytes" in str(caught.value)
-    wrong = instance(tmp_path, bytes="0.3B", root=3, relaying=False, switches={"multicast": True})
+    wrong = instance(tmp_path, bytes="0.3B", root=3, relaying=False)
     with pytest.raises(InputError) as caught:
         read_instance(wrong)
-    assert {problem.path for problem in caught.value.problems} == {"bytes", "root", "switches.multicast"}
+    assert {problem.path for problem in caught.value.problems} == {"bytes", "root"}
     apart = instance(tmp_path, topology={"links": [[0, 1, 1.0]], "nodes": 2})
     with pytest.raises(InputError, match="no way from 1 to 0"):
         read_instance(apart)

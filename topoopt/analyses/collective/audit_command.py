@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +53,18 @@ def size_of(text: str | None) -> float | None:
     return float(size)
 
 
+@contextmanager
+def collection_halted() -> Iterator[None]:
+    """No garbage collection meanwhile: millions of small rows without cycles are looked through again and again."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
 def audit(
     schedule: Annotated[Path, typer.Argument(help="File of the schedule; chakra: a folder or prefix of .et files.")],
     form: Annotated[str, typer.Option("--format", help="msccl, mscclpp, teccl, forestcoll, sccl or chakra.")],
@@ -92,11 +107,11 @@ def audit(
         said = claim_figures(claim)
         stated = StatedFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
         network = None if topology is None else network_argument(topology)
-        program = SCHEDULES[form](schedule, ScheduleOptions(wanted, root))
-        if root >= len(program.ranks) or (network is not None and root >= len(network.ranks)):
-            raise InputError([Problem("no such rank", path="--root", value=str(root))])
         settings = AuditSettings(multicast, relaying, message_us, stated, root)
-        with stop_on_signals(time_limit) as stop:
+        with stop_on_signals(time_limit) as stop, collection_halted():
+            program = SCHEDULES[form](schedule, ScheduleOptions(wanted, root))
+            if root >= len(program.ranks) or (network is not None and root >= len(network.ranks)):
+                raise InputError([Problem("no such rank", path="--root", value=str(root))])
             found = examined(program, network, settings, stop)
 
         def show(console: Console) -> None:

@@ -14,14 +14,8 @@ from topoopt.core.arrays import Floats
 from topoopt.core.chunk_program import NOTHING_STATED, ChunkProgram, Defect, StatedFigures
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.verify.collective.program import Execution
-from topoopt.verify.collective.program_network import (
-    MessageWays,
-    early_departures,
-    full_windows,
-    last_epoch_end_us,
-    link_units,
-    routed,
-)
+from topoopt.verify.collective.program_epochs import early_departures, full_windows, last_epoch_end_us
+from topoopt.verify.collective.program_network import MessageWays, copies_in_switches, link_units, routed
 from topoopt.verify.collective.program_times import ProgramTimes, program_times
 
 BUSIEST = 5
@@ -151,7 +145,7 @@ def _times(
         )
 
     single = run(False)
-    copied = run(True) if last_epoch is not None else single
+    copied = run(True) if last_epoch is not None and copies_in_switches(where.program, ways) else single
     _check_claim(settings.stated.time_us, single, copied, last_epoch, findings)
     used = copied if settings.multicast else single
     size = settings.stated.vector_bytes

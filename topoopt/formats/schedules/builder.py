@@ -70,6 +70,24 @@ class ProgramBuilder:
         self.chain.append(chain)
         return len(self.places) - 1
 
+    def actions(self, places: Sequence[tuple[int, ...]], homes: Sequence[int]) -> int:
+        """New actions, each a chain of its own; the number of the first.
+
+        Raises:
+            InputError: too many.
+        """
+        first = len(self.places)
+        if first + len(places) > MOST_ACTIONS:
+            raise refusal("too many actions", self.file, allowed=f"at most {MOST_ACTIONS}")
+        self.places += places
+        self.home += homes
+        self.chain += range(-1 - first, -1 - first - len(places), -1)
+        return first
+
+    def way(self, via: tuple[str, ...]) -> int:
+        """Number of a way through switches."""
+        return self.ways.setdefault(via, len(self.ways))
+
     def message(
         self,
         action: int,
@@ -82,7 +100,7 @@ class ProgramBuilder:
         via: tuple[str, ...] | None = None,
     ) -> None:
         """Bytes that an action sends."""
-        way = UNKNOWN if via is None else self.ways.setdefault(via, len(self.ways))
+        way = UNKNOWN if via is None else self.way(via)
         self.sent.append((action, tail, head, units, epoch, piece, way))
 
     def defect(self, law: str, message: str) -> None:

@@ -58,6 +58,11 @@ def add_sends(
             builder.start.append((first[rank] + number, number, owner))
             held[rank, number] = _Held(1 << owner)
     ordered = sorted(sends, key=lambda send: send.epoch)
+    if not any(piece.summed for piece in pieces):
+        again = _copies(builder, pieces, ordered, first, timed=timed)
+        if again:
+            builder.notes.append(f"{again} sends bring what is there already")
+        return first
     again = 0
     low = 0
     while low < len(ordered):
@@ -69,6 +74,46 @@ def add_sends(
     if again:
         builder.notes.append(f"{again} sends bring what is there already")
     return first
+
+
+def _copies(
+    builder: ProgramBuilder, pieces: Sequence[Piece], sends: Sequence[TimedSend], first: Sequence[int], *, timed: bool
+) -> int:
+    """Sends in order of their epochs, of pieces that are copied alone; how many bring nothing new."""
+    base = builder.actions([send.place for send in sends], [send.tail for send in sends])
+    ways = [UNKNOWN if send.via is None else builder.way(send.via) for send in sends]
+    epochs = [send.epoch for send in sends] if timed else [UNKNOWN] * len(sends)
+    units = [piece.units for piece in pieces]
+    builder.sent += [
+        (base + k, send.tail, send.head, units[send.piece], epoch, send.piece, way)
+        for k, (send, epoch, way) in enumerate(zip(sends, epochs, ways, strict=True))
+    ]
+    brought: dict[int, int] = {}  # the action that fills a cell; -1: filled before
+    for number, piece in enumerate(pieces):
+        brought |= {first[rank] + number: -1 for rank in piece.holders}
+    again = low = 0
+    while low < len(sends):
+        high = low
+        while high < len(sends) and sends[high].epoch == sends[low].epoch:
+            high += 1
+        sources = [brought.get(first[sends[k].tail] + sends[k].piece) for k in range(low, high)]
+        for k, source in zip(range(low, high), sources, strict=True):
+            send, action = sends[k], base + k
+            if source is None:
+                where = ", ".join(f"{word} {at}" for word, at in zip(builder.place_words, send.place, strict=True))
+                text = f"{where} sends piece {send.piece} from rank {builder.ranks[send.tail]}, which has it not yet"
+                builder.defect("causality", text)
+                continue
+            if source >= 0:
+                builder.edges.append((action, source))
+            cell = first[send.head] + send.piece
+            if cell in brought:
+                again += 1
+                continue
+            builder.moves.append((action, cell, first[send.tail] + send.piece))
+            brought[cell] = action
+        low = high
+    return again
 
 
 def _epoch(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 Key = tuple[int, int, int]
 """Source, chunk, number of the piece."""
 
 
-@dataclass(frozen=True)
-class ChunkFlow:
+WHOLE = Fraction(1)
+
+
+class ChunkFlow(NamedTuple):
     """A part of a chunk that goes over a link or through switches in an epoch."""
 
     place: int
@@ -37,7 +39,7 @@ def whole_pieces(flows: Sequence[ChunkFlow]) -> tuple[dict[Key, Fraction], list[
     sizes: dict[Key, Fraction] = {}
     carried: list[tuple[Key, ChunkFlow]] = []
     for (source, chunk), own in by_chunk.items():
-        if all(flow.volume == 1 for flow in own):
+        if all(flow.volume is WHOLE or flow.volume == 1 for flow in own):
             sizes[source, chunk, 0] = Fraction(1)
             carried += [((source, chunk, 0), flow) for flow in own]
             continue

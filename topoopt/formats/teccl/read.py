@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from topoopt.formats.schedules.json_file import read_object
 from topoopt.formats.schedules.limits import MOST_RANKS
 from topoopt.formats.schedules.reader import ScheduleOptions
 from topoopt.formats.schedules.timed import Piece, TimedSend, add_sends
-from topoopt.formats.teccl.fractions_of_chunks import ChunkFlow, whole_pieces
+from topoopt.formats.teccl.fractions_of_chunks import WHOLE, ChunkFlow, whole_pieces
 
 MOST_PARTS = 10**9
 WHAT = "a TE-CCL schedule (JSON with 7-Flows)"
@@ -46,10 +48,9 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
         InputError: not such a file.
     """
     file = parsed(path)
-    sources = {flow.source for flow in file.flows} | {source for _, _, source in file.demands}
-    sources |= {at for at, _, _ in file.demands}
-    via = {name for flow in file.flows for name in flow.via or ()}
-    ends = {end for flow in file.flows for end in (flow.tail, flow.head)}
+    sources = {flow.source for flow in file.flows} | {end for one in _pairs(file.demands) for end in one}
+    via = {name for way in {flow.via for flow in file.flows} for name in way or ()}
+    ends = {end for link in {(flow.tail, flow.head) for flow in file.flows} for end in link}
     names = sorted(sources | (ends - {int(one) for one in via}))
     if not 2 <= len(names) <= MOST_RANKS:
         raise refusal("wrong number of ranks", str(path), value=len(names), allowed=f"2 to {MOST_RANKS}")
@@ -99,19 +100,37 @@ def parsed(path: Path) -> TecclFile:
         lines = next((document[key] for key in ("7-Flows", "6-Flows") if key in document), None)
         if not isinstance(lines, list):
             raise refusal("no flows", str(path), allowed=WHAT)
-        flows = []
-        for place, line in enumerate(lines):
-            found = _FLOW.fullmatch(str(line))
-            volume = None if found is None else Fraction(found[5] or 1)
-            if found is None or volume is None or not 0 < volume <= 10**6:
-                raise refusal(f"flow {place} cannot be read", str(path), value=line, allowed=_FLOW.pattern)
-            chunk, source, tail, head, epoch = (int(found[group]) for group in (1, 2, 3, 4, 6))
-            via = None if found[7] is None else tuple(_NUMBER.findall(found[7]))
-            rounded = volume.limit_denominator(10_000)
-            flows.append(ChunkFlow(place, chunk, source, tail, head, rounded, epoch, via or None))
+        flows = _flows(lines, str(path))
         demands = frozenset(_demands(document, str(path)))
         stated = _stated(document)
-    return TecclFile(tuple(flows), demands, stated)
+    return TecclFile(flows, demands, stated)
+
+
+def _flows(lines: list[Any], file: str) -> tuple[ChunkFlow, ...]:
+    """Every line as a flow."""
+    found = [_FLOW.fullmatch(str(line)) for line in lines]
+    if None in found:
+        place = found.index(None)
+        raise refusal(f"flow {place} cannot be read", file, value=lines[place], allowed=_FLOW.pattern)
+    parts = [one.groups() for one in found if one is not None]
+    if not parts:
+        return ()
+    chunk, source, tail, head, volume, epoch, via = zip(*parts, strict=True)
+    volumes = {text: WHOLE if text is None else _volume(text) for text in set(volume)}
+    wrong = next((place for place, text in enumerate(volume) if volumes[text] is None), None)
+    if wrong is not None:
+        raise refusal(f"flow {wrong} cannot be read", file, value=lines[wrong], allowed=_FLOW.pattern)
+    ways = {text: None if text is None else tuple(_NUMBER.findall(text)) or None for text in set(via)}
+    numbers = [map(int, column) for column in (chunk, source, tail, head)]
+    shares, switches = map(volumes.get, volume), map(ways.get, via)
+    rows = zip(range(len(lines)), *numbers, shares, map(int, epoch), switches, strict=True)
+    return tuple(map(ChunkFlow._make, rows))
+
+
+def _volume(text: str) -> Fraction | None:
+    """Part of a chunk, rounded as files round; None beyond any sense."""
+    volume = Fraction(text)
+    return volume.limit_denominator(10_000) if 0 < volume <= 10**6 else None
 
 
 def _demands(document: Mapping[str, Any], file: str) -> Iterator[tuple[int, int, int]]:
@@ -146,17 +165,16 @@ def _stated(document: Mapping[str, Any]) -> StatedFigures:
 
 def _collective(file: TecclFile, ranks: int) -> CollectiveOp:
     """All-to-All when every chunk is for one node; AllGather when for all others."""
-    wanted: dict[tuple[int, int], int] = {}
-    for _, chunk, source in file.demands:
-        wanted[source, chunk] = wanted.get((source, chunk), 0) + 1
+    wanted = Counter(map(itemgetter(2, 1), file.demands))
     single = ranks > 2 and all(count == 1 for count in wanted.values())
     return CollectiveOp.ALL_TO_ALL if single else CollectiveOp.ALLGATHER
 
 
 def _chunks(file: TecclFile) -> int:
     """Chunks of a share (of what goes to one node, in an All-to-All)."""
-    counted: dict[tuple[int, int], int] = {}
-    for at, _, source in file.demands:
-        key = (at, source)
-        counted[key] = counted.get(key, 0) + 1
-    return max(counted.values(), default=1)
+    return max(_pairs(file.demands).values(), default=1)
+
+
+def _pairs(demands: Iterable[tuple[int, int, int]]) -> Counter[tuple[int, int]]:
+    """How many chunks every node is to get of every other, by (at, from)."""
+    return Counter(map(itemgetter(0, 2), demands))

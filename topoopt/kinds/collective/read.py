@@ -45,9 +45,6 @@ def read_collective(document: Document) -> CollectiveProblem:
         findings.add(
             [Fault(("root",), f"plays no part for {file.collective}", str(file.root), "with broadcast, reduce")]
         )
-    if file.switches.multicast:
-        text = "schedules that switches copy for are audited, not made"
-        findings.add([Fault(("switches", "multicast"), text, "true", "false")])
     network = findings.attempt(
         lambda: within("topology", lambda: network_of(file.topology, folder, file.latency_us.link)), ("topology",)
     )

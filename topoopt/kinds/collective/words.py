@@ -72,12 +72,20 @@ def link_busy(solution: CollectiveSolution) -> Floats:
     """float64[m], part of the time that each link is in use."""
     network, schedule = solution.network, solution.schedule
     number = {(tail, head): place for place, (tail, head) in enumerate(network.arcs.tolist())}
-    carried = np.zeros(len(schedule.routes))
-    np.add.at(carried, schedule.sends.route, schedule.blocks.units[schedule.sends.block])
-    load = np.zeros(len(network.arcs))
-    for amount, route in zip(carried.tolist(), schedule.routes, strict=True):
-        for hop in itertools.pairwise(route):
-            load[number[hop]] += amount
+    sends, load = schedule.sends, np.zeros(len(network.arcs))
+    if solution.multicast:
+        passed: set[tuple[int, int, int, int]] = set()
+        rows = (sends.step, sends.block, sends.tail, sends.route)
+        for step, block, tail, route in zip(*(row.tolist() for row in rows), strict=True):
+            passed |= {(step, block, tail, number[hop]) for hop in itertools.pairwise(schedule.routes[route])}
+        for _, block, _, arc in passed:
+            load[arc] += schedule.blocks.units[block]
+    else:
+        carried = np.zeros(len(schedule.routes))
+        np.add.at(carried, sends.route, schedule.blocks.units[sends.block])
+        for amount, route in zip(carried.tolist(), schedule.routes, strict=True):
+            for hop in itertools.pairwise(route):
+                load[number[hop]] += amount
     unit = bytes_per_unit(solution.collective, solution.vector_bytes, network, schedule.blocks.total)
     return np.asarray(load * unit / (network.gbytes_per_s * 1e3) / solution.time_us, dtype=np.float64)
 

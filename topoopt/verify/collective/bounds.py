@@ -54,6 +54,23 @@ def allgather_ratio(network: RatedNetwork, nodes: Iterable[int]) -> Fraction:
     return Fraction(len(ranks), out)
 
 
+def whole_vector_units(network: RatedNetwork, nodes: Iterable[int]) -> int:
+    """Units out of a set with ranks inside and outside: the vector of an AllReduce leaves it once at least.
+
+    What ranks outside end with holds what is inside; even where switches copy no set of bytes says it in less.
+
+    Raises:
+        ProofError: all ranks are inside, or none.
+    """
+    inside = set(nodes)
+    if not 0 < len(ranks_in(network, inside)) < len(network.ranks):
+        raise ProofError("a cut has some ranks inside and some outside")
+    out = units_out(network, inside)
+    if out == 0:
+        raise ProofError("nothing leaves the set")
+    return out
+
+
 def allreduce_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction:
     """Upper bound on the rate X of AllReduce, in units, that the multipliers prove (M bytes take M / X at least).
 

@@ -21,6 +21,7 @@ from topoopt.verify.collective.bounds import (
     straight_units,
     transposed_with,
     units_out,
+    whole_vector_units,
 )
 from topoopt.verify.collective.execute import check_blocks, check_routes, check_semantics, step_traffic
 from topoopt.verify.collective.front import check_front
@@ -71,7 +72,7 @@ def _check_schedule(findings: ViolationLog, problem: CollectiveProblem, solution
     findings.add_each("route", unused, lambda k: f"route {list(schedule.routes[k])} is not used")
     if problem.steps is not None and schedule.steps > problem.steps:
         findings.add("steps", f"{schedule.steps} steps, at most {problem.steps}")
-    traffic = step_traffic(problem.network, schedule, arcs)
+    traffic = step_traffic(problem.network, schedule, arcs, multicast=problem.multicast)
     takes = {
         "makespan_us": makespan_us(problem, schedule, arcs),
         "step_us": step_time_us(problem, schedule, traffic),
@@ -126,10 +127,17 @@ def _check_front(findings: ViolationLog, problem: CollectiveProblem, solution: C
     check_front(findings, problem, solution, slowest_message_us(problem), per_mbyte)
 
 
+def copies_count(problem: CollectiveProblem) -> bool:
+    """Whether switches that copy could do better than sets of trees or straight paths: then cuts alone bound."""
+    return problem.multicast and problem.collective is not CollectiveOp.ALL_TO_ALL
+
+
 def argument_of(problem: CollectiveProblem) -> Argument:
     """What a bound on the objective of a problem rests on."""
     if problem.objective is CollectiveObjective.LATENCY:
         return Argument.RANK_DISTANCES
+    if copies_count(problem):
+        return Argument.NETWORK_CUT
     if not problem.relaying:
         return Argument.PAIR_LENGTHS
     others = {
@@ -168,11 +176,13 @@ def bandwidth_us(problem: CollectiveProblem, proof: CollectiveProof) -> Fraction
         if proof.lengths is None:
             raise ProofError("lengths are missing")
         return per_unit / ranks / all_to_all_units(network, proof.lengths.tolist(), relaying=problem.relaying)
-    if not problem.relaying:
+    if not problem.relaying and not copies_count(problem):
         if proof.lengths is None:
             raise ProofError("lengths are missing")
         root = int(network.ranks[problem.root])
         return per_unit / straight_units(network, proof.lengths.tolist(), wanted, root)
+    if wanted is CollectiveOp.ALLREDUCE and copies_count(problem):
+        return per_unit / whole_vector_units(network, proof.cut)
     if wanted is CollectiveOp.ALLREDUCE:
         if proof.allreduce is None:
             raise ProofError("multipliers are missing")

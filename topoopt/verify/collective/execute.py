@@ -194,8 +194,15 @@ def check_semantics(findings: ViolationLog, problem: CollectiveProblem, schedule
     )
 
 
-def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, arcs: list[Ints]) -> StepTraffic:
-    """Loads and latencies of the steps; `arcs` of every route."""
+def step_traffic(
+    network: RatedNetwork, schedule: CollectiveSchedule, arcs: list[Ints], *, multicast: bool = False
+) -> StepTraffic:
+    """Loads and latencies of the steps.
+
+    Args:
+        arcs: of every route.
+        multicast: what a rank sends several others in a step goes over a link of their ways once; switches copy it.
+    """
     sends, steps = schedule.sends, schedule.steps
     units = np.zeros((steps, len(network.arcs)), dtype=np.int64)
     latency = np.zeros(steps)
@@ -205,9 +212,11 @@ def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, arcs: list
         table[place, : len(own)] = own
     slow = np.array([network.latency_us[own].sum() for own in arcs])
     np.maximum.at(latency, sends.step, slow[sends.route])
-    size = schedule.blocks.units[sends.block]
-    for hop in range(width):
-        there = table[sends.route, hop]
-        used = there >= 0
-        np.add.at(units, (sends.step[used], there[used]), size[used])
+    uses = np.argwhere(table[sends.route] >= 0)
+    send, arc = uses[:, 0], table[sends.route[uses[:, 0]], uses[:, 1]]
+    if multicast:
+        same = np.column_stack((sends.step[send], sends.block[send], sends.tail[send], arc))
+        once = np.unique(same, axis=0, return_index=True)[1]
+        send, arc = send[once], arc[once]
+    np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
     return StepTraffic(units, latency)

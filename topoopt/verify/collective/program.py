@@ -105,6 +105,9 @@ def _run(program: ChunkProgram, order: Order) -> list[Defect]:
     empty: list[tuple[int, int]] = []
     for action in order.actions.tolist():
         low, high = begin[action], begin[action + 1]
+        if high == low + 1 and held[source[low]] != NOTHING:
+            held[to[low]] = held[source[low]]
+            continue
         fresh: dict[int, int] = {}
         for row in range(low, high):
             value, cell = held[source[row]], to[row]
@@ -126,8 +129,13 @@ def _run(program: ChunkProgram, order: Order) -> list[Defect]:
 def _wrong_results(program: ChunkProgram, values: _Values, held: list[int]) -> Iterable[str]:
     """What is not there at the end, or wrong."""
     everyone = (1 << len(program.ranks)) - 1
+    right: dict[tuple[int, int], int | None] = {}
     for cell, label, rank in program.due.tolist():
         value = held[cell]
+        if (label, rank) not in right:
+            right[label, rank] = values.number.get((label, everyone if rank == ALL_RANKS else 1 << rank))
+        if value == right[label, rank]:
+            continue
         if value < 0:
             yield f"{program.cell(cell)} ends wrong: {values.wrong[-value]}"
             continue

@@ -1,24 +1,17 @@
-"""The messages of a program on a network: their ways, what links carry, and whether each window holds it."""
+"""The messages of a program on a network: their ways, and what links carry."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, floor
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, Defect
 from topoopt.core.rated_network import RatedNetwork
 
 MOST_SHOWN = 5
-SLACK = 1e-6
-"""Part of a window by which files round."""
-
-NEGLIGIBLE = 0.1
-"""Part of an epoch up to which a latency is left out (alpha_threshold of TE-CCL)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +130,19 @@ def first_copies(program: ChunkProgram, ways: MessageWays) -> list[np.ndarray]:
     found = []
     for hop in range(ways.arcs.shape[1]):
         arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
-        key = np.column_stack((arc, messages.tail, messages.piece, messages.epoch))
+        key = arc.astype(np.int64)
+        for column in (messages.tail, messages.piece, messages.epoch):  # to one number, told apart again and again
+            different = np.unique(column, return_inverse=True)[1]
+            key = np.unique(key * (int(different.max()) + 1) + different, return_inverse=True)[1]
         first = np.zeros(len(messages), dtype=np.bool_)
-        first[np.unique(key, axis=0, return_index=True)[1]] = True
+        first[np.unique(key, return_index=True)[1]] = True
         found.append(first | (messages.epoch == UNKNOWN))
     return found
+
+
+def copies_in_switches(program: ChunkProgram, ways: MessageWays) -> bool:
+    """Whether some link carries the same bytes of a rank more than once in an epoch: switches that copy spare that."""
+    return not all(bool(first.all()) for first in first_copies(program, ways))
 
 
 def link_units(program: ChunkProgram, network: RatedNetwork, ways: MessageWays) -> LinkBytes:
@@ -153,120 +154,3 @@ def link_units(program: ChunkProgram, network: RatedNetwork, ways: MessageWays) 
         np.add.at(single, arc[used], program.messages.units[used])
         np.add.at(multicast, arc[used & first], program.messages.units[used & first])
     return LinkBytes(single, multicast)
-
-
-def full_windows(
-    program: ChunkProgram,
-    network: RatedNetwork,
-    ways: MessageWays,
-    unit_us: Floats,
-    epoch_us: float,
-    *,
-    multicast: bool,
-) -> list[Defect]:
-    """Windows of epochs in which more starts on a link than fits; a chunk of more than an epoch takes several (TE-CCL).
-
-    Args:
-        unit_us: float64[m], us of a unit on each link.
-    """
-    messages = program.messages
-    length = np.full(len(network.arcs), 1.0)  # of the longest message on each link, in epochs
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
-        used = arc >= 0
-        np.maximum.at(length, arc[used], messages.units[used] * unit_us[arc[used]] / epoch_us)
-    kappa = np.ceil(length * (1 - SLACK)).astype(np.int64)
-    shift = np.zeros(len(messages), dtype=np.int64)
-    started: dict[tuple[int, int], int] = {}
-    for hop, first in enumerate(first_copies(program, ways)):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
-        counted = (arc >= 0) & (first if multicast else True)
-        for one, epoch, units in zip(
-            arc[counted].tolist(),
-            (messages.epoch + shift)[counted].tolist(),
-            messages.units[counted].tolist(),
-            strict=True,
-        ):
-            started[one, epoch] = started.get((one, epoch), 0) + units
-        there = arc >= 0
-        late = kappa + np.ceil(_latency_us(network, epoch_us) / epoch_us * (1 - SLACK)).astype(np.int64)
-        shift[there] += late[arc[there]]
-    worst: dict[int, tuple[float, int]] = {}
-    for arc_number, epoch in started:
-        span = int(kappa[arc_number])
-        load = sum(started.get((arc_number, one), 0) for one in range(epoch, epoch + span)) * unit_us[arc_number]
-        part = load / (span * epoch_us)
-        if part > 1 + SLACK and part > worst.get(arc_number, (0.0, 0))[0]:
-            worst[arc_number] = float(part), epoch
-    return list(_told(network, kappa, worst))
-
-
-def _latency_us(network: RatedNetwork, epoch_us: float) -> Floats:
-    """float64[m], latencies that count beside an epoch."""
-    return np.where(network.latency_us <= NEGLIGIBLE * epoch_us, 0.0, network.latency_us)
-
-
-def _told(network: RatedNetwork, kappa: Ints, worst: dict[int, tuple[float, int]]) -> Iterator[Defect]:
-    for arc, (part, epoch) in sorted(worst.items(), key=lambda one: -one[1][0])[:MOST_SHOWN]:
-        tail, head = (network.names[node] for node in network.arcs[arc])
-        span = int(kappa[arc])
-        epochs = f"epoch {epoch}" if span == 1 else f"epochs {epoch} to {epoch + span - 1}"
-        yield Defect("capacity", f"link {tail} -> {head} is given {part:.4g} times what it carries in {epochs}")
-    if len(worst) > MOST_SHOWN:
-        yield Defect("capacity", f"{len(worst) - MOST_SHOWN} more links are given too much")
-
-
-def early_departures(
-    program: ChunkProgram, network: RatedNetwork, ways: MessageWays, unit_us: Floats, epoch_us: float
-) -> list[Defect]:
-    """Messages that leave before what they carry can have come, however fast switches pass it on.
-
-    The epoch of a message through stated switches may be that of any of its links: one epoch is asked for.
-    """
-    messages = program.messages
-    transit = np.zeros(len(messages))
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
-        used = arc >= 0
-        transit[used] = np.maximum(transit[used], messages.units[used] * unit_us[arc[used]])
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
-        used = arc >= 0
-        transit[used] += _latency_us(network, epoch_us)[arc[used]]
-    transit[messages.via != UNKNOWN] = epoch_us
-    start = np.full(len(program.places), np.nan)
-    start[messages.action] = messages.epoch * epoch_us
-    there = np.zeros(len(program.places))
-    there[messages.action] = messages.epoch * epoch_us + transit
-    late, early = program.after[:, 0], program.after[:, 1]
-    wrong = np.flatnonzero(start[late] < there[early] - SLACK * epoch_us)
-    defects = [
-        Defect(
-            "causality",
-            f"{program.place(int(late[k]))} leaves {floor((there[early[k]] - start[late[k]]) * 1e3 + 0.5) / 1e3:g} us "
-            f"before it has come ({program.place(int(early[k]))})",
-        )
-        for k in wrong[:MOST_SHOWN].tolist()
-    ]
-    if len(wrong) > MOST_SHOWN:
-        defects.append(Defect("causality", f"{len(wrong) - MOST_SHOWN} more leave too early"))
-    return defects
-
-
-def last_epoch_end_us(
-    program: ChunkProgram, network: RatedNetwork, ways: MessageWays, unit_us: Floats, epoch_us: float
-) -> float:
-    """End of the epoch in which the last message has come at the earliest, links one after the other as in TE-CCL.
-
-    The epoch of a message through stated switches may be that of any of its links: one epoch is asked for.
-    """
-    messages = program.messages
-    ends = messages.epoch.astype(np.int64)
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
-        used = (arc >= 0) & (messages.via == UNKNOWN)
-        latency = _latency_us(network, epoch_us)[arc[used]]
-        late = np.ceil((messages.units[used] * unit_us[arc[used]] + latency) / epoch_us - SLACK)
-        ends[used] += late.astype(np.int64)
-    ends[messages.via != UNKNOWN] += 1
-    return float(ceil(ends.max(initial=0)) * epoch_us)

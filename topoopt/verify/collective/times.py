@@ -32,7 +32,8 @@ def makespan_us(problem: CollectiveProblem, schedule: CollectiveSchedule, arcs: 
 
     Messages take their turn on every link in the order of the schedule. One leaves when its block is there: what an
     owner sends, and what is summed, when all has come that is added there; any other copy when the first copy has come.
-    Switches pass on while they receive; latencies are added at the end.
+    Switches pass on while they receive; latencies are added at the end. Where they copy, what a rank sends several
+    others in a step passes a link of their ways once.
     """
     sends, owner = schedule.sends, schedule.blocks.owner.tolist()
     lasts = us_per_unit(problem, schedule).tolist()
@@ -43,15 +44,21 @@ def makespan_us(problem: CollectiveProblem, schedule: CollectiveSchedule, arcs: 
     summed: dict[tuple[int, int], float] = {}
     copied: dict[tuple[int, int], float] = {}
     end = 0.0
-    rows = (sends.block, sends.tail, sends.head, sends.reduce, sends.route)
-    for block, tail, head, adds, route in zip(*(row.tolist() for row in rows), strict=True):
+    passed: dict[tuple[int, int, int, int], tuple[float, float]] = {}
+    rows = (sends.block, sends.tail, sends.head, sends.reduce, sends.route, sends.step)
+    for block, tail, head, adds, route, step in zip(*(row.tolist() for row in rows), strict=True):
         known = summed if adds or tail == owner[block] else copied
         leave = known.get((block, tail), 0.0)
         sent = leave
         for arc in ways[route]:
-            leave = max(leave, free[arc])
-            free[arc] = leave + units[block] * lasts[arc]
-            sent = max(sent, free[arc])
+            same = (step, block, tail, arc)
+            if problem.multicast and same in passed:
+                leave, last = passed[same]
+            else:
+                leave = max(leave, free[arc])
+                last = free[arc] = leave + units[block] * lasts[arc]
+                passed[same] = leave, last
+            sent = max(sent, last)
         arrival = sent + slow[route]
         end = max(end, arrival)
         there = (block, head)
