@@ -22,6 +22,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
+    from topoopt.analyses.collective.calls import audit_schedule, collective_bounds, find_topologies
     from topoopt.analyses.replay.run import replay
     from topoopt.core.cluster import Cluster
     from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, TopooptError
@@ -36,6 +37,7 @@ if _TYPE_CHECKING:
     from topoopt.library.models import model, solve_model
     from topoopt.library.problems import (
         allocation_problem,
+        collective_problem,
         hierarchy_problem,
         job_problem,
         placement_problem,
@@ -47,6 +49,7 @@ if _TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
+    "topoopt.analyses.collective.calls": ("audit_schedule", "collective_bounds", "find_topologies"),
     "topoopt.analyses.replay.run": ("replay",),
     "topoopt.core.cluster": ("Cluster",),
     "topoopt.core.errors": ("CheckError", "InfeasibleError", "InputError", "LimitError", "TopooptError"),
@@ -60,6 +63,7 @@ _NAMES = {
     "topoopt.library.models": ("model", "solve_model"),
     "topoopt.library.problems": (
         "allocation_problem",
+        "collective_problem",
         "hierarchy_problem",
         "job_problem",
         "placement_problem",
@@ -87,10 +91,14 @@ __all__ = [
     "TopooptError",
     "__version__",
     "allocation_problem",
+    "audit_schedule",
     "check",
+    "collective_bounds",
+    "collective_problem",
     "compare",
     "evaluate",
     "explain",
+    "find_topologies",
     "hierarchy_problem",
     "instance_from_dict",
     "job_problem",

@@ -7,6 +7,8 @@ from importlib.metadata import version
 import pytest
 
 import solvers.backends
+from solvers.collective.cayley_kernels import climb
+from solvers.collective.shortest_path_split import split
 from solvers.network.search.anneal_kernels import hop_total
 from tests.support.cli_cases import run
 from topoopt.simulate.hops import hop_distances
@@ -39,7 +41,9 @@ def test_kernels_are_compiled_when_that_is_asked_for() -> None:
     """Something small of every kind that has kernels is solved and passes its check; the kernels are then there."""
     result = run("doctor", "--compile", "--json")
     assert result.code == 0, result.json["kinds"]
-    assert set(result.json["kinds"]) == {"co-optimisation", "routing", "topology", "placement", "shared-cluster"}
+    assert set(result.json["kinds"]) == {
+        "co-optimisation", "routing", "topology", "placement", "shared-cluster", "collective", "collective find",
+    }  # fmt: skip
     assert "compiling kernels for topology" in result.stderr
-    for kernel in (hop_distances, hop_total):
+    for kernel in (hop_distances, hop_total, climb, split):
         assert kernel.signatures  # type: ignore[attr-defined]

@@ -34,6 +34,7 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     "placement": problems.placement_problem,
     "hierarchical-bandwidth": problems.hierarchy_problem,
     "shared-cluster": problems.shared_cluster_problem,
+    "collective": problems.collective_problem,
 }
 
 

@@ -51,8 +51,16 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
         "jobs": {"count": 4, "load": 0.5, "mix": {"one": 1}},
         "objective": "mean-completion-time",
     },
+    "collective": {
+        "kind": "collective",
+        "topology": {"family": "ring", "servers": 5},
+        "collective": "allreduce",
+        "bytes": 1_000_000,
+    },
 }
 """Instances by name; between them they call nearly every kernel."""
+
+TOPOLOGIES = "collective find"
 
 MOST_S = 20.0
 """Of the search of each, without the time of the compiler."""
@@ -80,4 +88,22 @@ def compile_kernels(tell: Callable[[str], None]) -> dict[str, Any]:
         except TopooptError as error:
             reason = str(error)
         done[name] = {"ok": reason is None, "reason": reason, "wall_s": round(time.monotonic() - began, 3)}
+    tell(f"compiling kernels for {TOPOLOGIES}")
+    began = time.monotonic()
+    reason = _topologies()
+    done[TOPOLOGIES] = {"ok": reason is None, "reason": reason, "wall_s": round(time.monotonic() - began, 3)}
     return done
+
+
+def _topologies() -> str | None:
+    """Search for topologies of twelve servers; what went wrong."""
+    from topoopt.analyses.collective.calls import find_topologies
+
+    try:
+        for links in ("unidirectional", "bidirectional"):
+            found = find_topologies(12, 3, links=links, visits=20_000, time_limit_s=MOST_S)
+            if found.preferred.bandwidth < found.limits.bandwidth:
+                return f"a bandwidth factor of {found.preferred.bandwidth} is below {found.limits.bandwidth}"
+    except TopooptError as error:
+        return str(error)
+    return None
