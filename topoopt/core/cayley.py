@@ -61,6 +61,16 @@ class SemidirectGroup:
         return np.concatenate([np.column_stack((start, self.products(start, np.int64(s)))) for s in generators])
 
 
+def haar_arcs(group: SemidirectGroup, generators: Sequence[int]) -> Ints:
+    """int64[2 n d, 2]: arcs both ways of the Haar graph: x of one side and x s of the other, two servers an element.
+
+    The number of an element is that of its server of the first side, and n more that of the other (Hladnik, Marusic,
+    Pisanski, Cyclic Haar graphs, Discrete Mathematics 244, 2002; over groups that do not commute as bi-Cayley graphs).
+    """
+    pairs = group.arcs(generators) + np.array([0, group.elements])
+    return np.concatenate((pairs, pairs[:, ::-1]))
+
+
 def semidirect_groups(elements: int) -> list[SemidirectGroup]:
     """All groups Z_m x| Z_k of a size, larger m first, but those that a power of another's twist stands for.
 

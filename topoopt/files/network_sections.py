@@ -57,11 +57,13 @@ class FamilyTopology(FileModel):
     graph: str | None = Field(
         default=None, description="name of a distance-regular graph", json_schema_extra={"enum": [*DISTANCE_REGULAR]}
     )
-    modulus: int | None = Field(default=None, ge=1, le=MAX_SERVERS, description="m of a Cayley digraph of Z_m x| Z_k")
+    modulus: int | None = Field(
+        default=None, ge=1, le=MAX_SERVERS, description="m of the group Z_m x| Z_k of a Cayley or Haar graph"
+    )
     order: int | None = Field(default=None, ge=1, le=MAX_SERVERS, description="k of it")
     twist: int | None = Field(default=None, ge=0, le=MAX_SERVERS, description="r of it, r^k = 1 modulo m")
     generators: Annotated[list[Server], Field(min_length=1, max_length=MAX_SERVERS)] | None = Field(
-        default=None, description="of a Cayley digraph: numbers k a + b of elements (a, b)"
+        default=None, description="of it: numbers k a + b of elements (a, b)"
     )
     of: FamilyTopology | None = Field(default=None, description="the smaller topology that is expanded")
     times: int | None = Field(default=None, ge=1, le=12, description="line graphs of line graphs; default: 1")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.cayley import SemidirectGroup
+from topoopt.core.cayley import SemidirectGroup, haar_arcs
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.graph_expansions import UnitGraph, cartesian_product, copied, line_digraph
@@ -129,12 +129,26 @@ def _fewer_than_servers(p: Parameters) -> None:
         raise refused("the rule needs fewer links than servers", "degree", p.degree, f"at most {p.servers - 1}")
 
 
-def cayley(p: Parameters) -> Arcs:
-    """Cayley digraph of a semidirect product (`topoopt.core.cayley`); fibre pairs need generators and inverses."""
+def _group(p: Parameters) -> SemidirectGroup:
     try:
-        group = SemidirectGroup(p.modulus, p.order, p.twist)
+        return SemidirectGroup(p.modulus, p.order, p.twist)
     except ValueError as error:
         raise refused(str(error), "twist", p.twist, "twist^order is 1 modulo modulus; 1 always is") from None
+
+
+def haar(p: Parameters) -> Arcs:
+    """Haar graph of a semidirect product (`topoopt.core.cayley.haar_arcs`)."""
+    group = _group(p)
+    wrong = [s for s in p.generators if not 0 <= s < group.elements]
+    if wrong or len(set(p.generators)) < len(p.generators):
+        value = wrong[0] if wrong else p.generators
+        raise refused("not different elements", "generators", value, f"each of 0 to {group.elements - 1} once at most")
+    return haar_arcs(group, p.generators)
+
+
+def cayley(p: Parameters) -> Arcs:
+    """Cayley digraph of a semidirect product (`topoopt.core.cayley`); fibre pairs need generators and inverses."""
+    group = _group(p)
     wrong = [s for s in p.generators if not 1 <= s < group.elements]
     if wrong:
         raise refused("not a generator", "generators", wrong[0], f"1 to {group.elements - 1}; 0 is the identity")

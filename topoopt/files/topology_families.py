@@ -23,6 +23,7 @@ from topoopt.files.topology_builders import (
     de_bruijn,
     degree_expansion,
     generalized_kautz,
+    haar,
     hypercube,
     line_arcs,
     line_graph,
@@ -138,6 +139,14 @@ FAMILIES: Mapping[str, TopologyFamily] = {
             lambda p: p.modulus * p.order,
             lambda p: p.modulus * p.order * len(p.generators),
             cayley,
+        ),
+        TopologyFamily(
+            "haar",
+            ("modulus", "order", "twist", "generators"),
+            PAIRS,
+            lambda p: 2 * p.modulus * p.order,
+            lambda p: 4 * p.modulus * p.order * len(p.generators),
+            haar,
         ),
         TopologyFamily(
             "distance-regular",

@@ -52,6 +52,15 @@ def test_some_entries_of_the_atlas_computed_anew() -> None:
         check_entry(wanted, one)
 
 
+def test_haar_graphs_of_the_atlas_computed_anew() -> None:
+    """Those of up to 256 servers."""
+    entries = [(wanted, one) for wanted, found in atlas().items() for one in found if one.recipe["family"] == "haar"]
+    assert len(entries) > 10
+    for wanted, one in entries:
+        if wanted.servers <= 256:
+            check_entry(wanted, one)
+
+
 @pytest.mark.heavy
 def test_all_entries_of_the_atlas_computed_anew() -> None:
     """Each of them."""
@@ -89,6 +98,9 @@ KNOWN = [
     (10, 3, PAIRS, 2, F(9, 10)),
     (50, 7, PAIRS, 2, F(49, 50)),
     (30, 3, PAIRS, 4, F(29, 30)),
+    # Cubic networks of a power of two: as random ones, whose diameter is about log2 n + log2 ln n + 1.
+    (256, 3, PAIRS, 11, F(255, 256)),
+    (1024, 3, PAIRS, 13, F(1023, 1024)),
 ]
 
 

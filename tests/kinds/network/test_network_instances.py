@@ -68,6 +68,9 @@ FAMILIES = [
         {"family": "degree-expansion", "of": {"family": "ring", "servers": 5}, "copies": 2},
         nx.lexicographic_product(nx.cycle_graph(5), nx.empty_graph(2)),
     ),
+    # Heawood's and the Moebius-Kantor graph are the cyclic Haar graphs of 7 and 8 with differences 0, 1, 3.
+    ({"family": "haar", "modulus": 7, "order": 1, "twist": 1, "generators": [0, 1, 3]}, nx.heawood_graph()),
+    ({"family": "haar", "modulus": 8, "order": 1, "twist": 1, "generators": [0, 1, 3]}, nx.moebius_kantor_graph()),
     # The dihedral group of six elements with its three reflections.
     (
         {"family": "cayley", "modulus": 3, "order": 2, "twist": 2, "generators": [1, 3, 5], "links": "bidirectional"},

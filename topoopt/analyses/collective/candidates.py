@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from solvers.collective.cayley_search import MOST_DEGREE, CayleyDigraph, search_cayley
+from solvers.collective.haar_search import search_haar
 from solvers.stop import Stop
 from topoopt.analyses.collective.scores import (
     Recipe,
@@ -142,6 +143,13 @@ def found_topologies(
                 take(cayley_recipe(digraph, wanted.links))
     for recipe in one_way_recipes(wanted):
         take(recipe)
+    if visits and wanted.links is LinkDirection.BIDIRECTIONAL and not _optimal(best, limits):
+        for graph in search_haar(wanted.servers, wanted.degree, stop, visits=visits, seed=seed):
+            if any(one.steps < graph.steps and one.bandwidth == limits.bandwidth for one in best):
+                break
+            modulus, order, twist = graph.group
+            sizes = {"modulus": modulus, "order": order, "twist": twist, "generators": list(graph.generators)}
+            take({"family": "haar", **sizes})
     for recipe, steps in expansions(wanted, smaller):
         if stop.reason() is None and not adds_nothing(best, steps, limits):
             take(recipe)
