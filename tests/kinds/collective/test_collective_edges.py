@@ -16,7 +16,7 @@ from topoopt.kinds.pipeline import solve
 PAIR = {"links": [[0, 1, 10]], "directed": False}
 
 
-# Of 1 MB half crosses each of two links of 10 GB/s: 50 us, and a message of 1 us over a link of 1 us. Loops are dropped;
+# Of 1 MB half crosses each of two links of 10 GB/s: 50 us, and a message of 1 us over a link of 1 us. No loop counts,
 # links beside each other add up. A ring of five takes 32 us a MB and two steps of 2 us.
 @pytest.mark.parametrize(
     ("changes", "time_us"),
