@@ -21,13 +21,14 @@ DATA = SHARED_DATA / "collectives" / "teccl"
 def imported(folder: Path, *words: object, code: int = 0) -> Any:
     """The problem that an import makes, and what the command says."""
     result = run("import", *words, "-o", folder / "i.json", "--json")
-    assert result.code == code, result.err
+    assert result.code == code, result.stderr
     return read_instance(folder / "i.json") if code == 0 else result.json
 
 
 @pytest.mark.parametrize(
     ("name", "chassis", "ranks", "gather", "pair"),
     [
+        ("DGX1", 1, 8, 171.4286, 9.375),
         ("NDv2", 2, 16, 25.0, 0.195313),
         ("NDv2", 4, 32, 16.6667, 0.065104),
         ("DGX2", 2, 32, 129.0323, 0.390625),
@@ -39,6 +40,7 @@ def test_networks_of_teccl(name: str, chassis: int, ranks: int, gather: float, p
     problem = imported(tmp_path, "teccl", written.teccl_input(tmp_path, name, chassis))
     assert isinstance(problem, CollectiveProblem)
     assert (len(problem.network.ranks), problem.vector_bytes) == (ranks, ranks * 62_500_000)
+    assert problem.multicast is (name == "DGX2" or (name, chassis) == ("NDv2", 4))  # copies in switches, where any are
     bound = run("collective", "bound", tmp_path / "i.json", "--json").json
     assert bound["allgather_rate"] == pytest.approx(gather, rel=1e-5)
     assert bound["all_to_all_lambda"] == pytest.approx(pair, rel=1e-5)

@@ -46,12 +46,11 @@ def import_input(
             )
         latency = _latency_us(topology, made.latency_us)
     section = {"links": [list(row) for row in made.links], "nodes": made.nodes, "switches": list(made.switches)}
+    more = {"switches": {"multicast": True}} if made.switches and instance.get("switch_copy") else {}
     imported = collective_document(
-        name or name_of(file), section, COLLECTIVES[number], size, latency_us={"link": latency, "message": 0.0}
+        name or name_of(file), section, COLLECTIVES[number], size, latency_us={"link": latency, "message": 0.0}, **more
     )
     notes = ["of latencies that differ from link to link the least is taken, so that bounds hold"]
-    if instance.get("switch_copy"):
-        notes.append("switches copy in TE-CCL here; schedules of topoopt do not rely on it")
     figures = {"collective": COLLECTIVES[number].value, "ranks": ranks, "links": len(made.links)}
     return Imported(imported, f"{figures['collective']} of {ranks} ranks on {machine}", figures, tuple(notes))
 

@@ -15,7 +15,7 @@ NDV2 = (
     (0, 1, 2), (0, 2, 1), (0, 3, 1), (0, 4, 2), (1, 2, 1), (1, 3, 2), (1, 5, 1), (2, 3, 2), (2, 6, 2), (3, 7, 1),
     (4, 5, 2), (4, 6, 1), (4, 7, 1), (5, 6, 1), (5, 7, 2), (6, 7, 2),
 )  # fmt: skip
-"""NVLinks (25 GB/s) of a chassis in the numbering of TE-CCL, which is not that of a DGX-1: ends, number."""
+"""NVLinks (25 GB/s) of a chassis and of its DGX1 in the numbering of TE-CCL, not that of a DGX-1: ends, number."""
 
 Row = tuple[int, int, float]
 
@@ -50,6 +50,11 @@ def _ndv2(chassis: int, side: int) -> PeerMachine:
     return PeerMachine(tuple(rows), 8 * chassis + first, (0,) if first else (), 0.7)
 
 
+def _dgx1(chassis: int, side: int) -> PeerMachine:
+    """One box whatever is asked for, with the same NVLinks as a chassis of NDv2."""
+    return PeerMachine(tuple(_both([(one, other, 25.0 * count) for one, other, count in NDV2])), 8, (), 0.0)
+
+
 def _dgx2(chassis: int, side: int) -> PeerMachine:
     """Two chassis whatever is asked for: NVSwitches 0 and 17, odd GPUs to even ones of the other."""
     rows = _both([(17 * box + 1 + gpu, 17 * box, 125.0) for box in range(2) for gpu in range(16)])
@@ -80,5 +85,11 @@ def _mesh(chassis: int, side: int) -> PeerMachine:
     return PeerMachine(tuple(_both([*across, *down])), side * side, (), 0.0)
 
 
-MACHINES: Mapping[str, Callable[[int, int], PeerMachine]] = {"NDv2": _ndv2, "DGX2": _dgx2, "AMD": _amd, "Mesh": _mesh}
+MACHINES: Mapping[str, Callable[[int, int], PeerMachine]] = {
+    "DGX1": _dgx1,
+    "NDv2": _ndv2,
+    "DGX2": _dgx2,
+    "AMD": _amd,
+    "Mesh": _mesh,
+}
 """Name -> network of so many chassis; of a mesh, nodes a side."""
