@@ -49,8 +49,8 @@ def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int
         if stop.reason() is not None:
             break
         group = groups[draw % len(groups)]
-        others = 1 + rng.choice(half - 1, degree - 1, replace=False) if degree > 1 else []
-        made = _measured(group, (0, *sorted(int(one) for one in others)))
+        others = 1 + rng.choice(half - 1, degree - 1, replace=False) if degree > 1 else np.zeros(0, dtype=np.int64)
+        made = _measured(group, (0, *sorted(others.tolist())))
         if made is not None:
             found.add(made)
     return sorted(found)[:KEPT]

@@ -148,8 +148,8 @@ def found_topologies(
             if any(one.steps < graph.steps and one.bandwidth == limits.bandwidth for one in best):
                 break
             modulus, order, twist = graph.group
-            sizes = {"modulus": modulus, "order": order, "twist": twist, "generators": list(graph.generators)}
-            take({"family": "haar", **sizes})
+            made = {"modulus": modulus, "order": order, "twist": twist, "generators": list(graph.generators)}
+            take({"family": "haar", **made})
     for recipe, steps in expansions(wanted, smaller):
         if stop.reason() is None and not adds_nothing(best, steps, limits):
             take(recipe)
