@@ -32,12 +32,12 @@ if _TYPE_CHECKING:
     from topoopt.kinds.solution_file import read_solution, write_solution
     from topoopt.library import topologies
     from topoopt.library.calls import check, evaluate, explain, methods, report, solve
+    from topoopt.library.collectives import collective_problem
     from topoopt.library.compare import compare
     from topoopt.library.instances import instance_from_dict
     from topoopt.library.models import model, solve_model
     from topoopt.library.problems import (
         allocation_problem,
-        collective_problem,
         hierarchy_problem,
         job_problem,
         placement_problem,
@@ -58,12 +58,12 @@ _NAMES = {
     "topoopt.kinds.instance_file": ("read_instance", "write_instance"),
     "topoopt.kinds.solution_file": ("read_solution", "write_solution"),
     "topoopt.library.calls": ("check", "evaluate", "explain", "methods", "report", "solve"),
+    "topoopt.library.collectives": ("collective_problem",),
     "topoopt.library.compare": ("compare",),
     "topoopt.library.instances": ("instance_from_dict",),
     "topoopt.library.models": ("model", "solve_model"),
     "topoopt.library.problems": (
         "allocation_problem",
-        "collective_problem",
         "hierarchy_problem",
         "job_problem",
         "placement_problem",

@@ -14,7 +14,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 from topoopt.kinds import kind_named
-from topoopt.library import problems
+from topoopt.library import collectives, problems
 from topoopt.library.instances import instance_from_dict
 from topoopt.library.problems import (
     allocation_problem,
@@ -34,7 +34,7 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     "placement": problems.placement_problem,
     "hierarchical-bandwidth": problems.hierarchy_problem,
     "shared-cluster": problems.shared_cluster_problem,
-    "collective": problems.collective_problem,
+    "collective": collectives.collective_problem,
 }
 
 

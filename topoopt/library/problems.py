@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.cluster import Cluster
-from topoopt.core.collective import CollectiveProblem
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.network import RoutingProblem, TopologyProblem
@@ -250,44 +249,6 @@ def hierarchy_problem(
     limits = {"cost_cap_usd": cost_cap_usd, "time_limit_ns": time_limit_ns, "pareto_points": pareto_points}
     asked = {**fields, **limits, "search": search}
     return cast(HierarchicalProblem, _built("hierarchical-bandwidth", name, asked))
-
-
-def collective_problem(
-    *,
-    topology: Section,
-    collective: str,
-    bytes: int | str,
-    root: int = 0,
-    latency_us: Section | None = None,
-    switches: Section | None = None,
-    relaying: bool = True,
-    objective: str = "time",
-    limits: Section | None = None,
-    search: Section | None = None,
-    name: str = "collective",
-) -> CollectiveProblem:
-    """A collective on a network with switches and rates, whose schedule is sought.
-
-        problem = topoopt.collective_problem(
-            topology={"preset": "dgx-a100", "boxes": 2}, collective="allgather", bytes="1GiB"
-        )
-
-    Args:
-        topology: preset, family, links or file.
-        collective: allreduce, allgather, reduce-scatter, all-to-all, broadcast or reduce.
-        bytes: the whole vector, a number or a text like `1GiB`.
-        root: rank of a broadcast or reduction.
-        latency_us: link, message.
-        switches: multicast.
-        relaying: whether ranks pass on what is not for them.
-        objective: time, throughput, latency or pareto.
-        limits: trees_per_root, steps.
-        search: method, seed, time_limit_s.
-        name: of the instance.
-    """
-    fields: Section = {"topology": topology, "collective": collective, "bytes": bytes, "root": root}
-    asked = {"latency_us": latency_us, "switches": switches, "relaying": relaying, "objective": objective}
-    return cast(CollectiveProblem, _built("collective", name, {**fields, **asked, "limits": limits, "search": search}))
 
 
 def shared_cluster_problem(
