@@ -90,3 +90,12 @@ def test_wrong_values() -> None:
     assert paths("--layers", "3x1", "--forward", "1,2,3") == ["--layers"]
     assert paths("--out", "page.svg") == ["--out"]
     assert paths("--stages", 4096, "--micro-batches", 10**6) == ["--micro-batches"]
+
+
+def test_headings_are_whole_in_a_terminal_of_80_columns() -> None:
+    """Units stand in the title, so that seven columns have room."""
+    lines = run("pipeline", "--stages", 4, "--micro-batches", 8).stdout.splitlines()
+    (headings,) = [line for line in lines if "schedule" in line and "makespan" in line]
+    for heading in ("bound", "longest rank", "bubble", "closed form", "in flight"):
+        assert heading in headings
+    assert max(map(len, lines[lines.index(headings) : lines.index(headings) + 6])) <= 80

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -95,7 +96,8 @@ def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None
 def _next(solution: LlmTrainingSolution) -> Table:
     """The next best strategies, and why they are slower."""
     best = solution.ranked[0]
-    table = Table(title="the next best on an ideal switch", title_justify="left")
+    title = "the next best on an ideal switch"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for name in ("slower", "memory", "differs in", "by"):
         table.add_column(name, justify="right" if name in ("slower", "memory") else "left")
     for one in solution.ranked[1:]:

@@ -75,8 +75,9 @@ def differences(best: ParallelStrategy, other: ParallelStrategy) -> str:
     skipped = ("stage_layers", "order")
     names = [part.name for part in fields(other) if part.name not in skipped]
     changed = [name for name in names if getattr(best, name) != getattr(other, name)]
-    if not changed:
-        return "other layers at the ends"
+    ends = [tuple(sum(s.stage_layers[rank :: s.pipeline]) for rank in (0, s.pipeline - 1)) for s in (best, other)]
+    if not changed and ends[0] != ends[1]:
+        return f"{ends[1][0]} layers on the first stage, {ends[1][1]} on the last"
     return ", ".join(f"{name.replace('_', ' ')} {_value(getattr(other, name))}" for name in changed)
 
 
