@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tests.support.network_cases import on_network, one_routing
 from tests.support.report_page import Page, without_terms
+from tests.support.smallest import solution_of
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network_solution import NetworkSolution, RoutedNetwork
 from topoopt.core.proofs import Argument, Bound
@@ -312,3 +313,18 @@ def test_same_solution_same_bytes(tmp_path: Path) -> None:
     solution = cycle()
     SOLUTION_FILE.write(solution, tmp_path / "solution.json")
     assert render_network_html(SOLUTION_FILE.read(tmp_path / "solution.json")) == render_network_html(solution)
+
+
+def test_several_demands_show_their_mean_and_the_worst() -> None:
+    """The worst is the one with the largest theta; each has a picture of its own, beside the thetas of all."""
+    solution = solution_of("topology of several demands")
+    worst = max(range(len(solution.thetas)), key=lambda k: solution.thetas[k])
+    figures = NetworkFigures(solution)
+    assert figures.worst_demand[0] == worst
+    # What is delivered of the mean of all is the mean of what is delivered of each.
+    whole = sum(float(flow.staying(solution.topology).sum()) for flow in figures.flows)
+    assert figures.demand.sum() == pytest.approx(whole / len(solution.thetas))
+    page = render_network_html(solution)
+    assert page.count('class="heat"') == 2
+    assert f"Demand {worst}, the worst: " in Page(page).text
+    assert "Mean of all demands" not in render_network_html(cycle())

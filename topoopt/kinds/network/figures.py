@@ -70,10 +70,13 @@ class NetworkFigures:
 
         The mean of several demands. Remainders below `ROUNDING` of the source's total are rounding, and 0 here.
         """
-        each = [flow.staying(self.solution.topology) for flow in self.flows]
-        stays: Floats = np.mean(each, axis=0)
-        stays[stays < ROUNDING * np.maximum(stays, 0.0).sum(axis=1, keepdims=True)] = 0.0
-        return stays
+        return _without_rounding(np.mean([flow.staying(self.solution.topology) for flow in self.flows], axis=0))
+
+    @cached_property
+    def worst_demand(self) -> tuple[int, Floats]:
+        """Number of the demand with the largest theta, and its float64[n, n] in link capacities."""
+        worst = int(np.argmax(self.solution.thetas))
+        return worst, _without_rounding(self.flows[worst].staying(self.solution.topology))
 
     @cached_property
     def flows(self) -> tuple[SourceFlow, ...]:
@@ -100,6 +103,10 @@ class NetworkFigures:
         """Over all links, parallel ones counted one by one."""
         count = self.solution.topology.multiplicity
         return float((self.utilisation * count).sum() / count.sum())
+
+
+def _without_rounding(stays: Floats) -> Floats:
+    return np.where(stays < ROUNDING * np.maximum(stays, 0.0).sum(axis=1, keepdims=True), 0.0, stays)
 
 
 def _quotient(one: float, other: float) -> float:

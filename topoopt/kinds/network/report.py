@@ -183,6 +183,15 @@ def _sent_text(figures: NetworkFigures) -> str:
     return "" if figures.sent == 1.0 else f", {percent(figures.sent)} of the demand sent"
 
 
+def _worst_demand(figures: NetworkFigures) -> tuple[str, Markup] | None:
+    """Of several demands the one with the largest theta: its name and its picture."""
+    if len(figures.flows) == 1:
+        return None
+    worst, demand = figures.worst_demand
+    title = f"Demand {worst}, the worst: theta {number(figures.solution.thetas[worst])}"
+    return title, heat_map(demand, title, UNIT, number) if (demand > 0).any() else Markup("")
+
+
 def _theta_chart(solution: NetworkSolution) -> Markup:
     """Of several demands, each by its theta."""
     if len(solution.thetas) == 1:
@@ -236,6 +245,7 @@ def render_network_html(solution: NetworkSolution) -> str:
         else "",
         demand=heat_map(demand, "Demand", UNIT, number) if (demand > 0).any() else "",
         demand_text=demand_text(figures),
+        worst=_worst_demand(figures),
         switches=_switches(topology),
         provenance=provenance(solution),
     )
