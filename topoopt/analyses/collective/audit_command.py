@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from topoopt.analyses.collective.collection import collection_halted
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.chunk_program import StatedFigures
 from topoopt.core.errors import CheckError, InputError, Problem
@@ -51,18 +49,6 @@ def size_of(text: str | None) -> float | None:
     if size is None:
         raise InputError([Problem("not a size", path="--bytes", value=text, allowed="like 1GiB or 16 MB")])
     return float(size)
-
-
-@contextmanager
-def collection_halted() -> Iterator[None]:
-    """No garbage collection meanwhile: millions of small rows without cycles are looked through again and again."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def audit(
