@@ -8,6 +8,7 @@ from solvers.stop import Stop
 from topoopt.analyses.collective.audit import Audit, audit
 from topoopt.analyses.collective.audit_speed import AuditSettings
 from topoopt.analyses.collective.bounds import NetworkBounds, network_bounds
+from topoopt.analyses.collective.collection import collection_halted
 from topoopt.analyses.collective.find import PREFERENCES, TopologyFront, find_front
 from topoopt.analyses.collective.networks import network_argument
 from topoopt.analyses.collective.scores import Wanted
@@ -121,13 +122,13 @@ def audit_schedule(
         allowed = ", ".join(one.value for one in NAMES.values())
         raise InputError([Problem("no such collective", path="collective", value=collective, allowed=allowed)])
     place = None if network is None else _network(network)
-    program = SCHEDULES[form](Path(schedule), ScheduleOptions(wanted, root))
-    if not 0 <= root < min(len(program.ranks), len(program.ranks if place is None else place.ranks)):
-        raise InputError([Problem("no such rank", path="root", value=str(root))])
     stated = StatedFigures(vector_bytes, None, claimed_gbytes_per_s)
-    return audit(
-        program, place, AuditSettings(multicast, relaying, message_us, stated, root), Stop().within(time_limit_s)
-    )
+    settings = AuditSettings(multicast, relaying, message_us, stated, root)
+    with collection_halted():
+        program = SCHEDULES[form](Path(schedule), ScheduleOptions(wanted, root))
+        if not 0 <= root < min(len(program.ranks), len(program.ranks if place is None else place.ranks)):
+            raise InputError([Problem("no such rank", path="root", value=str(root))])
+        return audit(program, place, settings, Stop().within(time_limit_s))
 
 
 def _network(given: Network) -> RatedNetwork:
