@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from topoopt.cli.compile_kernels import compile_kernels
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 
 LIBRARIES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools", "pyomo", "pydantic")
 

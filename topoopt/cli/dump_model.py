@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from topoopt.cli.completions import complete_formulation
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 from topoopt.core.errors import InputError, Problem
 
 FORMS: dict[str, Literal["lp", "mps"]] = {".lp": "lp", ".mps": "mps"}

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from topoopt.cli.completions import complete_example, complete_template
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 from topoopt.core.errors import InputError, Problem
 
 ForceOption = typer.Option("--force", help="Replace what is there.")

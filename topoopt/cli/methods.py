@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from topoopt.cli.completions import complete_kind
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 
 
 def methods(
@@ -35,7 +35,7 @@ def methods(
             for group in groups:
                 if group["problems"]:
                     console.print(Text(f"{group['problems']}:", style="bold"))
-                table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+                table = Table(show_header=False)
                 table.add_column(no_wrap=True)
                 table.add_column(overflow="fold")
                 for line in group["methods"]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 from topoopt.core.errors import CheckError
 
 if TYPE_CHECKING:

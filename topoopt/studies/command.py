@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 from topoopt.core.errors import CheckError, InputError
 from topoopt.studies.ask_command import Directory, query, reproduce
 from topoopt.studies.diff_command import diff

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 
 if TYPE_CHECKING:
     from topoopt.studies.diff import StudyDiff

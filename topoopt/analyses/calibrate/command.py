@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 
 
 def calibrate(

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.console.tables import Table
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import StopReason
@@ -140,7 +139,7 @@ def _show(console: Console, found: TopologyFront, cost: AllReduceCost | None, wr
 
     limits, wanted = found.limits, found.wanted
     title = f"{wanted.servers} servers, {wanted.degree} links each, {wanted.links}"
-    table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(title=escape(title))
     for heading in ("steps", "above Moore", "bandwidth factor", "gap", "all-to-all", "gap", "AllReduce, us"):
         table.add_column(heading, justify="right")
     rows = front_rows(found, cost)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from topoopt.console.output import JsonOption, Output
+from topoopt.console.tables import Table
 
 
 def job(
@@ -38,7 +38,7 @@ def job(
 
         def show(console: Console) -> None:
             for group in found.groups:
-                table = Table("gradients", "bytes", "rings", "best", "schedule", title_justify="left")
+                table = Table("gradients", "bytes", "rings", "best", "schedule")
                 table.title = f"servers {server_set(group.members, problem.cluster.servers)}"
                 for one in group.gradients:
                     how = f"{one.schedule}, {one.steps} steps"

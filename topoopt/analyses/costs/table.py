@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from topoopt.analyses.costs.count import CostFigures, CostQuestion, FabricFigures
+from topoopt.console.tables import Table
 from topoopt.core.bill import Bill
 from topoopt.costs import Counting
 from topoopt.drawing.format import number
@@ -50,7 +49,7 @@ def _wide(console: Console, table: Table) -> None:
 
 
 def _table(*columns: tuple[str, bool]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table()
     for name, figures in columns:
         table.add_column(name, justify="right" if figures else "left", overflow="fold")
     return table

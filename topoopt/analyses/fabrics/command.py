@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.table import Table
 
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.progress import counting_bar
+from topoopt.console.tables import Table
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.fabric_row import FabricRow
 from topoopt.core.job import CoOptimisation, FabricChoice
@@ -216,7 +215,7 @@ def _written(name: str, rows: list[FabricRow], csv_file: Path | None, plot: Path
 def _show(console: Console, name: str, rows: list[FabricRow], notes: list[str], files: tuple[Path | None, ...]) -> None:
     from topoopt.analyses.fabrics.report import HEADINGS, ordered, table_cells
 
-    table = Table(title=escape(name), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(title=escape(name))
     for place, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="left" if place in {0, len(HEADINGS) - 1} else "right", overflow="fold")
     for row in ordered(rows):

@@ -162,13 +162,11 @@ def _document(question: PipelineQuestion, rows: list[ScheduleRow]) -> dict[str, 
 
 
 def _show(console: Any, rows: list[ScheduleRow], left_out: dict[str, str], out: Path | None) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from topoopt.analyses.pipeline.report import HEADINGS, more_cells, more_headings, table_cells
+    from topoopt.console.tables import Table
 
     more = more_headings(rows)
-    table = Table(title="times in ms", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(title="times in ms")
     for place, heading in enumerate(HEADINGS + more):
         table.add_column(heading.removesuffix(", ms"), justify="right" if place else "left", overflow="fold")
     for row in rows:

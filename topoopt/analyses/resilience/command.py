@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.console.tables import Table
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import FailureOutcome, Resilience
 from topoopt.core.verdict import StopReason
@@ -236,7 +235,7 @@ def _slow(outcome: FailureOutcome, nominal: float) -> str:
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> Table:
     """The worst ones first."""
     heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
-    table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD)
+    table = Table(title=heading)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column != "repair")

@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from topoopt.console.solution_tables import show_figures
+from topoopt.console.tables import Table
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.kinds.hierarchy.answer import answer

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from topoopt.console.tables import Table
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
@@ -87,7 +87,7 @@ def _prices(solution: JobSolution) -> dict[str, Any] | None:
 
 
 def _plain_table(*columns: tuple[str, str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table()
     for name, justify in columns:
         table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
     return table
@@ -127,7 +127,7 @@ def _fabrics(solution: JobSolution) -> Table:
 
 def _facts(solution: JobSolution) -> Table:
     evaluation, topology, cluster = solution.evaluation, solution.plan.topology, solution.cluster
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = Table(show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     started = "no plan: data parallelism does not fit the memory"

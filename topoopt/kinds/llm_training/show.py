@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from topoopt.console.solution_tables import show_figures
+from topoopt.console.tables import Table
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.units import GIB
@@ -96,8 +95,7 @@ def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None
 def _next(solution: LlmTrainingSolution) -> Table:
     """The next best strategies, and why they are slower."""
     best = solution.ranked[0]
-    title = "the next best on an ideal switch"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(title="the next best on an ideal switch")
     for name in ("slower", "memory", "differs in", "by"):
         table.add_column(name, justify="right" if name in ("slower", "memory") else "left")
     for one in solution.ranked[1:]:

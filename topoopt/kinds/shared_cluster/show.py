@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from topoopt.console.solution_tables import show_figures
+from topoopt.console.tables import Table
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.drawing.format import number
@@ -40,9 +40,7 @@ def _row(run: FabricRun) -> tuple[str, ...]:
 
 def arrivals_table(solution: SharedClusterSolution) -> Table:
     """Jobs that arrive."""
-    table = Table(
-        title="finished jobs: time of an iteration, in the queue and from arrival to end", title_justify="left"
-    )
+    table = Table(title="finished jobs: time of an iteration, in the queue and from arrival to end")
     table.add_column("fabric", no_wrap=True)
     for head in ("ms", "p99", "queue s", "p99", "in all s", "in use"):
         table.add_column(head, justify="right")
@@ -54,7 +52,7 @@ def arrivals_table(solution: SharedClusterSolution) -> Table:
 def at_once_tables(console: Console, solution: SharedClusterSolution) -> None:
     """Jobs at once, by load; then each class alone."""
     title = f"iteration of all jobs at once, {solution.time_model or solution.contention}"
-    table = Table("jobs", title=title, title_justify="left")
+    table = Table("jobs", title=title)
     table.add_column("fabric", no_wrap=True)
     for name in ("mean ms", "p95", "p99", "slow-down", "mean", "p99"):
         table.add_column(name, justify="right", no_wrap=name != "slow-down")

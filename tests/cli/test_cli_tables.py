@@ -1,0 +1,32 @@
+"""Tables in the terminal have one style, in one place."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from tests.support.paths import ROOT
+from topoopt.console.tables import Table
+from topoopt.console.terminal import SafeConsole
+
+
+def test_no_other_tables() -> None:
+    """Nobody takes those of rich as they are, or draws boxes of their own."""
+    for path in (ROOT / "topoopt").rglob("*.py"):
+        text = path.read_text()
+        if path.name != "tables.py":
+            assert not re.search(r"from rich\.table import .*\bTable\b|import rich\.table", text), path
+        assert "rich.box" not in text or path.name == "tables.py", path
+
+
+def test_a_table_is_plain_text() -> None:
+    """Headings, a line, cells; nothing around them, so that columns can be cut out of a log."""
+    stream = io.StringIO()
+    table = Table("part", "state", title="what is here")
+    table.add_row("numpy", "ok")
+    SafeConsole(file=stream, width=80).print(table)
+    lines = [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
+    assert lines[0].startswith("what is here")
+    assert lines[1].split() == ["part", "state"]
+    assert set(lines[2]) <= {"─", " "}
+    assert lines[3].split() == ["numpy", "ok"]
