@@ -6,6 +6,7 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.drawing.sentences import bound_text
 from topoopt.kinds.llm_training.answer import answer
 from topoopt.kinds.llm_training.pictures import PARTS, memory_picture, schedule_picture, time_picture, traffic_picture
 from topoopt.kinds.llm_training.words import (
@@ -54,7 +55,7 @@ def strategy_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
         "pipeline": f"{s.pipeline} stages of {counted(s.chunks, 'chunk')}, {s.schedule}",
         "layers of each chunk": layers,
         "data": f"{counted(s.data, 'replica')}, ZeRO {s.zero}",
-        "expert": f"{s.expert} x {s.expert_tensor}",
+        "expert": f"{s.expert} × {s.expert_tensor}",
         "micro-batches": f"{solution.micro_batches} of {counted(s.micro_batch, 'sequence')}",
         "recomputed": str(s.recompute),
         "ranks count fastest along": ", ".join(map(str, s.order)),
@@ -96,7 +97,7 @@ def provenance(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
     """Where the figures come from."""
     return (
         *run_rows(solution),
-        ("bound", f"{solution.bound.value!r} s, proved by: {solution.bound.proved_by}"),
+        ("bound", bound_text(solution)),
         ("certificate", proof_words(solution)),
         ("time model", solution.setting.time_model),
         ("check again, without a solver", "topoopt check solution.json"),
