@@ -77,7 +77,7 @@ class TimedPass:
 
 
 @dataclass(frozen=True, repr=False)
-class StageTimes(Shown):
+class StageSeconds(Shown):
     """Seconds of a micro-batch in each stage of the model, exposed transfers included, and how long all take.
 
     Attributes:
@@ -127,7 +127,7 @@ class LlmTrainingSolution(SolutionHead):
     model_flops: float
     peak_flops: float
     sent_bytes: tuple[tuple[str, float], ...]
-    stages: StageTimes
+    stages: StageSeconds
     ranked: tuple[StrategyFigures, ...]
     shapes: tuple[ShapeOutcome, ...]
     fabrics: tuple[FabricOutcome, ...]

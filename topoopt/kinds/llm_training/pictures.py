@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from markupsafe import Markup
 
-from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes
+from topoopt.core.llm_training_solution import LlmTrainingSolution, StageSeconds
 from topoopt.core.pipeline import PassKind
 from topoopt.drawing.format import byte_size, counted, shortened
 from topoopt.drawing.lanes import LanesDrawing
@@ -28,7 +28,7 @@ COLOURS: Mapping[PassKind, tuple[str, str]] = {
 PARTS = {"weights": "k0", "gradients": "k4", "optimizer": "k1", "activations": "k2"}
 
 
-def _begin(stages: StageTimes, place: int) -> float:
+def _begin(stages: StageSeconds, place: int) -> float:
     """When a pass begins; two that are joined are drawn as the first of them."""
     own = stages.passes[place]
     costs = {

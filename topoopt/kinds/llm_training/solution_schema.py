@@ -21,7 +21,7 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.llm_training_solution import (
     LlmTrainingSolution,
-    StageTimes,
+    StageSeconds,
     StrategyFigures,
     TimedPass,
     TrainingSetting,
@@ -129,7 +129,7 @@ PassRow = Annotated[
 class StagesPart(FilePart):
     """Seconds of a micro-batch in every stage, and of all of them in the order of the schedule."""
 
-    core = StageTimes
+    core = StageSeconds
 
     forward_s: Seconds
     inputs_s: Seconds = Field(description="gradients of the inputs, with what is computed again")

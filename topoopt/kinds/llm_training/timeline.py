@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_solution import StageTimes, TimedPass
+from topoopt.core.llm_training_solution import StageSeconds, TimedPass
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.llm_training.stages import stage_costs
@@ -13,7 +13,7 @@ MOST_RANKS = 16
 MOST_PASSES = 1500
 
 
-def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageTimes:
+def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageSeconds:
     """Every stage, and all micro-batches in the order of the schedule."""
     costs = stage_costs(problem, strategy)
     m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
@@ -22,7 +22,7 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> Stag
     forward, inputs, weights = (tuple(part.tolist()) for part in passes)
     followed = pipeline_time(strategy.schedule, shape, costs)
     drawn, few = _drawn(strategy, costs, m)
-    return StageTimes(forward, inputs, weights, costs.transfer_s, costs.blocking, followed.makespan_s, drawn, few)
+    return StageSeconds(forward, inputs, weights, costs.transfer_s, costs.blocking, followed.makespan_s, drawn, few)
 
 
 def _drawn(strategy: ParallelStrategy, costs: StageCosts, m: int) -> tuple[tuple[TimedPass, ...], int]:

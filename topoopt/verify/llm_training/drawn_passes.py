@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes, TimedPass
+from topoopt.core.llm_training_solution import LlmTrainingSolution, StageSeconds, TimedPass
 from topoopt.core.pipeline import PassKind
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog
@@ -18,7 +18,7 @@ class _Turn:
 
     passes: tuple[TimedPass, ...]
 
-    def cost(self, due: StageTimes) -> float:
+    def cost(self, due: StageSeconds) -> float:
         """Seconds."""
         total = 0.0
         for one in self.passes:
@@ -42,7 +42,7 @@ def _turns(rows: tuple[TimedPass, ...]) -> list[_Turn]:
     return found
 
 
-def check_drawn(findings: ViolationLog, solution: LlmTrainingSolution, due: StageTimes) -> None:
+def check_drawn(findings: ViolationLog, solution: LlmTrainingSolution, due: StageSeconds) -> None:
     """Times, order and number of the passes drawn."""
     strategy, drawn, few = solution.plan.strategy, solution.stages.passes, solution.stages.drawn_batches
     p, v = strategy.pipeline, strategy.chunks
@@ -81,7 +81,7 @@ def check_drawn(findings: ViolationLog, solution: LlmTrainingSolution, due: Stag
 
 
 def _ready(
-    one: TimedPass, done: dict[tuple[bool, int, int], TimedPass], due: StageTimes, stages: int
+    one: TimedPass, done: dict[tuple[bool, int, int], TimedPass], due: StageSeconds, stages: int
 ) -> tuple[float, bool]:
     """When what a pass waits for is there, and whether all of that is drawn."""
     if one.kind == PassKind.WEIGHTS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topoopt.core.llm_training_solution import StageTimes
+from topoopt.core.llm_training_solution import StageSeconds
 from topoopt.core.pipeline import PipelineSchedule as S
 
 Pass = tuple[str, int, int]
@@ -48,7 +48,7 @@ def order_of(schedule: S, rank: int, p: int, v: int, m: int) -> list[Pass]:
     return split + [("W", i, 0) for i in range(max(0, m - rank), m)]
 
 
-def makespan_s(schedule: S, p: int, v: int, m: int, stages: StageTimes) -> float:
+def makespan_s(schedule: S, p: int, v: int, m: int, stages: StageSeconds) -> float:
     """Seconds until the last pass ends.
 
     Raises:
@@ -94,7 +94,7 @@ def _done(
     i: int,
     stage: int,
     end: float,
-    stages: StageTimes,
+    stages: StageSeconds,
     count: int,
     ready: dict[tuple[str, int, int], float],
 ) -> float:

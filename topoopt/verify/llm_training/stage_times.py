@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_solution import LlmTrainingSolution, StageTimes
+from topoopt.core.llm_training_solution import LlmTrainingSolution, StageSeconds
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.llm_training.drawn_passes import check_drawn
@@ -38,7 +38,7 @@ def check_stages(findings: ViolationLog, problem: LlmTrainingProblem, solution: 
             findings.add("stages", f"the passes take {value!r} s in their order, not {stated.makespan_s!r}")
 
 
-def stages_of(problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> StageTimes:
+def stages_of(problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> StageSeconds:
     """Seconds of a micro-batch in every stage; the makespan is left at 0."""
     strategy = solution.plan.strategy
     loads = np.array(strategy.stage_layers, dtype=np.float64)
@@ -49,7 +49,7 @@ def stages_of(problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> Sta
     ranks = rank_passes(problem, r, sent, (loads, loads, loads))
     own = [ranks[0] if stage == 0 else ranks[2] if stage == count - 1 else ranks[1] for stage in range(count)]
     weights = [slow * float(rank.compute.weights[stage]) for stage, rank in enumerate(own)]
-    return StageTimes(
+    return StageSeconds(
         tuple(slow * float(rank.forward[stage]) for stage, rank in enumerate(own)),
         tuple(slow * float(rank.backward[stage]) - weights[stage] for stage, rank in enumerate(own)),
         tuple(weights),
