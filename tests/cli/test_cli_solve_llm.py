@@ -68,7 +68,47 @@ def test_a_fabric_that_is_not_searched(tmp_path: Path) -> None:
     file.write_text(CASE.read_text().replace("ideal-switch", "hypertorus"))
     result = run("solve", file, "-o", tmp_path, "--json")
     assert result.code == 2
-    assert [path for path, _, _ in refusals(result.json)] == ["fabrics"]
+    assert [path for path, _, _ in refusals(result.json)] == ["fabrics[0]"]
+
+
+def test_strategies_are_searched_anew_on_each_fabric(tmp_path: Path) -> None:
+    """No fabric is faster than the ideal switch or than its bound; the checker recomputes rates and times, and finds
+    a link that is gone, a rate that the links do not give, a ring that leaves a server out, and a time too short."""
+    file = tmp_path / "fabrics.yaml"
+    text = CASE.read_text().replace("[ideal-switch]", "[ideal-switch, direct-connect, torus-3d, rail-only]")
+    part = FEW.replace("tensor: [4, 8]", "tensor: 8").replace("pipeline: [4, 8]", "pipeline: [2, 4]")
+    part = part.replace("recompute: none", "recompute: full")
+    text = text.replace("link_gbps: 400", "link_gbps: 100").replace("{tensor: [1, 2, 4, 8], zero: [0, 1, 3]}", part)
+    file.write_text(text)
+    assert run("solve", file, "-o", tmp_path).code == 0
+    solution = tmp_path / "solution.json"
+    assert run("check", solution).code == 0
+    document = json.loads(solution.read_text())
+    rows = document["fabrics"]
+    assert [one["plan"]["network"]["fabric"] for one in rows] == [
+        "ideal-switch",
+        "direct-connect",
+        "torus-3d",
+        "rail-only",
+    ]
+    for one in rows[1:]:
+        assert rows[0]["iteration_time_s"] <= one["bound_s"] * (1 + 1e-12)
+        assert one["bound_s"] <= one["iteration_time_s"]
+        assert one["tried"] >= 1
+    direct = rows[1]["plan"]["network"]
+    first = direct["loads"][0]
+    ring = direct["rings"][0]["orders"][0][0]
+    for holder, key, value in (
+        (direct, "links", direct["links"][1:]),
+        (first, "gbytes_per_s", 2 * first["gbytes_per_s"]),
+        (direct["rings"][0]["orders"][0], 0, ring[:-1]),
+        (rows[1], "iteration_time_s", 0.99 * rows[1]["iteration_time_s"]),
+        (direct, "places", [0, 0, *range(2, 8)]),
+    ):
+        kept, holder[key] = holder[key], value
+        solution.write_text(json.dumps(document))
+        assert run("check", solution).code == 6, key
+        holder[key] = kept
 
 
 def test_memory_that_never_fits(tmp_path: Path) -> None:

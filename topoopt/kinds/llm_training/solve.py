@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, ShapeVerdict, TrainingPlan
 from topoopt.core.llm_training_solution import LlmTrainingSolution, StrategyFigures, TrainingSetting
@@ -30,6 +32,7 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
     verdict = settle(value, (Bound(least, Argument.ALL_SHAPES),), Tolerance.ROUNDING)
     plan = TrainingPlan(best.strategy)
     ideal = FabricOutcome(plan, value, best.memory.total, verdict.bound.value)
+    known = {IDEAL_SWITCH: ideal, **{one.plan.network.fabric: one for one in found.fabrics}}
     return LlmTrainingSolution(
         name=problem.name,
         status=verdict.status,
@@ -52,11 +55,7 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
         stages=stage_times(problem, best.strategy),
         ranked=ranked,
         shapes=lines,
-        fabrics=tuple(
-            ideal if name == IDEAL_SWITCH else outcome
-            for name in problem.fabrics
-            for outcome in (next((one for one in found.fabrics if one.plan.network.fabric == name), ideal),)
-        ),
+        fabrics=tuple(known[name] for name in takewhile(known.__contains__, problem.fabrics)),
     )
 
 

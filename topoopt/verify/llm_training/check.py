@@ -17,6 +17,7 @@ from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 from topoopt.verify.llm_training.lines import check_lines, proven_bound
 from topoopt.verify.llm_training.model_sizes import model_flops
+from topoopt.verify.llm_training.network import check_network
 from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.stage_times import check_stages
 from topoopt.verify.llm_training.step import recomputed
@@ -145,7 +146,8 @@ def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution
         findings.add("fabrics", f"the fabrics are {', '.join(names)}, not {', '.join(problem.fabrics)}")
     for one in solution.fabrics:
         if one.plan.network.fabric != IDEAL_SWITCH:
-            findings.leave_out(f"time on {one.plan.network.fabric}", "no checker for this fabric")
+            check_network(findings, problem, one)
+            findings.leave_out(f"timeline on {one.plan.network.fabric}", "the order of its passes is not followed anew")
             continue
         rows = (
             ("plan", one.plan, solution.plan),

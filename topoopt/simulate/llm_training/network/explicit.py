@@ -18,7 +18,7 @@ from topoopt.simulate.llm_training.network.explicit_transfers import FORWARD, WE
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
 from topoopt.simulate.llm_training.network.links import PlacedNetwork
 from topoopt.simulate.llm_training.network.rates import NetworkRates
-from topoopt.simulate.llm_training.network.stages import BOTH_ENDS, StageTimes, pipeline_shape
+from topoopt.simulate.llm_training.network.stages import BOTH_ENDS, StagePasses, pipeline_shape
 from topoopt.simulate.llm_training.network.task_list import MS
 from topoopt.simulate.llm_training.network.timeline import optimizer_s
 from topoopt.simulate.network import Network, compile_network
@@ -68,7 +68,7 @@ def _refuse(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
         raise InputError(found)
 
 
-def _orders(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StageTimes) -> PassOrders:
+def _orders(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses) -> PassOrders:
     shape = pipeline_shape(problem, strategy)
     ticks = TickCosts.of(stages.costs(blocking=False), shape.micro_batches)
     return pass_orders(strategy.schedule, shape, ticks, PipelineMemory.usual(shape.stages))

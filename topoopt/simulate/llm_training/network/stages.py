@@ -22,7 +22,7 @@ BOTH_ENDS = (S.DUALPIPE, S.DUALPIPE_V)
 
 
 @dataclass(frozen=True, eq=False)
-class StageTimes:
+class StagePasses:
     """One value a stage of the model, in its order.
 
     Attributes:
@@ -61,7 +61,7 @@ def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> P
     return PipelineShape(strategy.pipeline, micro_batches, strategy.chunks)
 
 
-def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> StageTimes:
+def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> StagePasses:
     """Times of all stages at these rates."""
     model, length = problem.model, problem.batch.length
     columns = columns_of([strategy], model.layers)
@@ -91,7 +91,7 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: 
     if strategy.schedule in BOTH_ENDS and strategy.expert > 1:
         passes = passes.scaled(np.array([1.0 / (1.0 - EXCHANGE_SHARE)]))
         exchange = exchange - np.minimum(2.0 * exchange, passes.forward + passes.backward) / 2.0
-    return StageTimes(
+    return StagePasses(
         dense,
         routed,
         passes,

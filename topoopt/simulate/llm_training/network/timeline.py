@@ -16,7 +16,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PassKind
-from topoopt.simulate.llm_training.network.stages import StageTimes, pipeline_shape, stage_times
+from topoopt.simulate.llm_training.network.stages import StagePasses, pipeline_shape, stage_times
 from topoopt.simulate.llm_training.roofline import OPTIMIZER_BYTES, roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import data_bytes
@@ -75,7 +75,7 @@ def iteration_timeline(problem: LlmTrainingProblem, strategy: ParallelStrategy, 
 
 
 def layer_sync(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StageTimes, rates: GroupRates
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
 ) -> LayerSync:
     """What replicas exchange for one layer of each stage, embedding and head shared out among the layers of theirs."""
     replicas = np.array([float(strategy.data * strategy.context)])
@@ -89,7 +89,7 @@ def layer_sync(
     return LayerSync(reduced / layers, gathered / layers, layers)
 
 
-def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StageTimes) -> float:
+def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses) -> float:
     """The step on the fullest rank, and what an iteration costs anyway."""
     replicas = strategy.data * strategy.context
     of_experts = strategy.gpus / strategy.pipeline / (strategy.expert * strategy.expert_tensor)
@@ -110,7 +110,7 @@ def _closed_form_data(problem: LlmTrainingProblem, strategy: ParallelStrategy, r
 def _around(
     problem: LlmTrainingProblem,
     strategy: ParallelStrategy,
-    stages: StageTimes,
+    stages: StagePasses,
     sync: LayerSync,
     line: PipelineTime,
 ) -> tuple[float, float]:
