@@ -6,7 +6,7 @@ import io
 import re
 
 from tests.support.paths import ROOT
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.console.terminal import SafeConsole
 
 
@@ -22,7 +22,7 @@ def test_no_other_tables() -> None:
 def test_a_table_is_plain_text() -> None:
     """Headings, a line, cells; nothing around them, so that columns can be cut out of a log."""
     stream = io.StringIO()
-    table = Table("part", "state", title="what is here")
+    table = TerminalTable("part", "state", title="what is here")
     table.add_row("numpy", "ok")
     SafeConsole(file=stream, width=80).print(table)
     lines = [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]

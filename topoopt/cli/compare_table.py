@@ -11,7 +11,7 @@ from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.measure import Measurement
 
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.comparison import Best, Comparison, best_of
 
 WIDEST = 500
@@ -48,7 +48,7 @@ def _show_instance(console: Console, rows: Sequence[Comparison]) -> None:
     title = escape(
         first.instance if not several else f"{first.instance}, seeds 0 to {max(row.run.seed for row in rows)}"
     )
-    table = Table(title=title)
+    table = TerminalTable(title=title)
     for place, text in enumerate(headings):
         side: JustifyMethod = "left" if place in {0, len(headings) - 1} else "right"
         table.add_column(escape(text), overflow="fold", justify=side)

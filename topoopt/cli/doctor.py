@@ -12,7 +12,7 @@ from rich.console import Console
 
 from topoopt.cli.compile_kernels import compile_kernels
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 
 LIBRARIES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools", "pyomo", "pydantic")
 
@@ -41,7 +41,7 @@ def doctor(
         }
 
         def show(console: Console) -> None:
-            table = Table("part", "version", "state")
+            table = TerminalTable("part", "version", "state")
             table.add_row("python", document["python"], "ok")
             for name, found in libraries.items():
                 table.add_row(name, found or "-", "ok" if found else "missing")

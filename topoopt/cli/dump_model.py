@@ -11,7 +11,7 @@ from rich.console import Console
 
 from topoopt.cli.completions import complete_formulation
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
 
 FORMS: dict[str, Literal["lp", "mps"]] = {".lp": "lp", ".mps": "mps"}
@@ -111,7 +111,7 @@ def _list(output: Output) -> int:
     }
 
     def show(console: Console) -> None:
-        table = Table("formulation", "kinds", "decides", "options")
+        table = TerminalTable("formulation", "kinds", "decides", "options")
         for name, line in FORMULATIONS.items():
             options = "\n".join(f"{key}={option.default:g}: {option.summary}" for key, option in line.options.items())
             table.add_row(name, ", ".join(line.kinds), line.summary, options)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from topoopt.cli.completions import complete_example, complete_template
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
 
 ForceOption = typer.Option("--force", help="Replace what is there.")
@@ -41,7 +41,7 @@ def examples(
             }
 
             def listed(console: Console) -> None:
-                table = Table("example", "kind", "what")
+                table = TerminalTable("example", "kind", "what")
                 for one in files:
                     table.add_row(Text(one.name), one.kind, Text(one.summary.split(". ")[0]))
                 console.print(table)

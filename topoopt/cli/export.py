@@ -13,7 +13,7 @@ from topoopt.cli.completions import complete_target
 from topoopt.cli.examples import ForceOption
 from topoopt.cli.export_inputs import previous_topology, task_graph_of
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
 from topoopt.formats.importer import QueuesOption, require_positive
 from topoopt.kinds import kind_named
@@ -28,7 +28,7 @@ def _list(output: Output) -> int:
 
     def show(console: Console) -> None:
         for name, one in EXPORTERS.items():
-            table = Table(title=name, show_header=False)
+            table = TerminalTable(title=name, show_header=False)
             rows = (("takes", ", ".join(one.kinds)), ("writes", one.makes), *(("limit", text) for text in one.limits))
             for key, text in rows:
                 table.add_row(key, escape(text))

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from topoopt.cli.completions import complete_kind
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 
 
 def methods(
@@ -35,7 +35,7 @@ def methods(
             for group in groups:
                 if group["problems"]:
                     console.print(Text(f"{group['problems']}:", style="bold"))
-                table = Table(show_header=False)
+                table = TerminalTable(show_header=False)
                 table.add_column(no_wrap=True)
                 table.add_column(overflow="fold")
                 for line in group["methods"]:

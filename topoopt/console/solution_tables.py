@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.solution import SolutionHead
 
 
@@ -24,7 +24,7 @@ def show_figures(
     console: Console, solution: SolutionHead, wall_s: float, rows: Iterable[tuple[str, str]], *, title: str = ""
 ) -> None:
     """A table of names and values, closed by the run and its check; the title is by default the status."""
-    table = Table(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False)
+    table = TerminalTable(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False)
     claim, unit = solution.claimed_bound, solution.objective.unit
     claimed = [] if claim is None else [("claimed bound", f"{claim.value:.6g} {unit} ({claim.proved_by})")]
     run = ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}")

@@ -6,7 +6,7 @@ import rich.table
 from rich.box import SIMPLE_HEAD
 
 
-class Table(rich.table.Table):
+class TerminalTable(rich.table.Table):
     """A table for people; columns and rows are added as to those of rich."""
 
     def __init__(self, *headings: str, title: str | None = None, show_header: bool = True) -> None:

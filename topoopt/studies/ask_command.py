@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def query(
         names, rows = ask(directory, sql)
 
         def show(console: Console) -> None:
-            table = Table(*(escape(name) for name in names))
+            table = TerminalTable(*(escape(name) for name in names))
             for row in rows:
                 table.add_row(*("" if value is None else escape(str(value)) for value in row))
             console.print(table)

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError, InputError
 from topoopt.studies.ask_command import Directory, query, reproduce
 from topoopt.studies.diff_command import diff
@@ -143,7 +143,7 @@ def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str,
     console.print(text, markup=False, soft_wrap=True, highlight=False)
     bad = [row for row in rows if row["outcome"] in failed]
     if bad:
-        table = Table("run", "instance", "method", "seed", "outcome", "reason")
+        table = TerminalTable("run", "instance", "method", "seed", "outcome", "reason")
         for row in bad[:20]:
             cells = (str(row["run"])[:12], *(str(row[key] or "") for key in ("instance", "method")), str(row["seed"]))
             table.add_row(*cells, str(row["outcome"]), escape(str(row["reason"])))

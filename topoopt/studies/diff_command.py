@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 
 if TYPE_CHECKING:
     from topoopt.studies.diff import StudyDiff
@@ -39,7 +39,7 @@ def _show(console: Console, found: StudyDiff) -> None:
     console.print(text, highlight=False)
     for name, (then, now) in found.versions.items():
         console.print(f"{name}: {then} -> {now}", markup=False, highlight=False)
-    table = Table("column", "pairs", "better", "worse", "same", "median ratio", "p (Wilcoxon)")
+    table = TerminalTable("column", "pairs", "better", "worse", "same", "median ratio", "p (Wilcoxon)")
     for change in found.changes:
         ratio = "-" if change.median_ratio is None else f"{change.median_ratio:.4g}"
         p_value = "-" if change.p_value is None else f"{change.p_value:.2g}"
@@ -49,7 +49,7 @@ def _show(console: Console, found: StudyDiff) -> None:
     for pair in found.outcomes[:20]:
         console.print(f"{pair.case}: {pair.outcomes[0]} -> {pair.outcomes[1]}", markup=False, soft_wrap=True)
     if found.largest:
-        table = Table("case", "first", "second", "ratio", title="largest changes of the objective")
+        table = TerminalTable("case", "first", "second", "ratio", title="largest changes of the objective")
         for pair in found.largest:
             values = ("-" if value is None else f"{value:.6g}" for value in pair.values)
             table.add_row(escape(pair.case), *values, f"{pair.ratio:.4f}")

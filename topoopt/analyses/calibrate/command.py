@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 
 
 def calibrate(
@@ -76,7 +76,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
     console.print(f"efficiencies of {document['device']}:", markup=False, highlight=False)
     for name, value in document["efficiencies"].items():
         console.print(f"  {name}: {value:g}", markup=False, highlight=False)
-    table = Table("source", "run", "", "measured, s", "model, s", "error, %")
+    table = TerminalTable("source", "run", "", "measured, s", "model, s", "error, %")
     for run in document["runs"]:
         held = "held out" if run["held_out"] else "fitted"
         seconds = (f"{run['measured_s']:.4g}", f"{run['model_s']:.4g}", f"{run['error_percent']:+.1f}")

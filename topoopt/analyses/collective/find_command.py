@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import StopReason
@@ -139,7 +139,7 @@ def _show(console: Console, found: TopologyFront, cost: AllReduceCost | None, wr
 
     limits, wanted = found.limits, found.wanted
     title = f"{wanted.servers} servers, {wanted.degree} links each, {wanted.links}"
-    table = Table(title=escape(title))
+    table = TerminalTable(title=escape(title))
     for heading in ("steps", "above Moore", "bandwidth factor", "gap", "all-to-all", "gap", "AllReduce, us"):
         table.add_column(heading, justify="right")
     rows = front_rows(found, cost)

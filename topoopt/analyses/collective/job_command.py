@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 
 
 def job(
@@ -38,7 +38,7 @@ def job(
 
         def show(console: Console) -> None:
             for group in found.groups:
-                table = Table("gradients", "bytes", "rings", "best", "schedule")
+                table = TerminalTable("gradients", "bytes", "rings", "best", "schedule")
                 table.title = f"servers {server_set(group.members, problem.cluster.servers)}"
                 for one in group.gradients:
                     how = f"{one.schedule}, {one.steps} steps"

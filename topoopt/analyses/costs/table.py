@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from topoopt.analyses.costs.count import CostFigures, CostQuestion, FabricFigures
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.bill import Bill
 from topoopt.costs import Counting
 from topoopt.drawing.format import number
@@ -41,15 +41,15 @@ def _line(console: Console, text: str) -> None:
     console.print(text, markup=False, soft_wrap=True, highlight=False)
 
 
-def _wide(console: Console, table: Table) -> None:
+def _wide(console: Console, table: TerminalTable) -> None:
     """Print a table; a file has no width that it must fit."""
     if not console.is_terminal:
         console.width = max(console.width, 180)
     console.print(table)
 
 
-def _table(*columns: tuple[str, bool]) -> Table:
-    table = Table()
+def _table(*columns: tuple[str, bool]) -> TerminalTable:
+    table = TerminalTable()
     for name, figures in columns:
         table.add_column(name, justify="right" if figures else "left", overflow="fold")
     return table
@@ -67,7 +67,7 @@ def watts_text(bill: Bill) -> str:
     return f"> {bill.known_watts:,.0f}" if bill.known_watts else "?"
 
 
-def _overview(question: CostQuestion, figures: CostFigures) -> Table:
+def _overview(question: CostQuestion, figures: CostFigures) -> TerminalTable:
     table = _table(
         ("fabric", False),
         ("a server", False),
@@ -91,7 +91,7 @@ def _equal(one: FabricFigures) -> str:
     return f"{one.bill.server_ports} x {number(one.equal_gbps)} Gbit/s"
 
 
-def _bills(figures: CostFigures) -> Table:
+def _bills(figures: CostFigures) -> TerminalTable:
     table = _table(*((name, False) for name in ("bill", "part", "for")))
     for name in ("Gbit/s", "count", "USD each", "USD", "W each"):
         table.add_column(name, justify="right")
@@ -111,7 +111,7 @@ def _bills(figures: CostFigures) -> Table:
     return table
 
 
-def _devices(question: CostQuestion, figures: CostFigures) -> Table:
+def _devices(question: CostQuestion, figures: CostFigures) -> TerminalTable:
     table = _table(
         ("optical devices", False),
         ("kind", False),

@@ -15,7 +15,7 @@ from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.progress import counting_bar
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.fabric_row import FabricRow
 from topoopt.core.job import CoOptimisation, FabricChoice
@@ -215,7 +215,7 @@ def _written(name: str, rows: list[FabricRow], csv_file: Path | None, plot: Path
 def _show(console: Console, name: str, rows: list[FabricRow], notes: list[str], files: tuple[Path | None, ...]) -> None:
     from topoopt.analyses.fabrics.report import HEADINGS, ordered, table_cells
 
-    table = Table(title=escape(name))
+    table = TerminalTable(title=escape(name))
     for place, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="left" if place in {0, len(HEADINGS) - 1} else "right", overflow="fold")
     for row in ordered(rows):

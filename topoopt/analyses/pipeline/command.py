@@ -163,10 +163,10 @@ def _document(question: PipelineQuestion, rows: list[ScheduleRow]) -> dict[str, 
 
 def _show(console: Any, rows: list[ScheduleRow], left_out: dict[str, str], out: Path | None) -> None:
     from topoopt.analyses.pipeline.report import HEADINGS, more_cells, more_headings, table_cells
-    from topoopt.console.tables import Table
+    from topoopt.console.tables import TerminalTable
 
     more = more_headings(rows)
-    table = Table(title="times in ms")
+    table = TerminalTable(title="times in ms")
     for place, heading in enumerate(HEADINGS + more):
         table.add_column(heading.removesuffix(", ms"), justify="right" if place else "left", overflow="fold")
     for row in rows:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.network import RoutingProblem, TopologyProblem
@@ -228,7 +228,7 @@ def _show(console: Console, sweep: ReconfigurationSweep, files: tuple[Path | Non
     from topoopt.analyses.reconfiguration.report import sweep_title, time_name, verdict_text
 
     title = f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms"
-    table = Table(title=title)
+    table = TerminalTable(title=title)
     table.add_column("delay", justify="right")
     for scheme in sweep.schemes:
         table.add_column(scheme.name, justify="right")

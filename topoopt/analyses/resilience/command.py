@@ -14,7 +14,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import FailureOutcome, Resilience
 from topoopt.core.verdict import StopReason
@@ -232,10 +232,10 @@ def _slow(outcome: FailureOutcome, nominal: float) -> str:
     return "nothing delivered" if slow is None else f"{slow:.4g}x"
 
 
-def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> Table:
+def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:
     """The worst ones first."""
     heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
-    table = Table(title=heading)
+    table = TerminalTable(title=heading)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column != "repair")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.solution_tables import show_figures
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.allocation_solution import AllocationSolution
 from topoopt.drawing.sentences import objective_text
@@ -66,7 +66,7 @@ def show(console: Console, solution: AllocationSolution, wall_s: float) -> None:
     listed = sorted(solution.transfers, key=lambda row: row.rate_gbps)[:SHOWN]
     rest = len(solution.transfers) - len(listed)
     title = f"the {SHOWN} slowest of {len(solution.transfers)} transfers" if rest else "transfers, slowest first"
-    table = Table("transfer", "from", "to", "Gbit/s", "ends after", "limited by", title=title)
+    table = TerminalTable("transfer", "from", "to", "Gbit/s", "ends after", "limited by", title=title)
     for row in listed:
         ends = "-" if row.completion_time_s is None else f"{row.completion_time_s:.4g} s"
         more = f", {len(row.limited_by) - 3} more" if len(row.limited_by) > 3 else ""

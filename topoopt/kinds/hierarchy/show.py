@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.solution_tables import show_figures
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.kinds.hierarchy.answer import answer
@@ -67,8 +67,8 @@ def show(console: Console, solution: HierarchicalSolution, wall_s: float) -> Non
         console.print(_collective_table(solution))
 
 
-def _dimension_table(solution: HierarchicalSolution) -> Table:
-    table = Table("dimension", "block", "GB/s per NPU", "1 GB/s more here saves", "at the margin")
+def _dimension_table(solution: HierarchicalSolution) -> TerminalTable:
+    table = TerminalTable("dimension", "block", "GB/s per NPU", "1 GB/s more here saves", "at the margin")
     for column in (2, 3, 4):
         table.columns[column].justify = "right"
     for name, block, size, rate, alone, price in dimension_figures(solution):
@@ -76,8 +76,8 @@ def _dimension_table(solution: HierarchicalSolution) -> Table:
     return table
 
 
-def _collective_table(solution: HierarchicalSolution) -> Table:
-    table = Table("job", "communicator", "collective", "bytes", "time", "bound by")
+def _collective_table(solution: HierarchicalSolution) -> TerminalTable:
+    table = TerminalTable("job", "communicator", "collective", "bytes", "time", "bound by")
     for one in sorted(solution.collectives, key=lambda row: -row.time_ns)[:20]:
         table.add_row(
             escape(one.job),

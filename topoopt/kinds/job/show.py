@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
@@ -86,14 +86,14 @@ def _prices(solution: JobSolution) -> dict[str, Any] | None:
     }
 
 
-def _plain_table(*columns: tuple[str, str]) -> Table:
-    table = Table()
+def _plain_table(*columns: tuple[str, str]) -> TerminalTable:
+    table = TerminalTable()
     for name, justify in columns:
         table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
     return table
 
 
-def _strategy(solution: JobSolution) -> Table:
+def _strategy(solution: JobSolution) -> TerminalTable:
     table = _plain_table(
         ("operators", "left"),
         ("kind", "left"),
@@ -113,7 +113,7 @@ def _strategy(solution: JobSolution) -> Table:
     return table
 
 
-def _fabrics(solution: JobSolution) -> Table:
+def _fabrics(solution: JobSolution) -> TerminalTable:
     priced = solution.prices is not None
     columns = [("fabric", "left"), ("iteration", "right"), ("against this plan", "right")]
     columns += [("network, USD", "right"), ("iterations/s per million USD", "right")] if priced else []
@@ -125,9 +125,9 @@ def _fabrics(solution: JobSolution) -> Table:
     return table
 
 
-def _facts(solution: JobSolution) -> Table:
+def _facts(solution: JobSolution) -> TerminalTable:
     evaluation, topology, cluster = solution.evaluation, solution.plan.topology, solution.cluster
-    table = Table(show_header=False)
+    table = TerminalTable(show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     started = "no plan: data parallelism does not fit the memory"

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.solution_tables import show_figures
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.units import GIB
@@ -92,10 +92,10 @@ def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None
         console.print(_next(solution))
 
 
-def _next(solution: LlmTrainingSolution) -> Table:
+def _next(solution: LlmTrainingSolution) -> TerminalTable:
     """The next best strategies, and why they are slower."""
     best = solution.ranked[0]
-    table = Table(title="the next best on an ideal switch")
+    table = TerminalTable(title="the next best on an ideal switch")
     for name in ("slower", "memory", "differs in", "by"):
         table.add_column(name, justify="right" if name in ("slower", "memory") else "left")
     for one in solution.ranked[1:]:

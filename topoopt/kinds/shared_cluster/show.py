@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.solution_tables import show_figures
-from topoopt.console.tables import Table
+from topoopt.console.tables import TerminalTable
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
 from topoopt.drawing.format import number
@@ -38,9 +38,9 @@ def _row(run: FabricRun) -> tuple[str, ...]:
     )
 
 
-def arrivals_table(solution: SharedClusterSolution) -> Table:
+def arrivals_table(solution: SharedClusterSolution) -> TerminalTable:
     """Jobs that arrive."""
-    table = Table(title="finished jobs: time of an iteration, in the queue and from arrival to end")
+    table = TerminalTable(title="finished jobs: time of an iteration, in the queue and from arrival to end")
     table.add_column("fabric", no_wrap=True)
     for head in ("ms", "p99", "queue s", "p99", "in all s", "in use"):
         table.add_column(head, justify="right")
@@ -52,7 +52,7 @@ def arrivals_table(solution: SharedClusterSolution) -> Table:
 def at_once_tables(console: Console, solution: SharedClusterSolution) -> None:
     """Jobs at once, by load; then each class alone."""
     title = f"iteration of all jobs at once, {solution.time_model or solution.contention}"
-    table = Table("jobs", title=title)
+    table = TerminalTable("jobs", title=title)
     table.add_column("fabric", no_wrap=True)
     for name in ("mean ms", "p95", "p99", "slow-down", "mean", "p99"):
         table.add_column(name, justify="right", no_wrap=name != "slow-down")
@@ -69,7 +69,7 @@ def at_once_tables(console: Console, solution: SharedClusterSolution) -> None:
         )
         last = row.load
     console.print(table)
-    alone = Table("class alone, ms", *(escape(name) for name, _ in solution.fabrics))
+    alone = TerminalTable("class alone, ms", *(escape(name) for name, _ in solution.fabrics))
     for one in solution.classes:
         times = [plan.alone_ms for plan in solution.plans if plan.job_class == one.name]
         alone.add_row(escape(one.name), *(f"{time:.3f}" for time in times))
