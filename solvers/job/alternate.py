@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from solvers.job.candidate_plan import distinct_strategies, plan_of
 from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress
-from solvers.job.realise import Realisation, realise, routes_of_pairs, with_rings_for
+from solvers.job.realise import Realisation, realise, with_rings_for, with_schedules
 from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
 from solvers.job.strategy.anneal_kernel import quick_bounds
 from solvers.job.strategy.moves import graph_shape
@@ -25,12 +26,11 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.job_solution import ConvergencePoint
-from topoopt.core.plan import Plan
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Workload
-from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import strategy_arrays
 from topoopt.simulate.network import network_arrays
 from topoopt.simulate.workload_arrays import workload_arrays
@@ -43,6 +43,10 @@ PATIENCE = 3
 
 HEAT = (0.008, 0.03, 0.1)
 """Starting temperature of the strategy search of a turn, by the number of turns without improvement before it."""
+
+
+SCHEDULED = 4
+"""Strategies, the best of the loop first, that topologies for schedules are looked for."""
 
 
 class Alternation:
@@ -66,7 +70,11 @@ class Alternation:
         self.capacity = memory_capacity(cluster)
         self.groups = strided_groups(cluster.servers)
         self.log = LoopLog(progress)
-        self.topology = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
+        # The loop on rings first where the best is asked for: what schedules gain comes on top of what rings reach.
+        by_size = settings.allreduce is AllReduceChoice.BEST
+        turning = replace(settings, allreduce=AllReduceChoice.RINGS) if by_size else settings
+        self.topology = TopologyStep(cluster, workload, turning, seed=seed, stop=stop)
+        self.scheduled = TopologyStep(cluster, workload, settings, seed=seed, stop=stop) if by_size else None
         self.keep = keep
         self.kept: Candidate | None = None
         self.initial_ms: float | None = None
@@ -112,6 +120,7 @@ class Alternation:
         best = self._best(*(self.topology.best_routes(each) for each in distinct))
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
+        best = self._schedule_steps(best, finalists)
         return self._result(best, self.stop.reason() or spent)
 
     def _result(self, best: Candidate, stopped_by: StopReason) -> LoopResult:
@@ -195,10 +204,7 @@ class Alternation:
         best = reached
         if not self.settings.programs:
             return best
-        distinct: dict[Strategy, Candidate] = {}
-        for each in (reached, *sorted(others, key=lambda each: each.iteration_time_ms)):
-            distinct.setdefault(each.strategy, each)
-        for candidate in list(distinct.values())[: self.settings.finalists]:
+        for candidate in distinct_strategies(reached, others)[: self.settings.finalists]:
             best = self._best(best, self.topology.by_programs(candidate))
         gain = best.iteration_time_ms < reached.iteration_time_ms
         while gain and self.settings.search_strategy and self.stop.reason() is None:
@@ -213,6 +219,17 @@ class Alternation:
             best = found
         return best
 
+    def _schedule_steps(self, reached: Candidate, others: list[Candidate]) -> Candidate:
+        """Schedules instead of rings where the time falls, on the topology reached and on those found for schedules."""
+        best, step = reached, self.scheduled
+        for candidate in distinct_strategies(reached, others)[:SCHEDULED] if step else ():
+            if step is None or self.stop.reason() is not None:
+                return best
+            own = step.timed(step.graph(candidate.strategy), candidate)
+            best = self._best(best, own, step.best_routes(step.improved(own)))
+            self._note("schedules", best)
+        return best
+
     def _anneal(
         self,
         candidate: Candidate,
@@ -225,6 +242,8 @@ class Alternation:
     ) -> Candidate:
         """Strategy search with the topology fixed."""
         realisation = candidate.realisation
+        if realisation.schedules:
+            realisation = with_schedules(self.cluster, realisation, ())
         if len(realisation.rings) != len(self.groups):
             realisation = self._full(realisation)
         result = anneal(
@@ -239,6 +258,8 @@ class Alternation:
             progress=lambda made, best_ms: self.log.step(phase, made, self._shown(best_ms, candidate)),
         )
         found = Candidate(candidate.origin, result.strategy, realisation, result.iteration_time_ms)
+        if self.topology.settings.allreduce is not AllReduceChoice.RINGS:
+            found = self.topology.timed(self.topology.graph(found.strategy), found)
         self._note(phase, found)
         return found
 
@@ -256,7 +277,9 @@ class Alternation:
         return min(candidates, key=lambda each: (self._overflow(each.strategy), each.iteration_time_ms))
 
     def _shown(self, best_ms: float, candidate: Candidate) -> float:
-        return best_ms if self._overflow(candidate.strategy) == 0 else float("inf")
+        # The annealing is on rings: its time is that of a plan only where plans are, too.
+        on_rings = self.topology.settings.allreduce is AllReduceChoice.RINGS
+        return best_ms if on_rings and self._overflow(candidate.strategy) == 0 else float("inf")
 
     def _note(self, phase: str, candidate: Candidate) -> None:
         self._offer(candidate, phase)
@@ -275,12 +298,3 @@ class Alternation:
                 f"{self._overflow(candidate.strategy) / GIB:.1f} GiB in all; raise cluster.gpu_memory_gib, use more "
                 "servers, or offer splits that take less memory"
             )
-
-
-def plan_of(step: TopologyStep, candidate: Candidate) -> Plan:
-    """The plan of a candidate: rings of the groups in use and routes of the pairs with demand, no more."""
-    demand = demand_of(step.graph(candidate.strategy))
-    used = {group.members for group in demand.allreduce}
-    rings = tuple(group for group in candidate.realisation.rings if group.members in used)
-    routes = routes_of_pairs(candidate.realisation.routes, demand.model_parallel_bytes > 0)
-    return Plan(candidate.strategy, candidate.realisation.topology, routes, rings)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from solvers.job.alternate import plan_of
+import numpy as np
+
+from solvers.job.candidate_plan import plan_of
 from solvers.job.loop import Candidate, LoopResult, LoopSettings
 from solvers.job.realise import realise
 from solvers.job.topology_step import TopologyStep
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.job_solution import ConvergencePoint
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
-from topoopt.simulate.time_models.evaluate import simulate
 
 
 def plan_on(
@@ -24,6 +26,7 @@ def plan_on(
     strategy: Strategy,
     *,
     programs: tuple[str, ...] = (),
+    allreduce: AllReduceChoice = AllReduceChoice.RINGS,
     seed: int = 0,
     stop: Stop,
 ) -> LoopResult:
@@ -32,16 +35,17 @@ def plan_on(
     Args:
         cluster, workload: of the job.
         topology, strategy: given; neither is changed.
+        allreduce: what AllReduces run on.
         programs: whose ring mixes are tried as well (`solvers.job.program_topologies`).
         seed: of tie-breaks.
         stop: looked at before the programs.
     """
-    settings = LoopSettings(0, 1, search_strategy=False, search_topology=False, programs=programs)
+    settings = LoopSettings(0, 1, search_strategy=False, search_topology=False, programs=programs, allreduce=allreduce)
     step = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
     graph = step.graph(strategy)
     groups = [group.members for group in demand_of(graph).allreduce]
     plain = realise(cluster, topology, groups, seed=seed)
-    first = Candidate("given", strategy, plain, simulate(graph, plain.network).iteration_time_ms)
+    first = step.timed(graph, Candidate("given", strategy, plain, np.inf))
     best = step.best_routes(first)
     return LoopResult(
         plan=plan_of(step, best),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from solvers.job.realise import Realisation
 from topoopt.core.job_solution import ConvergencePoint, JointBound
 from topoopt.core.plan import Plan
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.strategy import Strategy
 from topoopt.core.verdict import StopReason
 
@@ -37,6 +38,8 @@ class LoopSettings:
         programs: names of PROGRAMS (`solvers.job.program_topologies`) that add topologies and ring mixes, after
             the loop, which is the same with them as without, so that they can only gain.
         finalists: candidates they are asked about, the best of the loop first.
+        allreduce: what AllReduces run on; strategies are searched on rings whatever it is, and what is kept of them is
+            simulated on this.
     """
 
     budget: int
@@ -46,6 +49,7 @@ class LoopSettings:
     search_topology: bool = True
     programs: tuple[str, ...] = ()
     finalists: int = 1
+    allreduce: AllReduceChoice = AllReduceChoice.RINGS
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from solvers.job.alternate import Alternation
 from solvers.job.loop import Keep, LoopResult, LoopSettings, Progress
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.search_settings import RobustGoal
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.search_settings import AllReduceChoice, RobustGoal, SearchSettings
 from topoopt.core.workload import Workload
 
 
@@ -65,6 +66,29 @@ def candidate_limit(servers: int) -> int:
     return 48 if servers <= 20 else 24 if servers <= 40 else 10 if servers <= 160 else 4
 
 
+MOST_SERVERS = {AllReduceChoice.TREES: 64, AllReduceChoice.BFB: 256, AllReduceChoice.BEST: 256}
+"""Servers up to which schedules are made: packing trees takes some ten seconds a topology at 64 servers."""
+
+RINGS_ONLY = ("robust", "joint")
+"""Methods whose proofs and repairs are of rings."""
+
+
+def allreduce_problems(search: SearchSettings, cluster: Cluster) -> list[Problem]:
+    """What no schedules are made for: methods that know rings only, and too many servers."""
+    choice, most = search.allreduce, MOST_SERVERS.get(search.allreduce)
+    problems: list[Problem] = []
+    if most is None:
+        return problems
+    method = "robust" if search.method == "auto" and search.robust is not None else search.method
+    if method in RINGS_ONLY:
+        text = f"method {method} knows AllReduces on rings only"
+        problems.append(Problem(text, path="search.allreduce", value=choice.value, allowed="rings"))
+    if cluster.servers > most:
+        text = f"too many servers for search.allreduce: {choice.value}"
+        problems.append(Problem(text, path="cluster.servers", value=str(cluster.servers), allowed=f"at most {most}"))
+    return problems
+
+
 def run_method(
     name: str,
     cluster: Cluster,
@@ -75,11 +99,13 @@ def run_method(
     stop: Stop,
     progress: Progress | None = None,
     robust: RobustGoal | None = None,
+    allreduce: AllReduceChoice = AllReduceChoice.RINGS,
     keep: Keep | None = None,
 ) -> LoopResult:
     """Run a method of the table; `auto` is `robust` where that goal is given.
 
     Args:
+        allreduce: what AllReduces run on; rings alone for `joint` and `robust`.
         keep: offered the best so far of the alternating loop.
 
     Raises:
@@ -89,6 +115,9 @@ def run_method(
     """
     if name == "auto" and robust is not None:
         name = "robust"
+    problems = allreduce_problems(SearchSettings(name, robust=robust, allreduce=allreduce), cluster)
+    if problems:
+        raise InputError(problems)
     method = METHODS[DEFAULT_METHOD if name == "auto" else name]
     programs = method.programs
     if name == "auto":
@@ -100,6 +129,7 @@ def run_method(
         search_topology=method.search_topology,
         programs=programs,
         finalists=FINALISTS if method.programs else 1,
+        allreduce=allreduce,
     )
     if name == "joint":
         from solvers.job.joint_method import run_joint

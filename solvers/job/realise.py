@@ -13,6 +13,7 @@ from solvers.network.constructions import balanced_routes, group_rings, split_ro
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
+from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
@@ -30,6 +31,7 @@ class Realisation:
         topology, routes, rings: as in a plan.
         network: made of them.
         tailored: rings or routes were made for one demand.
+        schedules: for AllReduces that do not run on the rings, likewise.
     """
 
     topology: Topology
@@ -37,6 +39,13 @@ class Realisation:
     rings: tuple[GroupRings, ...]
     network: Network
     tailored: bool = False
+    schedules: tuple[GroupSchedule, ...] = ()
+
+
+def with_schedules(cluster: Cluster, base: Realisation, schedules: tuple[GroupSchedule, ...]) -> Realisation:
+    """The same with AllReduces on these schedules, where they cover them."""
+    network = direct_connect_network(cluster, base.topology, base.routes, base.rings, schedules)
+    return replace(base, network=network, schedules=schedules)
 
 
 def realise(cluster: Cluster, topology: Topology, groups: Sequence[tuple[int, ...]], *, seed: int = 0) -> Realisation:

@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from solvers.job.loop import Candidate, LoopSettings
-from solvers.job.realise import LP_SERVERS, Realisation, demand_routed, mix_realised, realise
+from solvers.job.realise import LP_SERVERS, Realisation, demand_routed, mix_realised, realise, with_schedules
+from solvers.job.scheduled import JobSchedules, allreduce_sizes
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
+from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.workload import Workload
@@ -36,6 +41,7 @@ class TopologyStep:
         self.cluster, self.workload, self.settings = cluster, workload, settings
         self.seed, self.stop = seed, stop
         self._questions: dict[bytes, TopologyQuestion] = {}
+        self._schedules = JobSchedules(cluster, settings.allreduce, stop)
 
     def portfolio(self, origin: str, strategy: Strategy, *, limit: int) -> list[Candidate]:
         """The portfolio's topologies for a strategy's demand, best first: ranked by `hop`, the best by `rounds`."""
@@ -52,10 +58,40 @@ class TopologyStep:
                 break
         ranked.sort(key=lambda entry: entry[:2])
         candidates = [
-            Candidate(origin, strategy, each, simulate(graph, each.network).iteration_time_ms)
-            for _, _, each in ranked[:SIMULATED_BY_ROUNDS]
+            self.timed(graph, Candidate(origin, strategy, each, np.inf)) for _, _, each in ranked[:SIMULATED_BY_ROUNDS]
         ]
         return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
+
+    def timed(self, graph: TaskGraph, candidate: Candidate) -> Candidate:
+        """The candidate with its iteration time, AllReduces on what is asked for.
+
+        That is the fastest, simulated, of all proposals of schedules; where the best is asked for, also of rings, and
+        of the fastest proposal with one schedule after another left out.
+        """
+        base, choice = candidate.realisation, self.settings.allreduce
+        if choice is AllReduceChoice.RINGS:
+            return self._simulated(graph, candidate, base)
+        if base.schedules:
+            base = with_schedules(self.cluster, base, ())
+        sizes = allreduce_sizes(graph)
+        if not sizes:
+            return self._simulated(graph, candidate, base)
+        with_rings = choice is AllReduceChoice.BEST
+        best = self._simulated(graph, candidate, base) if with_rings else replace(candidate, iteration_time_ms=np.inf)
+        rings = [group for group in base.rings if with_rings and tuple(sorted(group.members)) in sizes]
+        for schedules in self._schedules.proposals(base.topology, sizes, rings):
+            best = self._better(best, self._simulated(graph, candidate, self._on(base, schedules)))
+        for one in best.realisation.schedules if with_rings else ():
+            rest = tuple(other for other in best.realisation.schedules if other is not one)
+            best = self._better(best, self._simulated(graph, candidate, self._on(base, rest)))
+        return best
+
+    def _on(self, base: Realisation, schedules: tuple[GroupSchedule, ...]) -> Realisation:
+        return with_schedules(self.cluster, base, schedules) if schedules else base
+
+    def _simulated(self, graph: TaskGraph, candidate: Candidate, realisation: Realisation) -> Candidate:
+        time_ms = simulate(graph, realisation.network).iteration_time_ms
+        return replace(candidate, realisation=realisation, iteration_time_ms=time_ms)
 
     def improved(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy of a candidate: its topology unless another one is better."""
@@ -79,7 +115,7 @@ class TopologyStep:
         for topology in program_topologies(settings.programs, question, candidate.realisation.topology):
             plain = realise(self.cluster, topology, groups)
             for realisation in (plain, *self._mixed(plain, question)):
-                best = self._better(best, graph, realisation)
+                best = self._better(best, self.timed(graph, replace(candidate, realisation=realisation)))
         return best
 
     def best_routes(self, candidate: Candidate) -> Candidate:
@@ -89,10 +125,10 @@ class TopologyStep:
         best = candidate
         base = candidate.realisation
         for realisation in demand_routed(self.cluster, base, demand.model_parallel_bytes, seed=self.seed):
-            best = self._better(best, graph, realisation)
+            best = self._better(best, self.timed(graph, replace(candidate, realisation=realisation)))
         if self.settings.programs and self.stop.reason() is None:
             for realisation in self._mixed(base, self._question(demand)):
-                best = self._better(best, graph, realisation)
+                best = self._better(best, self.timed(graph, replace(candidate, realisation=realisation)))
         return best
 
     def graph(self, strategy: Strategy) -> TaskGraph:
@@ -113,8 +149,5 @@ class TopologyStep:
         if mix is not None:
             yield from mix_realised(self.cluster, base, question.demand, mix)
 
-    def _better(self, best: Candidate, graph: TaskGraph, realisation: Realisation) -> Candidate:
-        time_ms = simulate(graph, realisation.network).iteration_time_ms
-        if time_ms >= best.iteration_time_ms:
-            return best
-        return replace(best, realisation=realisation, iteration_time_ms=time_ms)
+    def _better(self, best: Candidate, other: Candidate) -> Candidate:
+        return best if other.iteration_time_ms >= best.iteration_time_ms else other

@@ -251,7 +251,7 @@ class JobSolution(SolutionHead):
 
     def columns(self) -> dict[str, Columns]:
         """As of all solutions; `figures` with the breakdown and what else follows, `links` with bytes and utilisation,
-        `routes`, `rings`, and the `timeline`.
+        `routes`, `rings`, `schedules` where there are any, and the `timeline`.
         """
         plan, arcs = self.plan, links_of(self.plan.topology)
         carried = {"bytes": self.evaluation.link_bytes, "utilisation": self.link_utilisation}
@@ -267,6 +267,14 @@ class JobSolution(SolutionHead):
             "share": plan.routes.share,
             "path": [list(plan.routes.path(index)) for index in range(len(owner))],
         }
+        schedules: dict[str, Columns] = {}
+        if plan.schedules:  # below_bytes -1: any more
+            stated = ("from_bytes", "method", "pieces", "steps")
+            schedules["schedules"] = {
+                "members": [list(one.members) for one in plan.schedules],
+                **{name: [getattr(one, name) for one in plan.schedules] for name in stated},
+                "below_bytes": [-1 if one.below_bytes is None else one.below_bytes for one in plan.schedules],
+            }
         rings = [(group, ring) for group in plan.rings for ring in group.rings]
         known = super().columns()
         return {
@@ -279,5 +287,6 @@ class JobSolution(SolutionHead):
                 "order": [list(ring.order) for _, ring in rings],
                 "share": [ring.share for _, ring in rings],
             },
+            **schedules,
             "timeline": listed(self.evaluation.timeline),
         }

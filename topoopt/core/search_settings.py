@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 
@@ -19,6 +20,15 @@ class RobustGoal:
     within_percent: float | None = None
 
 
+class AllReduceChoice(StrEnum):
+    """What AllReduces of a job may run on: its rings, trees, breadth-first broadcasts, or the best of all by size."""
+
+    RINGS = "rings"
+    TREES = "trees"
+    BFB = "bfb"
+    BEST = "best"
+
+
 @dataclass(frozen=True)
 class SearchSettings:
     """How hard to search.
@@ -29,6 +39,7 @@ class SearchSettings:
         time_limit_s: wall-clock limit, None for none.
         seed: of every random choice.
         robust: asked for by method `robust`; None: any price of robustness.
+        allreduce: what the AllReduces of a job may run on.
     """
 
     method: str = "auto"
@@ -36,6 +47,7 @@ class SearchSettings:
     time_limit_s: float | None = None
     seed: int = 0
     robust: RobustGoal | None = None
+    allreduce: AllReduceChoice = AllReduceChoice.RINGS
 
     def but(
         self,

@@ -221,6 +221,22 @@ def build_task_graph(cluster: Cluster, workload: Workload, strategy: Strategy) -
     )
 
 
+def _require_covered(graph: TaskGraph, network: Network, group: Int32s) -> None:
+    """Refuse AllReduces with neither rings nor a schedule for their payload.
+
+    Raises:
+        ValueError: there are some.
+    """
+    bare = np.append(np.diff(network.group_ptr) == 0, False)
+    left = np.flatnonzero(bare[group] & (group >= 0))
+    own = network.schedules
+    for s, g in enumerate(np.repeat(np.arange(len(network.groups)), np.diff(own.group_ptr))):
+        size = graph.bytes[left]
+        left = left[(group[left] != g) | (size < own.from_bytes[s]) | (size >= own.below_bytes[s])]
+    if len(left):
+        raise ValueError("an AllReduce has neither rings nor a schedule for its payload")
+
+
 def graph_arrays(graph: TaskGraph, network: Network) -> GraphArrays:
     """The arrays of a task graph, its groups renumbered to those of the network.
 
@@ -235,6 +251,8 @@ def graph_arrays(graph: TaskGraph, network: Network) -> GraphArrays:
         group = table[graph.group]
         if (group == -2).any():
             raise ValueError("the network has no rings for some AllReduce group")
+    if len(network.schedules.from_bytes):
+        _require_covered(graph, network, group)
     return GraphArrays(
         graph.kind,
         graph.source,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.errors import InputError
+from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.routing import GroupRings, PathTable
+from topoopt.simulate.schedule_rounds import ScheduleArrays, schedule_arrays
 
 HOP_BITS = 10
 """Hops of a path are counted in so many bits."""
+
+STEP_BITS = 16
+"""Segments of a transfer, rounds of a ring and steps of a schedule are counted in so many bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +39,7 @@ class Network:
         ring_share: float64[R]; ring_size: int32[R]; ring_ptr: int64[R+1]; the member paths of ring r are
             ring_ptr[r]..ring_ptr[r+1] in member_ptr.
         member_ptr: int64[...+1]; member_link: int32[...], link ids of the path of one ring member to the next.
+        schedules: of AllReduces that are not on rings.
     """
 
     servers: int
@@ -50,11 +58,21 @@ class Network:
     ring_ptr: Ints
     member_ptr: Ints
     member_link: Int32s
+    schedules: ScheduleArrays
 
     @property
     def links(self) -> int:
         """L."""
         return len(self.link_rate)
+
+    def require_rings(self, model: str) -> None:
+        """Refuse schedules other than rings, for a time model that knows none.
+
+        Raises:
+            InputError: there are some.
+        """
+        if len(self.schedules.from_bytes):
+            raise InputError(f"time model {model} knows AllReduces on rings only; take rounds or hop")
 
 
 class NetworkArrays(NamedTuple):
@@ -74,14 +92,19 @@ class NetworkArrays(NamedTuple):
     ring_ptr: Ints
     member_ptr: Ints
     member_link: Int32s
+    schedules: ScheduleArrays
 
 
 def network_arrays(network: Network) -> NetworkArrays:
     """The arrays of a network, checked for the ranges the kernels rely on."""
     longest = int(np.diff(network.path_ptr).max(initial=0))
     longest = max(longest, int(np.diff(network.member_ptr).max(initial=0)))
+    longest = max(longest, int(np.diff(network.schedules.hop_ptr).max(initial=0)))
     if longest >= 1 << HOP_BITS:
         raise ValueError(f"a path has {longest} hops, more than the simulator's {(1 << HOP_BITS) - 1}")
+    steps = int(np.diff(network.schedules.step_ptr).max(initial=0))
+    if steps >= 1 << STEP_BITS:
+        raise ValueError(f"a schedule has {steps} steps, more than the simulator's {(1 << STEP_BITS) - 1}")
     return NetworkArrays(
         network.servers,
         float(network.hop_latency_ms),
@@ -97,6 +120,7 @@ def network_arrays(network: Network) -> NetworkArrays:
         network.ring_ptr,
         network.member_ptr,
         network.member_link,
+        network.schedules,
     )
 
 
@@ -122,8 +146,9 @@ def compile_network(
     ring_round_latency_ms: float,
     routes: PathTable,
     rings: tuple[GroupRings, ...],
+    schedules: Sequence[GroupSchedule] = (),
 ) -> Network:
-    """Flatten routes and rings to link ids.
+    """Flatten routes, rings and schedules to link ids.
 
     Raises:
         ValueError: a path uses a link that does not exist.
@@ -143,6 +168,9 @@ def compile_network(
     member_hops = np.array([max(len(path) - 1, 0) for path in member_paths], dtype=np.int64)
     member_nodes = np.array([v for path in member_paths for v in path], dtype=np.int32)
     member_starts = np.concatenate(([0], np.cumsum([len(path) for path in member_paths]))).astype(np.int64)
+    known = {tuple(sorted(group.members)) for group in rings}
+    others = dict.fromkeys(one.members for one in schedules if one.members not in known)
+    groups = (*(group.members for group in rings), *others)
     ring_sizes = [len(ring.paths) for group in rings for ring in group.rings]
     return Network(
         servers=servers,
@@ -154,11 +182,14 @@ def compile_network(
         path_share=routes.share,
         path_ptr=path_ptr,
         path_link=_ids_of(routes.node, table, routes.path_ptr),
-        groups=tuple(group.members for group in rings),
-        group_size=np.array([len(group.members) for group in rings], dtype=np.int32),
-        group_ptr=np.concatenate(([0], np.cumsum([len(group.rings) for group in rings]))).astype(np.int64),
+        groups=groups,
+        group_size=np.array([len(members) for members in groups], dtype=np.int32),
+        group_ptr=np.concatenate(
+            ([0], np.cumsum([*(len(group.rings) for group in rings), *(0 for _ in others)]))
+        ).astype(np.int64),
         ring_share=np.array([ring.share for group in rings for ring in group.rings], dtype=np.float64),
         ring_ptr=np.concatenate(([0], np.cumsum(ring_sizes))).astype(np.int64),
         member_ptr=np.concatenate(([0], np.cumsum(member_hops))).astype(np.int64),
         member_link=_ids_of(member_nodes, table, member_starts),
+        schedules=schedule_arrays(groups, schedules, table),
     )

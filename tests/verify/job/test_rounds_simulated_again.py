@@ -15,9 +15,10 @@ from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate, simulate
 from topoopt.verify.job.plan import inspect_plan
 from topoopt.verify.job.simulation.bars import check_bars, expected_bars, span_of
+from topoopt.verify.job.simulation.flows import flows_of
 from topoopt.verify.job.simulation.iteration import critical_tasks
 from topoopt.verify.job.simulation.network import PathOfPair, RingOfGroup, SimulatedNetwork, plan_network
-from topoopt.verify.job.simulation.rounds import flows_of, simulate_rounds
+from topoopt.verify.job.simulation.rounds import simulate_rounds
 from topoopt.verify.job.simulation.tasks import ALLREDUCE, FORWARD, TRANSFER, IterationTasks, tasks_of
 from topoopt.verify.laws.findings import ViolationLog
 

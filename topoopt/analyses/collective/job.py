@@ -8,13 +8,12 @@ bytes, on rings as elsewhere. Each schedule is executed and timed by the checker
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from solvers.job.scheduled import group_network, ring_line
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
@@ -22,7 +21,6 @@ from topoopt.core.collective_solution import BestBySize
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
-from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.routing import GroupRings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.taskgraph import TaskKind
@@ -91,10 +89,11 @@ def job_collectives(instance: CoOptimisation, solution: JobSolution, stop: Stop)
     """Schedules for the AllReduce groups of a plan.
 
     Raises:
-        InputError: the plan is not one of this instance.
+        InputError: the plan is not one of this instance, or has schedules already.
         CheckError: the checker rejects a schedule (a bug of ours).
     """
     plan, cluster = solution.plan, instance.cluster
+    plan.require_rings("schedules beside rings")
     wrong = check_plan(cluster, instance.workload, plan)
     if wrong:
         raise InputError([Problem(f"not a plan for this instance: {wrong[0].message}")])
@@ -137,30 +136,3 @@ def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[
         row = GradientSize(sizes.count(size), size, line.time_us(size), best.time_us(size), best.method, best.steps)
         gradients.append(row)
     return GroupSchedules(members, line, solution.front, tuple(gradients))
-
-
-def group_network(cluster: Cluster, topology: Topology, members: tuple[int, ...]) -> RatedNetwork:
-    """The topology with the members as ranks; other servers pass on, as switches do."""
-    rate = Fraction(str(cluster.link_gbps)) / 8
-    links = [
-        (tail, head, rate * count)
-        for (tail, head), count in zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True)
-    ]
-    passing = [server not in members for server in range(cluster.servers)]
-    return RatedNetwork.of_links(passing, links, latency_us=cluster.hop_latency_us, origin=topology.origin)
-
-
-def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> BestBySize:
-    """Time of an AllReduce on rings by its bytes: in each round every member of a ring sends its part on at once."""
-    k = len(group.members)
-    number = {(tail, head): place for place, (tail, head) in enumerate(topology.arcs.tolist())}
-    load = np.zeros(len(number))
-    for ring in group.rings:
-        for path in ring.paths:
-            for hop in itertools.pairwise(path):
-                load[number[hop]] += ring.share / k
-    gbytes_per_s = topology.multiplicity * cluster.link_gbps / 8
-    hops = max(len(path) - 1 for ring in group.rings for path in ring.paths)
-    steps = 2 * (k - 1)
-    latency = cluster.ring_round_latency_us + (hops - 1) * cluster.hop_latency_us
-    return BestBySize(1, "rings", 1, steps, steps * latency, steps * float((load / gbytes_per_s).max()) * 1e3)

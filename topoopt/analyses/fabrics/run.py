@@ -20,7 +20,7 @@ from topoopt.core.strategy import Strategy
 from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.fabric_comparison import fabric_problems
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, Phase, Stage, simulate_stages
-from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
 from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import bandwidth_tax, breakdown, simulate
@@ -68,7 +68,7 @@ def plan_row(instance: CoOptimisation, solution: JobSolution, *, flow_level: boo
     if violations:
         raise CheckError("\n".join(f"the plan: {violation}" for violation in violations))
     plan = solution.plan
-    network = direct_connect_network(instance.cluster, plan.topology, plan.routes, plan.rings)
+    network = plan_network(instance.cluster, plan)
     text = f"direct connect: {plan.topology.origin or 'topology of the plan'}, strategy and topology searched together"
     return _row(PLAN, text, instance, plan.strategy, network, flow_level=flow_level)
 

@@ -14,7 +14,7 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.taskgraph import TaskGraph
-from topoopt.simulate.fabrics.direct_connect import direct_connect_network
+from topoopt.simulate.fabrics.direct_connect import plan_network
 from topoopt.simulate.fabrics.ideal_switch import ideal_switch
 from topoopt.simulate.fabrics.options import FabricOptions
 from topoopt.simulate.lower import build_task_graph, strategy_arrays
@@ -46,7 +46,8 @@ class SweptJob:
     def __post_init__(self) -> None:
         cluster, plan = self.instance.cluster, self.plan
         self.graph = build_task_graph(cluster, self.instance.workload, plan.strategy)
-        self.network = direct_connect_network(cluster, plan.topology, plan.routes, plan.rings)
+        plan.require_rings("reconfiguration")
+        self.network = plan_network(cluster, plan)
 
     def step(self, scheme: str, delay_ms: float) -> None:
         """Before anything is simulated."""

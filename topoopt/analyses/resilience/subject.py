@@ -118,12 +118,14 @@ def job_subject(solution: JobSolution, instance: CoOptimisation | None) -> JobSu
 
     Raises:
         CheckError: the solution does not hold for the instance.
+        InputError: AllReduces run on schedules.
     """
     graph = None
     if instance is not None:
         _refuse(check_job(instance, solution).violations)
         graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
     plan = solution.plan
+    plan.require_rings("failures")
     traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, solution.demand)
     evaluator = JobEvaluator(solution.cluster, traffic, graph)
     if instance is None:

@@ -23,9 +23,11 @@ def plan_traffic(solution: JobSolution) -> TrafficFigures:
     """Traffic of a plan, counted from its demand, routes and rings.
 
     Raises:
+        InputError: AllReduces run on schedules.
         CheckError: the link loads the simulation recorded are others.
     """
     plan = solution.plan
+    plan.require_rings("traffic by counting")
     text = f"the plan found, on {plan.topology.origin or 'its topology'}"
     found = traffic_figures(solution.name, text, solution.demand, plan.topology, plan.routes, plan.rings)
     recorded = np.repeat(solution.evaluation.link_bytes / plan.topology.multiplicity, plan.topology.multiplicity)

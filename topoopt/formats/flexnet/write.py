@@ -57,6 +57,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     graph, plan = options.task_graph, solution.plan
     if graph is None:
         raise refuse("a task graph needs the operators of the job", path="--instance", allowed="the solved instance")
+    plan.require_rings("FlexNet task graphs")
     if plan.topology.links is not LinkDirection.BIDIRECTIONAL:
         raise refuse("the format joins servers in both directions", path="plan.topology.links", value="unidirectional")
     if graph.servers > MAX_SERVERS:

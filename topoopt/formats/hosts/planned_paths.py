@@ -22,8 +22,8 @@ class PlannedPath:
         source, target: the pair.
         index: of the path among those of the pair.
         nodes: of the path, both ends included.
-        share: of the model-parallel bytes of the pair, 0 if only rings use it.
-        used_by: `model-parallel`, `ring GROUP.RING`; `unplanned` or `answers` alone.
+        share: of the model-parallel bytes of the pair, 0 if only AllReduces use it.
+        used_by: `model-parallel`, `ring GROUP.RING`, `schedule NUMBER`; `unplanned` or `answers` alone.
     """
 
     source: int
@@ -35,7 +35,7 @@ class PlannedPath:
 
 
 def planned_paths(plan: Plan) -> tuple[PlannedPath, ...]:
-    """Paths of routes and rings, by pair; a pair without any gets a shortest path.
+    """Paths of routes, rings and schedules, by pair; a pair without any gets a shortest path.
 
     Raises:
         InputError: some pair is not connected.
@@ -54,6 +54,9 @@ def planned_paths(plan: Plan) -> tuple[PlannedPath, ...]:
             for nodes in ring.paths:
                 if len(nodes) > 1:
                     uses[nodes].append(f"ring {number}.{position}")
+    for number, one in enumerate(plan.schedules):
+        for nodes in one.schedule.routes:
+            uses[nodes].append(f"schedule {number}")
     by_pair: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
     for nodes in uses:
         by_pair[nodes[0], nodes[-1]].append(nodes)

@@ -73,8 +73,8 @@ class _Rank:
         return block, len(self.steps[block]) - 1
 
 
-def algorithm_of(name: str, schedule: RankSchedule) -> str:
-    """XML of a schedule, with as few channels as its steps need.
+def algorithm_of(name: str, schedule: RankSchedule, sizes: tuple[int, int] = (0, MAX_BYTES)) -> str:
+    """XML of a schedule for vectors of least and most so many bytes, with as few channels as its steps need.
 
     Raises:
         InputError: it does not fit the limits of MSCCL.
@@ -95,7 +95,7 @@ def algorithm_of(name: str, schedule: RankSchedule) -> str:
     most = max(len(rank.steps) for rank in ranks)
     if most > RESIDENT_BLOCKS:
         raise refuse("too many blocks of a rank", value=most, allowed=f"at most {RESIDENT_BLOCKS}; {FEWER}")
-    return _xml(name, schedule, ranks, memory, channels)
+    return _xml(name, schedule, ranks, memory, channels, sizes)
 
 
 def _laid_out(schedule: RankSchedule, channels: int) -> tuple[list[_Rank], ChunkMemory]:
@@ -123,12 +123,14 @@ def _laid_out(schedule: RankSchedule, channels: int) -> tuple[list[_Rank], Chunk
     return ranks, memory
 
 
-def _xml(name: str, schedule: RankSchedule, ranks: list[_Rank], memory: ChunkMemory, channels: int) -> str:
+def _xml(
+    name: str, schedule: RankSchedule, ranks: list[_Rank], memory: ChunkMemory, channels: int, sizes: tuple[int, int]
+) -> str:
     inside, outside = memory.sizes()
     lines = [
         f'<algo name={quoteattr(name)} proto="Simple" nchannels="{channels}" nchunksperloop="{schedule.chunks}" '
         f'ngpus="{schedule.ranks}" coll="{NAMES[schedule.collective]}" inplace="{int(memory.in_place)}" '
-        f'outofplace="{int(not memory.in_place)}" minBytes="0" maxBytes="{MAX_BYTES}">'
+        f'outofplace="{int(not memory.in_place)}" minBytes="{sizes[0]}" maxBytes="{sizes[1]}">'
     ]
     for number, rank in enumerate(ranks):
         scratch = memory.scratch[number]

@@ -12,11 +12,14 @@ from topoopt.formats.msccl.schedule import program_of
 from topoopt.formats.schedules.placed_blocks import read_traffic
 from topoopt.formats.schedules.reader import ScheduleOptions
 
+SCHEDULED = ".schedule"
+"""In names of files for schedules of a job."""
+
 Rings = tuple[tuple[tuple[int, ...], int], ...]
 
 
 def read_msccl(folder: Path) -> dict[str, object]:
-    """Of each algorithm of a folder its rings (order of ranks, chunks of a block); of a collective its traffic.
+    """Of each algorithm its rings (order of ranks, chunks of a block); of a collective or a schedule its traffic.
 
     Raises:
         InputError: a file that is no algorithm, or in a job's export no rings.
@@ -24,9 +27,12 @@ def read_msccl(folder: Path) -> dict[str, object]:
     files = sorted(folder.glob("*.xml"))
     single = read_text(folder / "ranks.csv", MIB).startswith("rank,")
     options = ScheduleOptions()
-    if single:
-        return {file.name: read_traffic(program_of(file, parsed(file, options), 0)) for file in files}
-    return {file.name: _rings(file, parsed(file, options)) for file in files}
+    found: dict[str, object] = {}
+    for file in files:
+        algorithm = parsed(file, options)
+        scheduled = single or SCHEDULED in file.name
+        found[file.name] = read_traffic(program_of(file, algorithm, 0)) if scheduled else _rings(file, algorithm)
+    return found
 
 
 def _rings(file: Path, algorithm: MscclAlgorithm) -> Rings:

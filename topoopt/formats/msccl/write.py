@@ -1,4 +1,4 @@
-"""AllReduce over the rings of a plan as MSCCL algorithms: one XML file for each group of servers.
+"""AllReduces of a plan as MSCCL algorithms: one XML file for the rings of each group, and for each schedule.
 
 A ring of k ranks works on k blocks of its part of the buffer: k - 1 steps reduce, k - 1 steps copy (the ring
 algorithm of Patarasuk and Yuan, 2009). Every ring is a channel with a thread block of its own; shares of rings become
@@ -15,13 +15,15 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from topoopt.core.chunk_program import ChunkProgram
+from topoopt.core.collective import CollectiveOp
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plain_name, refuse
-from topoopt.formats.msccl.collective_write import build_collective
-from topoopt.formats.msccl.read import read_msccl
+from topoopt.formats.msccl.collective_write import MAX_BYTES, algorithm_of, build_collective
+from topoopt.formats.msccl.read import SCHEDULED, read_msccl
 from topoopt.formats.msccl.schedule import read_schedule
+from topoopt.formats.schedules.placed_blocks import placed, traffic_of
 from topoopt.formats.schedules.reader import ScheduleOptions
 
 MAX_STEPS = 2_000_000
@@ -90,7 +92,7 @@ def algorithm(name: str, group: GroupRings) -> tuple[str, list[int]]:
 
 
 def build(solution: JobSolution | CollectiveSolution, options: ExportOptions) -> Export:
-    """The algorithm of a collective, or one for each group of a job that has rings.
+    """The algorithm of a collective, or those of a job.
 
     Raises:
         InputError: no group of two or more servers, or more than the format takes.
@@ -99,20 +101,20 @@ def build(solution: JobSolution | CollectiveSolution, options: ExportOptions) ->
 
 
 def _of_job(solution: JobSolution) -> Export:
-    """One algorithm for each group that has rings.
+    """One algorithm for each group that has rings, and for each schedule.
 
     Raises:
         InputError: no group of two or more servers, or too many steps.
     """
     groups = [group for group in solution.plan.rings if len(group.members) > 1]
-    if not groups:
-        raise refuse("the plan has no AllReduce", allowed="a plan with rings")
+    if not groups and not solution.plan.schedules:
+        raise refuse("the plan has no AllReduce", allowed="a plan with rings or schedules")
     steps = sum(len(group.rings) * len(group.members) * (2 * len(group.members) - 1) for group in groups)
     if steps > MAX_STEPS:
         raise refuse("too many steps for algorithms", value=steps, allowed=f"at most {MAX_STEPS}")
     prefix, n = plain_name(solution.name), solution.cluster.servers
     files: list[tuple[str, bytes]] = []
-    content: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
+    content: dict[str, object] = {}
     notes = [*EXPORTER.limits]
     table = ["file,rank,server"]
     for number, group in enumerate(groups):
@@ -128,8 +130,19 @@ def _of_job(solution: JobSolution) -> Export:
         if error > 1e-3:
             notes.append(f"{file}: shares of rings are off by up to {error:.3f}")
         table += [f"{file},{index},{server}" for index, server in enumerate(group.members)]
+    for number, one in enumerate(solution.plan.schedules):
+        file = f"{prefix}{SCHEDULED}{number}.xml"
+        schedule = placed(one.schedule, one.members, CollectiveOp.ALLREDUCE)
+        largest = MAX_BYTES if one.below_bytes is None else one.below_bytes - 1
+        text = algorithm_of(f"{prefix}-schedule-{number}", schedule, (one.from_bytes, largest))
+        files.append((file, text.encode()))
+        content[file] = traffic_of(schedule)
+        table += [f"{file},{index},{server}" for index, server in enumerate(one.members)]
+    if solution.plan.schedules:
+        notes.append("schedules are for vectors of minBytes to maxBytes; the runtime divides large ones itself")
     files.append(("ranks.csv", ("\n".join(table) + "\n").encode()))
-    title = f"{len(groups)} AllReduce algorithms for {n} servers; ranks.csv: which server is which rank"
+    count = len(groups) + len(solution.plan.schedules)
+    title = f"{count} AllReduce algorithms for {n} servers; ranks.csv: which server is which rank"
     files.append((NOTES_FILE, notes_bytes(title, tuple(notes))))
     return Export(tuple(files), content, tuple(notes))
 

@@ -78,8 +78,9 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     """Files of one node, and the order of every ring.
 
     Raises:
-        InputError: no rings, interfaces of servers that are called differently.
+        InputError: no rings, schedules instead of them, interfaces of servers that are called differently.
     """
+    solution.plan.require_rings("NCCL files")
     topology, cluster = solution.plan.topology, solution.cluster
     groups = [group for group in solution.plan.rings if len(group.members) > 1]
     if not groups:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.chunk_program import ChunkProgram
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import CollectiveOp, CollectiveSchedule
 from topoopt.core.collective_solution import CollectiveSolution
 
 Hop = tuple[int, int, int, bool]
@@ -56,10 +56,15 @@ class RankSchedule:
 
 
 def placed_schedule(solution: CollectiveSolution) -> RankSchedule:
-    """Blocks in the order of the vector, sizes in their largest common measure."""
-    network, schedule, wanted = solution.network, solution.schedule, solution.collective
-    rank = np.full(network.nodes, -1, dtype=np.int64)
-    rank[network.ranks] = np.arange(len(network.ranks))
+    """The schedule of a collective."""
+    ranks = solution.network.ranks.tolist()
+    return placed(solution.schedule, ranks, solution.collective, solution.root)
+
+
+def placed(schedule: CollectiveSchedule, nodes: Sequence[int], wanted: CollectiveOp, root: int = 0) -> RankSchedule:
+    """Blocks in the order of the vector, sizes in their largest common measure; `nodes` are ranks 0, 1, ..."""
+    rank = np.full(max(nodes) + 1, -1, dtype=np.int64)
+    rank[list(nodes)] = np.arange(len(nodes))
     blocks, sends = schedule.blocks, schedule.sends
     owner = rank[blocks.owner]
     target = np.where(blocks.target >= 0, rank[blocks.target], -1)
@@ -86,14 +91,14 @@ def placed_schedule(solution: CollectiveSolution) -> RankSchedule:
             joined.append(PlacedBlock(offset, size, *ends, own))
         shape = ways
         offset += size
-    ranks = len(network.ranks)
+    ranks = len(nodes)
     total = blocks.total // ranks if wanted is CollectiveOp.ALL_TO_ALL else blocks.total
     measure = math.gcd(total // ranks if total % ranks == 0 else 1, *(one.count for one in joined))
     return RankSchedule(
         wanted,
         ranks,
         total // measure,
-        solution.root,
+        root,
         tuple(
             PlacedBlock(one.offset // measure, one.count // measure, one.owner, one.target, one.hops) for one in joined
         ),

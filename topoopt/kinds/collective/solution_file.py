@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
-
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.files.faults import Fault
+from topoopt.files.schedule_part import schedule_faults
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.kinds.collective.solution_schema import CollectiveSolutionFile, exact
 
@@ -26,20 +25,10 @@ def _faults(file: CollectiveSolutionFile) -> list[Fault]:
         faults.append(
             Fault(("network", "links"), "not distinct links between different nodes, in order", allowed=allowed)
         )
-    if any(max(row[1], row[2]) >= n for row in schedule.blocks):
-        faults.append(Fault(("schedule", "blocks"), "no such node", allowed=allowed))
-    if sum(row[0] for row in schedule.blocks) > 1 << 60:
-        faults.append(Fault(("schedule", "blocks"), "more units than can be counted", allowed="at most 2^60"))
-    if any(max(path) >= n for path in schedule.routes):
-        faults.append(Fault(("schedule", "routes"), "no such node", allowed=allowed))
-    elif {hop for path in schedule.routes for hop in itertools.pairwise(path)} - set(ends):
+    faults += schedule_faults(schedule, n, ("schedule",))
+    hops = {hop for path in schedule.routes if max(path) < n for hop in itertools.pairwise(path)}
+    if hops - set(ends):
         faults.append(Fault(("schedule", "routes"), "over a link that does not exist", allowed="the links above"))
-    step, block, route, _ = schedule.sends.T
-    for column, name, most in ((block, "block", len(schedule.blocks)), (route, "route", len(schedule.routes))):
-        if len(column) and column.max() >= most:
-            faults.append(Fault(("schedule", "sends"), f"no such {name}", str(column.max()), f"0 to {most - 1}"))
-    if len(step) and (np.diff(step) < 0).any():
-        faults.append(Fault(("schedule", "sends"), "not in the order of their steps"))
     if max(proof.cut, default=0) >= n:
         faults.append(Fault(("proof", "cut"), "no such node", allowed=allowed))
     if proof.lengths is not None and len(proof.lengths) != len(network.links):

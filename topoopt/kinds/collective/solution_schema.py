@@ -9,38 +9,21 @@ import numpy as np
 from pydantic import Field, Strict
 
 from topoopt.core.allreduce_bound import AllReduceProof, WeightedSet
-from topoopt.core.arrays import Bools, Int32s, Ints
-from topoopt.core.collective import CollectiveOp, CollectiveSchedule, Sends, VectorBlocks
+from topoopt.core.arrays import Bools, Ints
+from topoopt.core.collective import CollectiveOp
 from topoopt.core.collective_solution import BestBySize, CollectiveProof, CollectiveSolution, CollectiveTimes
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
 from topoopt.files.fields import MAX_BYTES, LatencyUs
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf, built, is_empty, is_none
+from topoopt.files.schedule_part import MAX_NODES, MAX_SENDS, Node, SchedulePart
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, TitleFile, Versions
 
-MAX_NODES = 8192
 MAX_ARCS = 400_000
-MAX_BLOCKS = 2_000_000
-MAX_SENDS = 4_000_000
 
-Node = Annotated[int, Field(ge=0, lt=MAX_NODES)]
 Rational = Annotated[str, Field(pattern=r"^-?[0-9]{1,30}(/[0-9]{1,30})?$")]
 LinkRow = Annotated[
     tuple[Node, Node, Annotated[int, Field(ge=1, le=MOST_UNITS)], LatencyUs], Strict(False)
 ]  # tail, head, rate in units, us
-BlockRow = Annotated[
-    tuple[Annotated[int, Field(ge=1, le=MOST_UNITS)], Node, Annotated[int, Field(ge=-1, lt=MAX_NODES)]], Strict(False)
-]  # units, owner, target or -1
-SendRow = Annotated[
-    tuple[
-        Annotated[int, Field(ge=0, lt=MAX_SENDS)],
-        Annotated[int, Field(ge=0, lt=MAX_BLOCKS)],
-        Annotated[int, Field(ge=0, lt=MAX_SENDS)],
-        Annotated[int, Field(ge=0, le=1)],
-    ],
-    Strict(False),
-]  # step, block, route, 1 where the receiver adds
-Rows = Annotated[Ints, ArrayOf(SendRow, np.int64, (-1, 4), MAX_SENDS)]
-Path = Annotated[Listed[Node], Field(min_length=2, max_length=64)]
 
 
 def exact(text: str) -> Fraction:
@@ -84,39 +67,6 @@ class NetworkPart(FilePart):
             "latency_us": np.array([row[3] for row in self.links]),
             "names": self.names,
             "origin": self.origin,
-        }
-
-
-class SchedulePart(FilePart):
-    """Blocks of the vector, and the messages that carry them."""
-
-    core = CollectiveSchedule
-
-    blocks: Annotated[Listed[BlockRow], Field(min_length=1, max_length=MAX_BLOCKS)]
-    routes: Annotated[Listed[Path], Field(max_length=MAX_SENDS)] = Field(description="nodes of the ways of messages")
-    sends: Rows
-
-    @classmethod
-    def attributes(cls, value: CollectiveSchedule) -> dict[str, Any]:
-        """The ends of a message are those of its route."""
-        blocks, sends = value.blocks, value.sends
-        columns = (blocks.units, blocks.owner, blocks.target)
-        return {
-            "blocks": list(zip(*(column.tolist() for column in columns), strict=True)),
-            "routes": value.routes,
-            "sends": np.column_stack((sends.step, sends.block, sends.route, sends.reduce)).astype(np.int64),
-        }
-
-    def arguments(self) -> dict[str, Any]:
-        """Arrays of blocks and messages."""
-        table = np.array(self.blocks, dtype=np.int64).reshape(-1, 3)
-        step, block, route, adds = self.sends.T
-        ends: Int32s = np.array([(path[0], path[-1]) for path in self.routes], dtype=np.int32).reshape(-1, 2)
-        narrow = (block.astype(np.int32), ends[route, 0], ends[route, 1], step.astype(np.int32))
-        return {
-            "blocks": VectorBlocks(table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)),
-            "sends": Sends(*narrow, adds > 0, route.astype(np.int32)),
-            "routes": self.routes,
         }
 
 

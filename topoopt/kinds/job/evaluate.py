@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from solvers.job.given import plan_on
-from solvers.job.methods import AUTO_PROGRAMS
+from solvers.job.methods import AUTO_PROGRAMS, allreduce_problems
 from solvers.job.strategy.starts import data_parallel
 from solvers.network.constructions.assemble import strongly_connected, switched
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
 from topoopt.kinds.job.solve import FoundPlan
@@ -49,12 +50,16 @@ def given_plan(
     if problems:
         raise InputError(problems)
     cluster, search = instance.cluster, effort.search
+    unscheduled = allreduce_problems(SearchSettings(allreduce=search.allreduce), cluster)
+    if unscheduled:
+        raise InputError(unscheduled)
     result = plan_on(
         cluster,
         instance.workload,
         _patched(instance, topology),
         strategy,
         programs=tuple(name for name, most in AUTO_PROGRAMS.items() if cluster.servers <= most),
+        allreduce=search.allreduce,
         seed=search.seed,
         stop=effort.stop,
     )

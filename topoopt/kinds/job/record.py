@@ -6,6 +6,7 @@ from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.errors import Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation
 from topoopt.core.job_solution import JobSolution
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.job.schema import CoOptimisationFile
@@ -14,11 +15,16 @@ from topoopt.kinds.kind import Kind, KindFiles, at_first_use
 
 
 def _problems(instance: CoOptimisation) -> list[Problem]:
-    if instance.baselines.fabrics == DEFAULT_FABRICS:
-        return []
-    from topoopt.kinds.job.fabric_comparison import fabric_problems
+    problems: list[Problem] = []
+    if instance.search.allreduce is not AllReduceChoice.RINGS:
+        from solvers.job.methods import allreduce_problems
 
-    return fabric_problems(instance)
+        problems += allreduce_problems(instance.search, instance.cluster)
+    if instance.baselines.fabrics != DEFAULT_FABRICS:
+        from topoopt.kinds.job.fabric_comparison import fabric_problems
+
+        problems += fabric_problems(instance)
+    return problems
 
 
 def _value_per_million_usd(solution: JobSolution) -> float | None:

@@ -16,7 +16,7 @@ from topoopt.kinds.job.answer import answer
 from topoopt.kinds.job.convergence import convergence
 from topoopt.kinds.job.heat_maps import traffic_panels
 from topoopt.kinds.job.link_rows import link_charts, statistics_rows
-from topoopt.kinds.job.route_rows import ring_rows, route_summary
+from topoopt.kinds.job.route_rows import ring_rows, route_summary, schedule_rows
 from topoopt.kinds.job.strategy_table import strategy_rows
 from topoopt.kinds.job.timeline import timeline
 from topoopt.kinds.job.times import (
@@ -156,6 +156,7 @@ def render_html(solution: JobSolution) -> str:
         convergence=convergence(solution),
         switches=switch_rows(plan.topology),
         rings=ring_rows(solution),
+        schedules=schedule_rows(solution),
         routes=route_summary(solution),
         provenance=provenance(solution),
         ms=milliseconds,

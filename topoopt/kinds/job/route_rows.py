@@ -1,4 +1,4 @@
-"""How bytes travel: AllReduce rings, and routes of model-parallel traffic."""
+"""How bytes travel: AllReduce rings and schedules, and routes of model-parallel traffic."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topoopt.core.group_schedule import BREADTH_FIRST, FEWEST_STEPS, TREES, GroupSchedule
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.drawing.format import byte_size, counted, number, percent, server_set
@@ -36,6 +37,39 @@ def ring_text(ring: Ring, n: int) -> str:
     if len(patterns) == 1:
         return f"{listed} ({' '.join(next(iter(patterns)))})"
     return f"{listed} ({number(sum(hops) / len(hops))} hops on average)"
+
+
+@dataclass(frozen=True)
+class GroupScheduleRow:
+    """A schedule: its group, the payloads it is for, how it was made, and its steps."""
+
+    size: int
+    members: str
+    payloads: str
+    method: str
+    steps: int
+
+
+METHOD_NAMES = {TREES: "trees", BREADTH_FIRST: "breadth-first broadcast", FEWEST_STEPS: "whole shards in fewest steps"}
+
+
+def schedule_rows(solution: JobSolution) -> tuple[GroupScheduleRow, ...]:
+    """One row for each schedule, as in the plan."""
+
+    def payloads(one: GroupSchedule) -> str:
+        if one.below_bytes is None:
+            return f"from {byte_size(one.from_bytes)}" if one.from_bytes else "all"
+        return f"{byte_size(one.from_bytes)} to below {byte_size(one.below_bytes)}"
+
+    def method(one: GroupSchedule) -> str:
+        name = METHOD_NAMES.get(one.method, one.method)
+        return name if one.pieces == 1 else f"{name}, {counted(one.pieces, 'piece')} a block"
+
+    n = solution.cluster.servers
+    return tuple(
+        GroupScheduleRow(len(one.members), server_set(one.members, n), payloads(one), method(one), one.steps)
+        for one in solution.plan.schedules
+    )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag
 
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
 from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.fabric_section import FabricEntry
 from topoopt.files.fields import (
     MAX_OPERATORS,
@@ -36,6 +37,10 @@ _SIZES = "; ".join(
     f"{model.name}: " + ", ".join(f"{size.name} ({size.default})" for size in all_parameters(model))
     for model in MODELS.values()
 )
+
+
+def _is_rings(value: object) -> bool:
+    return value is AllReduceChoice.RINGS
 
 
 class ClusterFields(FilePart):
@@ -171,6 +176,17 @@ class BaselinesFile(FilePart):
         return {name: value for name, value in super().arguments().items() if value is not None}
 
 
+class JobSearchFile(RobustSearchFile):
+    """How hard to search, and what AllReduces may run on."""
+
+    # Not written where it is rings, so that the hash of an instance is the same as without.
+    allreduce: Annotated[AllReduceChoice, NameOf(AllReduceChoice)] = Field(
+        default=AllReduceChoice.RINGS,
+        exclude_if=_is_rings,
+        description="what AllReduces run on: rings, trees, bfb (breadth-first broadcasts), or the best by size",
+    )
+
+
 class CoOptimisationFile(FileModel):
     """Find strategy, topology and routes of least iteration time."""
 
@@ -179,5 +195,5 @@ class CoOptimisationFile(FileModel):
     name: FileName
     cluster: ClusterFile
     workload: WorkloadFile
-    search: RobustSearchFile = RobustSearchFile()
+    search: JobSearchFile = JobSearchFile()
     baselines: BaselinesFile = BaselinesFile()

@@ -23,7 +23,7 @@ from topoopt.kinds.job.fabric_comparison import fabric_search
 from topoopt.kinds.job.strategy_bound import prove_bound
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.simulate.demand import demand_of
-from topoopt.simulate.fabrics import direct_connect_network
+from topoopt.simulate.fabrics import plan_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
@@ -76,6 +76,7 @@ def _found(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan:
         stop=effort.stop,
         progress=progress,
         robust=search.robust,
+        allreduce=search.allreduce,
         keep=lambda best: effort.keep(lambda: FoundPlan(best(), asked)),
     )
     return FoundPlan(result, asked)
@@ -84,7 +85,7 @@ def _found(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan:
 def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -> Evaluation:
     """Simulate one iteration of a plan on its own direct-connect network."""
     graph = build_task_graph(instance.cluster, instance.workload, plan.strategy)
-    network = direct_connect_network(instance.cluster, plan.topology, plan.routes, plan.rings)
+    network = plan_network(instance.cluster, plan)
     return evaluate(graph, network, model)
 
 

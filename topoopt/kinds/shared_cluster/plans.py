@@ -21,7 +21,7 @@ from topoopt.core.shared_cluster_solution import ClassPlan
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.cluster.together import first_iterations, job_view
-from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
 from topoopt.simulate.fabrics.chosen import options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
@@ -108,7 +108,7 @@ def _planned(
 
 def _shard(problem: SharedCluster, one: JobClass, job: CoOptimisation, fabric: Fabric, plan: Plan) -> Planned:
     graph = build_task_graph(job.cluster, job.workload, plan.strategy)
-    network = direct_connect_network(job.cluster, plan.topology, plan.routes, plan.rings)
+    network = plan_network(job.cluster, plan)
     bounds = instance_bounds(job.cluster, job.workload)
     made = _planned(fabric, one.name, _alone(problem, graph, network), bounds, plan.strategy, graph)
     return replace(made, plan=replace(made.plan, topology=plan.topology.origin))

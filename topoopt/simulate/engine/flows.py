@@ -1,4 +1,4 @@
-"""Traffic of tasks as flows: one per path of a transfer, one per ring of an AllReduce."""
+"""Traffic of tasks as flows: one per path of a transfer, one per ring of an AllReduce, or one for its schedule."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from topoopt.core.arrays import Ints
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import NetworkArrays
+from topoopt.simulate.schedule_rounds import schedule_of
 
 
 @kernel
@@ -22,7 +23,10 @@ def first_flows(g: GraphArrays, w: NetworkArrays) -> Ints:
             pair = np.int64(g.source[t]) * w.servers + g.target[t]
             flows += w.pair_ptr[pair + 1] - w.pair_ptr[pair]
         elif g.kind[t] == ALLREDUCE and g.group[t] >= 0:
-            flows += w.group_ptr[g.group[t] + 1] - w.group_ptr[g.group[t]]
+            if schedule_of(w.schedules, g.group[t], g.size[t]) >= 0:
+                flows += 1
+            else:
+                flows += w.group_ptr[g.group[t] + 1] - w.group_ptr[g.group[t]]
     first[tasks] = flows
     return first
 

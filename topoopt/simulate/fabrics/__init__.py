@@ -1,7 +1,7 @@
 """Fabrics: what a cluster's servers may be joined by, each turned into a `Network` for the time models.
 
 The fabrics of the table need a cluster and the AllReduce groups of the job only. The direct-connect network of a plan
-is built by `direct_connect_network`, which takes its topology, routes and rings.
+is built by `plan_network`, or of its parts by `direct_connect_network`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from topoopt.core.plugins import PlugIns
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
-from topoopt.simulate.fabrics.direct_connect import direct_connect_network
+from topoopt.simulate.fabrics.direct_connect import direct_connect_network, plan_network
 from topoopt.simulate.fabrics.options import FabricBuilder, FabricOptions, ListedFabric
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ListedFabric",
     "cost_equivalent_fat_tree_gbps",
     "direct_connect_network",
+    "plan_network",
 ]
 
 FABRICS: Mapping[str, ListedFabric] = PlugIns(

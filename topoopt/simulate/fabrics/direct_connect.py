@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from topoopt.core.cluster import Cluster
+from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
 from topoopt.simulate.fabrics.options import US_PER_MS
@@ -14,9 +16,13 @@ from topoopt.simulate.network import Network, compile_network
 
 
 def direct_connect_network(
-    cluster: Cluster, topology: Topology, routes: PathTable, rings: Sequence[GroupRings]
+    cluster: Cluster,
+    topology: Topology,
+    routes: PathTable,
+    rings: Sequence[GroupRings],
+    schedules: Sequence[GroupSchedule] = (),
 ) -> Network:
-    """The network of a plan: an arc of k parallel links has k times the rate of an interface.
+    """The network of the parts of a plan: an arc of k parallel links has k times the rate of an interface.
 
     Raises:
         ValueError: a path crosses two servers that are not joined.
@@ -29,4 +35,10 @@ def direct_connect_network(
         ring_round_latency_ms=cluster.ring_round_latency_us / US_PER_MS,
         routes=routes,
         rings=tuple(rings),
+        schedules=schedules,
     )
+
+
+def plan_network(cluster: Cluster, plan: Plan) -> Network:
+    """The network of a plan."""
+    return direct_connect_network(cluster, plan.topology, plan.routes, plan.rings, plan.schedules)

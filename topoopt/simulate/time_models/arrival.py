@@ -11,9 +11,12 @@ arrival. This removes the error of the reference's segment model, which books al
   per member; a round starts when the slowest member of the previous one is done, plus the fixed cost of a round.
   Tensors under 9000 k bytes go in one step of the same bytes and the same total fixed cost. Segments of 256 KiB.
 * `hop`: the bytes of all rounds in at most 8 segments of at least 1 MiB, the fixed costs added at the end.
+* An AllReduce on a schedule goes step by step in both: what its messages carry over a link at the same hop is one load;
+  a step begins when the slowest message of the one before has arrived, plus the fixed cost of a round (the synchronous
+  steps of arXiv 2202.03356, T_L alpha + T_B M / B where nothing else is under way). Tensors are never put in one step.
 
-All members of a ring are advanced in one event (their links are distinct arcs of the same step). Events at the same
-time are taken in the order of their codes: task or flow number, step, hop, kind.
+All members of a ring, and all messages of a step, are advanced in one event (their links are distinct arcs of the same
+step). Events at the same time are taken in the order of their codes: task or flow number, step, hop, kind.
 """
 
 from __future__ import annotations
@@ -32,19 +35,23 @@ from topoopt.simulate.engine.tasks import announce_first, compute, new_tasks, ta
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import TRANSFER, GraphArrays, graph_arrays
 from topoopt.simulate.network import HOP_BITS, Network, NetworkArrays, network_arrays
+from topoopt.simulate.schedule_rounds import schedule_of
 from topoopt.simulate.time_models.segments import (
     HOP_SHIFT,
     KIND_BITS,
     MAX_STEPS,
     READY,
+    SCHEDULED,
     SEGMENT,
     STEP,
     STEP_SHIFT,
     Arrival,
     announce,
     cut_ring,
+    cut_schedule,
     cut_transfer,
     new_flows,
+    serve_scheduled,
     serve_segment,
     serve_step,
     task_done,
@@ -73,12 +80,17 @@ def _start(x: Arrival, q: Queue, t: int, now: float) -> bool:
     if first == last:
         return task_done(x, q, t, begin)
     x.flows.under_way[t] = last - first
+    transfer = x.g.kind[t] == TRANSFER
+    schedule = -1 if transfer else schedule_of(x.w.schedules, x.g.group[t], x.g.size[t])
     for f in range(first, last):
         x.flows.task[f] = t
         x.flows.step_gap[f] = x.flows.tail[f] = x.flows.slowest[f] = 0.0
-        if x.g.kind[t] == TRANSFER:
+        if transfer:
             cut_transfer(x, t, f)
             add(q, begin, (f << DETAIL_BITS) | SEGMENT)
+        elif schedule >= 0:
+            cut_schedule(x, t, f, schedule)
+            add(q, begin, (f << DETAIL_BITS) | SCHEDULED)
         else:
             cut_ring(x, t, f)
             add(q, begin, (f << DETAIL_BITS) | STEP)
@@ -95,6 +107,8 @@ def _handle(x: Arrival, q: Queue, now: float, event: int) -> bool:
     step = (event >> STEP_SHIFT) & (MAX_STEPS - 1)
     if what == SEGMENT:
         return serve_segment(x, q, now, event, index, step, hop)
+    if what == SCHEDULED:
+        return serve_scheduled(x, q, now, event, index, step, hop)
     return serve_step(x, q, now, event, index, step, hop)
 
 

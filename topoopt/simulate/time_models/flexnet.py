@@ -51,6 +51,7 @@ def simulate(graph: TaskGraph, network: Network, ring_directions: NDArray[np.int
     """
     arrays = graph_arrays(graph, network)
     require_paths(graph, network)
+    network.require_rings("flexnet")
     size = np.array([len(members) for members in graph.groups] + [1], dtype=np.float64)[graph.group]
     wire = np.where(graph.kind == TRANSFER, 1.0, 2.0 * (size - 1.0)) * graph.bytes
     if wire.sum() > float(MAX_SEGMENTS) * SEGMENT_BYTES:

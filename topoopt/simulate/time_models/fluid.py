@@ -145,6 +145,7 @@ def simulate_fluid(g: GraphArrays, w: NetworkArrays, job_ptr: Ints, restart: boo
 def simulate(graph: TaskGraph, network: Network) -> Simulation:
     """One iteration; see `TimeModel.run`."""
     require_paths(graph, network)
+    network.require_rings("fluid")
     outcome = simulate_fluid(graph_arrays(graph, network), network_arrays(network), whole(graph), False)
     return simulation_of(outcome, graph.tasks)
 
@@ -152,6 +153,7 @@ def simulate(graph: TaskGraph, network: Network) -> Simulation:
 def first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints) -> Floats:
     """Jobs together; see `TimeModel.first_iterations`."""
     require_paths(graph, network)
+    network.require_rings("fluid")
     outcome: Outcome = simulate_fluid(graph_arrays(graph, network), network_arrays(network), job_ptr, True)
     return outcome.first_end
 

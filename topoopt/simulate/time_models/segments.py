@@ -13,25 +13,27 @@ from topoopt.simulate.engine.queue import DETAIL_BITS, Queue, add
 from topoopt.simulate.engine.tasks import Tasks, all_jobs_done, release
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import GraphArrays
-from topoopt.simulate.network import HOP_BITS, NetworkArrays
+from topoopt.simulate.network import HOP_BITS, STEP_BITS, NetworkArrays
 
-READY, SEGMENT, STEP = 0, 1, 2
+READY, SEGMENT, STEP, SCHEDULED = 0, 1, 2, 3
 KIND_BITS = 2
 HOP_SHIFT = KIND_BITS
 STEP_SHIFT = HOP_SHIFT + HOP_BITS
-MAX_STEPS = 1 << (DETAIL_BITS - STEP_SHIFT)
+MAX_STEPS = 1 << STEP_BITS
+assert STEP_SHIFT + STEP_BITS <= DETAIL_BITS
 ROUNDS_SEGMENT, HOP_SEGMENT = 256.0 * KIB, 1.0 * MIB
 SMALL_TENSOR_BYTES_PER_MEMBER = 9000
 
 
 class Flows(NamedTuple):
-    """F flows; their routes are paths of transfers or rings of AllReduces.
+    """F flows; their routes are paths of transfers, rings or schedules of AllReduces.
 
     Attributes:
         first: int64[T+1], flows of each task; under_way: int32[T], those not done.
         task: int32[F]; route: int64[F].
-        steps: int64[F], segments of a transfer, rounds (or segments in step) of a ring; left: those not done.
-        chunk, last_chunk: float64[F], bytes of a step, of the last one.
+        steps: int64[F], segments of a transfer, rounds (or segments in step) of a ring, steps of a schedule; left:
+            those not done.
+        chunk, last_chunk: float64[F], bytes of a step, of the last one; of a schedule the payload.
         step_gap, tail: float64[F], fixed cost of each step and after the last one.
         slowest: float64[F], end of the latest step so far.
     """
@@ -141,6 +143,16 @@ def cut_ring(x: Arrival, t: int, f: int) -> None:
 
 
 @piece
+def cut_schedule(x: Arrival, t: int, f: int, schedule: int) -> None:
+    """Into the steps of a schedule, each after a fixed cost as that of a ring round."""
+    x.flows.route[f] = schedule
+    x.flows.steps[f] = x.w.schedules.step_ptr[schedule + 1] - x.w.schedules.step_ptr[schedule]
+    x.flows.left[f] = 1
+    x.flows.chunk[f] = x.flows.last_chunk[f] = x.g.size[t]
+    x.flows.step_gap[f] = x.w.round_latency
+
+
+@piece
 def _flow_done(x: Arrival, q: Queue, f: int, at: float) -> bool:
     t = x.flows.task[f]
     x.tasks.end[t] = max(x.tasks.end[t], at)
@@ -209,3 +221,25 @@ def serve_step(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, 
         add(q, slowest + x.flows.step_gap[f], (f << DETAIL_BITS) | ((step + 1) << STEP_SHIFT) | STEP)
         return False
     return _flow_done(x, q, f, slowest + x.flows.step_gap[f] + x.flows.tail[f])
+
+
+@piece
+def serve_scheduled(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, hop: int) -> bool:
+    """All messages of a step of a schedule ask for the links at this hop of their routes."""
+    s = x.w.schedules
+    at = s.step_ptr[x.flows.route[f]] + step
+    latest_start, latest_end = now, now
+    hops = s.hop_ptr[at + 1] - s.hop_ptr[at]
+    if hop < hops:
+        for load in range(s.load_ptr[s.hop_ptr[at] + hop], s.load_ptr[s.hop_ptr[at] + hop + 1]):
+            began = _carry(x, s.link[load], x.flows.chunk[f] * s.share[load], now)
+            latest_start = max(latest_start, began)
+            latest_end = max(latest_end, x.free[s.link[load]])
+    slowest = x.flows.slowest[f] = max(x.flows.slowest[f], latest_end)
+    if hop + 1 < hops:
+        add(q, latest_start + x.w.hop_latency, event + (1 << HOP_SHIFT))
+        return False
+    if step + 1 < x.flows.steps[f]:
+        add(q, slowest + x.flows.step_gap[f], (f << DETAIL_BITS) | ((step + 1) << STEP_SHIFT) | SCHEDULED)
+        return False
+    return _flow_done(x, q, f, slowest + x.flows.step_gap[f])

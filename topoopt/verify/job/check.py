@@ -19,6 +19,7 @@ from topoopt.verify.job.joint_bound import check_joint
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.prices import book_at_hand, check_prices
+from topoopt.verify.job.schedules import check_choice
 from topoopt.verify.job.simulation.budget import EventBudget
 from topoopt.verify.job.simulation.iteration import check_iteration
 from topoopt.verify.job.stated import check_history, check_operators, check_units
@@ -66,12 +67,14 @@ def check_solution(
         seen = inspect_plan(findings, cluster, workload, solution.plan)
 
     findings.guard("plan-shape", "the plan", plan)
+    choice = partial(check_choice, findings, instance.search.allreduce, solution.plan)
+    findings.guard("allreduce", "what AllReduces run on", choice)
     sound, lawful = findings.clean, sum(findings.counts.values()) == broken
     parts, traffic = seen.parts, seen.traffic
     if parts is not None:
         findings.guard("operators", "the operators", lambda: check_operators(findings, instance, solution, parts))
     if parts is not None and traffic is not None and lawful:
-        iteration = partial(check_iteration, findings, instance, solution, parts, traffic, budget)
+        iteration = partial(check_iteration, findings, instance, solution, seen, budget)
         findings.guard("iteration-time", "the iteration", iteration)
     figures = figures_of(cluster, seen)
     if figures is not None and traffic is not None:
@@ -86,7 +89,8 @@ def check_solution(
     findings.guard("certificate", "the certificate", certified)
     tighter = proven
     if parts is not None and traffic is not None:
-        tighter += bounds_of(cluster, workload, parts, traffic, seen.links if sound else None)
+        on_rings = not solution.plan.schedules
+        tighter += bounds_of(cluster, workload, parts, traffic, seen.links if sound else None, on_rings=on_rings)
     findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
     findings.guard("joint", "the joint bound", lambda: check_joint(findings, instance, solution))
     findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))

@@ -1,4 +1,4 @@
-"""Lower bounds on the iteration time over all strategies, topologies, routes and rings.
+"""Lower bounds on the iteration time over all strategies, topologies, routes, and rings or schedules of AllReduces.
 
 Same assumptions on the time model as `topoopt.verify.job.plan_bounds`.
 """

@@ -13,6 +13,7 @@ from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts, check_strategy
 from topoopt.verify.job.rings import RingHops, check_rings
 from topoopt.verify.job.routes import Hops, check_routes
+from topoopt.verify.job.schedules import ScheduleLoads, check_schedules
 from topoopt.verify.job.traffic import Traffic, recompute_traffic
 from topoopt.verify.laws.findings import Violation, ViolationLog
 from topoopt.verify.laws.topology import check_topology
@@ -44,6 +45,23 @@ class Inspection:
     links: Ints | None = None
     hops: Hops | None = None
     ring_hops: tuple[RingHops, ...] = ()
+    schedules: tuple[ScheduleLoads, ...] = ()
+
+    def schedule_of(self, members: tuple[int, ...], payload: int) -> ScheduleLoads | None:
+        """The schedule of an AllReduce, whose members are in ascending order; None: it runs on rings."""
+        return next((one for one in self.schedules if one.covers(members, payload)), None)
+
+    def ring_payload(self) -> dict[tuple[int, ...], int] | None:
+        """Sorted members -> payload of their AllReduces on rings; None where the traffic is not known."""
+        if self.traffic is None:
+            return None
+        payload: dict[tuple[int, ...], int] = {}
+        for reduction in self.traffic.reductions:
+            members = tuple(sorted(reduction.members))
+            on_wire = len(members) > 1 and reduction.payload_bytes > 0
+            if on_wire and self.schedule_of(members, reduction.payload_bytes) is None:
+                payload[members] = payload.get(members, 0) + reduction.payload_bytes
+        return payload
 
 
 def inspect_plan(findings: ViolationLog, cluster: Cluster, workload: Workload, plan: Plan) -> Inspection:
@@ -62,15 +80,18 @@ def inspect_plan(findings: ViolationLog, cluster: Cluster, workload: Workload, p
     findings.guard("topology-cluster", "the topology", topology)
     links = np.zeros((cluster.servers, cluster.servers), dtype=np.int64) if seen.links is None else seen.links
     matrix = None if seen.traffic is None else seen.traffic.matrix
-    payload = None if seen.traffic is None else seen.traffic.payload_bytes
 
     def routes() -> None:
         seen.hops = check_routes(findings, plan.routes, links, matrix)
 
+    def schedules() -> None:
+        seen.schedules = check_schedules(findings, plan.schedules, links)
+
     def rings() -> None:
-        seen.ring_hops = check_rings(findings, plan.rings, links, payload)
+        seen.ring_hops = check_rings(findings, plan.rings, links, seen.ring_payload())
 
     findings.guard("route-shape", "the route table", routes)
+    findings.guard("schedule-shape", "the schedules", schedules)
     findings.guard("ring-shape", "the rings", rings)
     return seen
 
@@ -96,23 +117,37 @@ def figures_of(cluster: Cluster, seen: Inspection) -> PlanFigures | None:
     messages = np.zeros(n * n, dtype=np.int64)
     np.add.at(carried, slot, traffic.matrix.ravel()[hops.pair] * hops.share)
     np.add.at(messages, slot, traffic.transfers.ravel()[hops.pair])
-    tensors: dict[tuple[int, ...], int] = {}
-    for reduction in traffic.reductions:
-        members = tuple(sorted(reduction.members))
-        tensors[members] = tensors.get(members, 0) + 1
-    for ring in seen.ring_hops:
-        k, payload = len(ring.members), traffic.payload_bytes.get(ring.members, 0)
-        if payload:
-            slot = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)
-            crossings = np.bincount(slot, minlength=n * n)
-            carried += crossings * (ring.share * 2.0 * (k - 1) / k * payload)
-            messages += crossings * tensors[ring.members]
+    _add_allreduces(seen, carried, messages)
     return PlanFigures(
         model_parallel_bytes=traffic.matrix,
         allreduce_bytes=dict(traffic.payload_bytes),
         link_bytes=carried.reshape(n, n),
         link_messages=messages.reshape(n, n),
     )
+
+
+def _add_allreduces(seen: Inspection, carried: Floats, messages: Ints) -> None:
+    """Add what AllReduces put on the links, float64[n n] bytes and int64[n n] messages, on rings and on schedules."""
+    if seen.traffic is None or seen.links is None:
+        return
+    n, tensors = len(seen.links), dict[tuple[int, ...], int]()
+    for reduction in seen.traffic.reductions:
+        members = tuple(sorted(reduction.members))
+        one = seen.schedule_of(members, reduction.payload_bytes)
+        if one is None:
+            tensors[members] = tensors.get(members, 0) + 1
+            continue
+        slot = one.arcs[:, 0] * n + one.arcs[:, 1]
+        carried[slot] += one.units.sum(axis=(0, 1)) / one.total * reduction.payload_bytes
+        messages[slot] += 1
+    on_rings = seen.ring_payload() or {}
+    for ring in seen.ring_hops:
+        k, payload = len(ring.members), on_rings.get(ring.members, 0)
+        if payload:
+            slot = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)
+            crossings = np.bincount(slot, minlength=n * n)
+            carried += crossings * (ring.share * 2.0 * (k - 1) / k * payload)
+            messages += crossings * tensors[ring.members]
 
 
 def plan_figures(cluster: Cluster, workload: Workload, plan: Plan) -> PlanFigures | None:

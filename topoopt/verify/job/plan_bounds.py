@@ -1,8 +1,15 @@
 """Lower bounds on the iteration time of one strategy, on any topology or on a given one.
 
 Assumed of the time model: tasks of a server run one at a time; tasks wait for their inputs; an AllReduce starts after
-the backward tasks of its shard, first inside its servers and then over the network, where every member sends and
-receives 2 (k-1)/k of the payload; a link carries at most multiplicity * B in each direction; latencies only add.
+the backward tasks of its shard, first inside its servers and then over the network; a link carries at most
+multiplicity * B in each direction; latencies only add.
+
+An AllReduce of S bytes on rings has every member send and receive 2 (k-1)/k S. On any other schedule that adds and
+copies at members only, every piece of the payload is passed on by each of the k - 1 members that are not its owner
+while it is summed, and received by each of them as a sum: all members together send, and receive, at least 2 (k-1) S,
+and each of them alone at least S (the owner of a piece receives one part of it and sends the sum at least once). By
+averaging over members whose interfaces are as fast, one of them still needs the time of 2 (k-1)/k S: whatever speaks of
+all members, or of servers with d interfaces each, is the same on rings and on schedules.
 """
 
 from __future__ import annotations
@@ -24,9 +31,17 @@ Columns = list[Floats]
 
 
 def bounds_of(
-    cluster: Cluster, workload: Workload, parts: tuple[Parts, ...], traffic: Traffic, links: Ints | None
+    cluster: Cluster,
+    workload: Workload,
+    parts: tuple[Parts, ...],
+    traffic: Traffic,
+    links: Ints | None,
+    *,
+    on_rings: bool = True,
 ) -> tuple[Bound, ...]:
-    """Lower bounds for a strategy, for any routes and rings: on int64[n, n] parallel `links`; None: on any topology.
+    """Lower bounds for a strategy, for any routes: on int64[n, n] parallel `links`; None: on any topology.
+
+    With `on_rings` for AllReduces on any rings, else for those on any schedules, rings among them.
 
     * `compute of one server`: `window_bound` over the tasks of each server.
     * `compute critical path`: longest chain of forward and backward tasks, no communication.
@@ -34,9 +49,10 @@ def bounds_of(
     * `bytes sent by one server`, `bytes received by one server`: `window_bound` over a server's own traffic on its
       interfaces.
     * `bytes times hops`: all traffic, each byte counted once per link it must cross, on all links together. On a given
-      topology a transfer crosses at least its hop count and a ring member's traffic at least the hops to the nearest
-      other member. Without one, a server has at most d others at one hop, at most d^2 (d (d-1) for fibre pairs) at
-      two and so on, so its largest transfers are taken to go to the nearest.
+      topology a transfer crosses at least its hop count and what a member sends at least the hops to the nearest other
+      member; on a schedule each sends the payload at least, and the rest goes where that is least. Without one, a
+      server has at most d others at one hop, at most d^2 (d (d-1) for fibre pairs) at two and so on, so its largest
+      transfers are taken to go to the nearest.
     """
     n = cluster.servers
     link_rate = cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
@@ -51,10 +67,10 @@ def bounds_of(
         rates = Rates(interfaces * link_rate, interfaces * link_rate)
     else:
         rates = Rates(links.sum(axis=1) * link_rate, links.sum(axis=0) * link_rate)
-    schedule = least_schedule(workload, parts, traffic, rates)
+    schedule = least_schedule(workload, parts, traffic, rates, on_rings=on_rings)
     bounds.append(Bound(schedule.end_ms, Argument.TRAFFIC_CHAIN))
     bounds.append(_compute_bound(cluster, parts, schedule))
-    bounds.extend(_network_bounds(cluster, traffic, schedule, rates, links, link_rate))
+    bounds.extend(_network_bounds(cluster, traffic, schedule, rates, links, on_rings=on_rings))
     return tuple(bounds)
 
 
@@ -76,7 +92,7 @@ def _compute_bound(cluster: Cluster, parts: tuple[Parts, ...], schedule: Earlies
 
 
 def _network_bounds(
-    cluster: Cluster, traffic: Traffic, schedule: EarliestStarts, rates: Rates, links: Ints | None, link_rate: float
+    cluster: Cluster, traffic: Traffic, schedule: EarliestStarts, rates: Rates, links: Ints | None, *, on_rings: bool
 ) -> list[Bound]:
     """Windows on the traffic of each server and of all; one row per transfer or per member of an AllReduce."""
     n = cluster.servers
@@ -85,7 +101,7 @@ def _network_bounds(
     columns: tuple[Columns, Columns, Columns, Columns] = ([np.zeros(0)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)])
 
     def add(start: Ints, end: Ints, *values: Floats) -> None:
-        """Rows of start -> end: release, tail, bytes, least hops."""
+        """Rows of start -> end: release, tail, bytes, bytes times least hops."""
         sender.append(start)
         receiver.append(end)
         for column, value in zip(columns, values, strict=True):
@@ -98,9 +114,9 @@ def _network_bounds(
         far = np.ones(len(size)) if hops is None else hops[source, target].astype(np.float64)
         back = far if hops is None else hops[target, source].astype(np.float64)
         ended, follows = schedule.forward_end[edge.producer][out_of], schedule.forward_tail[edge.consumer][into]
-        add(source, target, ended, follows, size, far)
+        add(source, target, ended, follows, size, size * far)
         ended, follows = schedule.backward_end[edge.consumer][into], schedule.backward_tail[edge.producer][out_of]
-        add(target, source, ended, follows, size, back)
+        add(target, source, ended, follows, size, size * back)
     for reduction in traffic.reductions:
         k = len(reduction.members)
         if k < 2 or not reduction.wire_bytes:
@@ -112,17 +128,23 @@ def _network_bounds(
         if hops is not None:
             among = hops[np.ix_(members, members)] + np.where(np.eye(k, dtype=bool), n, 0)
             far = among.min(axis=1).astype(np.float64)
-        # Any ring order sends and receives the same at every member; only the sender's hops are counted.
-        add(members, members, release, np.zeros(k), np.full(k, reduction.wire_bytes), far)
+        # Only the sender's hops are counted.
+        sent_by = np.full(k, reduction.wire_bytes if on_rings else float(reduction.payload_bytes))
+        crossed = sent_by * far
+        if (
+            not on_rings
+        ):  # 2 (k - 1) payloads in all: beyond one from each, those of the member that is nearest to another
+            crossed[np.argmin(far)] += (k - 2) * reduction.payload_bytes * far.min()
+        add(members, members, release, np.zeros(k), sent_by, crossed)
 
     start, end = np.concatenate(sender), np.concatenate(receiver)
-    release, tail, size, far = (np.concatenate(column) for column in columns)
+    release, tail, size, byte_hops = (np.concatenate(column) for column in columns)
     if not len(size):
         return []
     sent_ms, _ = windows_by(start, n, release, size / rates.send[start], tail)
     received_ms, _ = windows_by(end, n, release, size / rates.receive[end], tail)
     capacity = float(rates.send.sum())
-    pooled = window_bound(release, size * far / capacity, tail)
+    pooled = window_bound(release, byte_hops / capacity, tail)
     if hops is None:
         reduced = sum(2.0 * (len(members) - 1) * payload for members, payload in traffic.payload_bytes.items())
         crossed = least_byte_hops(traffic.matrix, cluster) + reduced

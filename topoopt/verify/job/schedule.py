@@ -76,9 +76,15 @@ def least_reduction_ms(local: list[float], network: list[float]) -> float:
 
 
 def least_schedule(
-    workload: Workload, parts: tuple[Parts, ...], traffic: Traffic, rates: Rates, *, reductions: bool = True
+    workload: Workload,
+    parts: tuple[Parts, ...],
+    traffic: Traffic,
+    rates: Rates,
+    *,
+    reductions: bool = True,
+    on_rings: bool = True,
 ) -> EarliestStarts:
-    """Least times of all tasks.
+    """Least times of all tasks; of AllReduces on any rings, or on any schedule.
 
     A part starts when everything it reads has come, all of it over its server's own interfaces (`latest_by`), and no
     transfer is faster than the interfaces of its two ends. Tails are the same argument read from the end. Waiting for
@@ -93,7 +99,7 @@ def least_schedule(
         inputs[edge.consumer].append(edge)
         outputs[edge.producer].append(edge)
     if reductions:
-        reduced = _reduction_times(parts, traffic, rates)
+        reduced = _reduction_times(parts, traffic, rates, on_rings=on_rings)
     else:
         reduced = [np.zeros(size, dtype=np.float64) for size in sizes]
 
@@ -130,16 +136,17 @@ def least_schedule(
     return EarliestStarts(forward_start, backward_start, forward_end, backward_end, forward_tail, backward_tail)
 
 
-def _reduction_times(parts: tuple[Parts, ...], traffic: Traffic, rates: Rates) -> Times:
+def _reduction_times(parts: tuple[Parts, ...], traffic: Traffic, rates: Rates, *, on_rings: bool) -> Times:
     """Per part the least time from its backward end to the end of its AllReduces."""
     shards: dict[tuple[int, tuple[int, ...]], list[Reduction]] = {}
     for reduction in traffic.reductions:
         shards.setdefault((reduction.operator, reduction.parts), []).append(reduction)
+    least_wire_ms = slowest_wire_ms if on_rings else shared_wire_ms
     after = [np.zeros(len(p.server), dtype=np.float64) for p in parts]
     for (operator, held), together in shards.items():
         after[operator][list(held)] = least_reduction_ms(
             [reduction.local_ms for reduction in together],
-            [slowest_wire_ms(reduction, rates) for reduction in together],
+            [least_wire_ms(reduction, rates) for reduction in together],
         )
     return after
 
@@ -149,3 +156,16 @@ def slowest_wire_ms(reduction: Reduction, rates: Rates) -> float:
     members = list(reduction.members)
     slowest = min(float(rates.send[members].min()), float(rates.receive[members].min()))
     return reduction.wire_bytes / slowest if reduction.wire_bytes else 0.0
+
+
+def shared_wire_ms(reduction: Reduction, rates: Rates) -> float:
+    """Time in which all members together can send, and receive, 2 (k-1) payloads, and the slowest of them one.
+
+    Linear in the payload, so that a sum over tensors of the same members is a least time, too.
+    """
+    if not reduction.wire_bytes:
+        return 0.0
+    members = list(reduction.members)
+    own = (rates.send[members], rates.receive[members])
+    together, slowest = (min(float(one.sum()) for one in own), min(float(one.min()) for one in own))
+    return max(len(members) * reduction.wire_bytes / together, reduction.payload_bytes / slowest)

@@ -1,9 +1,9 @@
 r"""What every strategy must take at least, as a graph of events joined by laws that are linear in the choice of splits.
 
 An event stands for a time; a law `head >= tail + cost` holds in the simulated iteration of every strategy, on every
-topology, with all routes and rings. A cost is a sum over operators of a number that depends on the split of each, and
-over pairs of operators of one that depends on both splits. The longest path from `start` to `end` therefore bounds the
-iteration time of a strategy, and its minimum over the splits bounds that of all (`strategy_certificate`).
+topology, with all routes, rings and schedules. A cost is a sum over operators of a number that depends on the split of
+each, and over pairs of operators of one that depends on both splits. The longest path from `start` to `end` therefore
+bounds the iteration time of a strategy, and its minimum over the splits bounds that of all (`strategy_certificate`).
 
 Notation: n servers, R = n d B bytes a ms that all links carry, r = d B that one server sends or receives at most; f, b
 forward and backward time of one part, P parts; FW(S), BW(S): time of all forward (backward) parts of the operators S,
@@ -17,7 +17,8 @@ Events     first(o), back(o): every forward (backward) part of o starts no earli
 
 Assumed of the time model, as in `bounds_of`: the tasks of a server run one at a time; a task waits for its inputs, a
 backward part also for its own forward part; backward transfers mirror the forward ones; AllReduces of a shard start
-after all backward parts that hold it, first inside the servers and then over at least one link per member.
+after all backward parts that hold it, first inside the servers and then over at least one link per message; on rings as
+on any schedule its k members send, and receive, at least 2 (k-1) payloads together, over their own interfaces.
 
 Laws, each with its proof
  (1) first(v) >= first(u) + f_u + received_uv / r, for a binding edge. A part of v reads parts of u on different

@@ -5,13 +5,13 @@ from __future__ import annotations
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution, Span
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.job.parts import Parts
+from topoopt.verify.job.plan import Inspection
 from topoopt.verify.job.simulation.bars import check_bars, expected_bars, same_times, span_of
 from topoopt.verify.job.simulation.budget import EventBudget
+from topoopt.verify.job.simulation.flows import events_of, flows_of
 from topoopt.verify.job.simulation.network import SimulatedNetwork, plan_network
-from topoopt.verify.job.simulation.rounds import Times, events_of, flows_of, simulate_rounds
+from topoopt.verify.job.simulation.rounds import Times, simulate_rounds
 from topoopt.verify.job.simulation.tasks import IterationTasks, tasks_of
-from topoopt.verify.job.traffic import Traffic
 from topoopt.verify.laws.findings import ViolationLog, as_float, differs
 
 RELATIVE = Tolerance.EVENTS.relative
@@ -22,13 +22,15 @@ def check_iteration(
     findings: ViolationLog,
     instance: CoOptimisation,
     solution: JobSolution,
-    parts: tuple[Parts, ...],
-    traffic: Traffic,
+    seen: Inspection,
     budget: EventBudget,
 ) -> None:
     """Simulate the plan of a solution, which keeps all laws, and hold the evaluation against it."""
-    tasks = tasks_of(instance.workload, parts, traffic)
-    times = simulated(findings, FIGURES, tasks, plan_network(instance.cluster, solution.plan), budget)
+    if seen.parts is None or seen.traffic is None:
+        return
+    tasks = tasks_of(instance.workload, seen.parts, seen.traffic)
+    network = plan_network(instance.cluster, solution.plan, seen.schedules)
+    times = simulated(findings, FIGURES, tasks, network, budget)
     if times is None:
         return
     evaluation, total = solution.evaluation, times.total_ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from topoopt.core.cluster import Cluster
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable
+from topoopt.verify.job.schedules import ScheduleLoads
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
 
 US_PER_MS = 1000.0
@@ -33,6 +34,19 @@ class RingOfGroup:
 
 
 @dataclass(frozen=True)
+class ScheduleOfGroup:
+    """A schedule: payloads it is for, and by step and hop the links that carry something and their parts of it."""
+
+    from_bytes: int
+    below_bytes: int | None
+    steps: tuple[tuple[tuple[tuple[int, float], ...], ...], ...]
+
+    def covers(self, payload: int) -> bool:
+        """Whether an AllReduce of so many bytes runs on it."""
+        return self.from_bytes <= payload and (self.below_bytes is None or payload < self.below_bytes)
+
+
+@dataclass(frozen=True)
 class SimulatedNetwork:
     """What the tasks of an iteration send over.
 
@@ -42,6 +56,7 @@ class SimulatedNetwork:
         round_ms: fixed cost of a ring round.
         paths: of ordered pairs of servers.
         rings: of AllReduce groups, by their members in ascending order.
+        schedules: of those that do not run on rings, likewise.
     """
 
     rate: Sequence[float]
@@ -49,6 +64,7 @@ class SimulatedNetwork:
     round_ms: float
     paths: Mapping[tuple[int, int], tuple[PathOfPair, ...]]
     rings: Mapping[tuple[int, ...], tuple[RingOfGroup, ...]]
+    schedules: Mapping[tuple[int, ...], tuple[ScheduleOfGroup, ...]] = field(default_factory=dict)
 
 
 def paths_of(routes: PathTable, link: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], tuple[PathOfPair, ...]]:
@@ -82,7 +98,27 @@ def links_along(nodes: Sequence[int], link: Mapping[tuple[int, int], int]) -> tu
     return tuple(link[hop] for hop in pairwise(nodes))
 
 
-def plan_network(cluster: Cluster, plan: Plan) -> SimulatedNetwork:
+def schedules_of(
+    loads: Iterable[ScheduleLoads], link: Mapping[tuple[int, int], int]
+) -> dict[tuple[int, ...], tuple[ScheduleOfGroup, ...]]:
+    """Schedules of all groups; hops at which a step carries nothing are left out."""
+    found: dict[tuple[int, ...], tuple[ScheduleOfGroup, ...]] = {}
+    for one in loads:
+        numbers = [link[tail, head] for tail, head in one.arcs.tolist()]
+        steps = tuple(
+            tuple(
+                tuple((numbers[place], units[place] / one.total) for place in np.flatnonzero(units).tolist())
+                for units in step
+                if units.any()
+            )
+            for step in one.units
+        )
+        known = found.get(one.members, ())
+        found[one.members] = (*known, ScheduleOfGroup(one.from_bytes, one.below_bytes, steps))
+    return found
+
+
+def plan_network(cluster: Cluster, plan: Plan, schedules: Iterable[ScheduleLoads] = ()) -> SimulatedNetwork:
     """The direct-connect network of a lawful plan: an arc of k parallel links is as fast as k interfaces."""
     arcs = [(tail, head) for tail, head in np.asarray(plan.topology.arcs).tolist()]
     link = {ends: place for place, ends in enumerate(arcs)}
@@ -93,4 +129,5 @@ def plan_network(cluster: Cluster, plan: Plan) -> SimulatedNetwork:
         round_ms=cluster.ring_round_latency_us / US_PER_MS,
         paths=paths_of(plan.routes, link),
         rings=rings_of(plan.rings, link),
+        schedules=schedules_of(schedules, link),
     )

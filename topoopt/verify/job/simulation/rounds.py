@@ -10,11 +10,14 @@
   ask for their links one hop latency after the last of them began on the links before. It ends when the last link is
   done, and costs the fixed time of a round besides. Of less than 9000 k bytes all rounds go as one, for the fixed cost
   of all.
+* An AllReduce on a schedule goes step by step likewise: what all messages of a step carry over a link at the same hop
+  is one load, and each step costs the fixed time of a round. It is never put in one step.
 * Links serve in order of arrival (`SimulatedLinks`).
 
 What happens at the same time goes by the number of the task or flow, then by segment or round, by hop, and by what it
-is: a task that is ready, a segment, a round. Flows are numbered by task, those of a transfer by path, those of an
-AllReduce by ring. Times are sums of doubles, added in the order of the events; equal ones are equal to the last bit.
+is: a task that is ready, a segment, a round or step. Flows are numbered by task, those of a transfer by path, those of
+an AllReduce by ring; a schedule is one. Times are sums of doubles, added in the order of the events; equal ones are
+equal to the last bit.
 """
 
 from __future__ import annotations
@@ -22,14 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from math import ceil
 
+from topoopt.verify.job.simulation.flows import AnyFlow
 from topoopt.verify.job.simulation.network import SimulatedNetwork
-from topoopt.verify.job.simulation.tasks import ALLREDUCE, TRANSFER, IterationTasks
+from topoopt.verify.job.simulation.tasks import TRANSFER, IterationTasks
 
-SEGMENT_BYTES = 256.0 * 1024
-MOST_SEGMENTS = 65_535
-SMALL_BYTES_OF_A_MEMBER = 9000
 READY, SEGMENT, ROUND = range(3)
 TOLD_EVERY = 50_000
 """Events between two reports of progress."""
@@ -55,27 +55,6 @@ class Times:
         return max(self.end, default=0.0)
 
 
-@dataclass(frozen=True)
-class Flow:
-    """What a task sends over one path or ring.
-
-    Attributes:
-        task: whose it is.
-        hops: links of each hop; of a ring, those of all members that have so many hops, in the order of the ring.
-        steps: segments or rounds.
-        size, last_size: bytes of one on each link, and of the last one.
-        gap_ms: fixed cost after each round; `tail_ms`: after the last one.
-    """
-
-    task: int
-    hops: tuple[tuple[int, ...], ...]
-    steps: int
-    size: float
-    last_size: float
-    gap_ms: float = 0.0
-    tail_ms: float = 0.0
-
-
 class SimulatedLinks:
     """Links that serve what asks for them in order of arrival, each piece as a whole."""
 
@@ -90,55 +69,10 @@ class SimulatedLinks:
         return began, ended
 
 
-def flows_of(tasks: IterationTasks, network: SimulatedNetwork) -> list[list[Flow]]:
-    """The flows of each task.
-
-    Raises:
-        KeyError: a transfer without a path, a group without rings.
-    """
-    found: list[list[Flow]] = []
-    for task, kind in enumerate(tasks.kind):
-        if kind == TRANSFER:
-            pair = (tasks.lane[task], tasks.target[task])
-            found.append([_on_path(task, tasks.bytes[task], path.share, path.links) for path in network.paths[pair]])
-        elif kind == ALLREDUCE and tasks.members[task]:
-            found.append(_on_rings(task, tasks.members[task], tasks.bytes[task], network))
-        else:
-            found.append([])
-    return found
-
-
-def _on_path(task: int, payload: int, share: float, links: tuple[int, ...]) -> Flow:
-    amount = payload * share
-    steps = max(1, min(MOST_SEGMENTS, ceil(amount / SEGMENT_BYTES)))
-    size = SEGMENT_BYTES if amount <= SEGMENT_BYTES * steps else amount / steps
-    return Flow(task, tuple((link,) for link in links), steps, size, amount - size * (steps - 1))
-
-
-def _on_rings(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[Flow]:
-    k = len(members)
-    small = payload < SMALL_BYTES_OF_A_MEMBER * k
-    steps = 1 if small else 2 * (k - 1)
-    flows = []
-    for ring in network.rings[members]:
-        hops = max(map(len, ring.ways))
-        together = tuple(tuple(way[hop] for way in ring.ways if hop < len(way)) for hop in range(hops))
-        size = 2.0 * (k - 1) / k * payload * ring.share / steps
-        gap = 0.0 if small else network.round_ms
-        tail = 2.0 * (k - 1) * network.round_ms if small else 0.0
-        flows.append(Flow(task, together, steps, size, size, gap, tail))
-    return flows
-
-
-def events_of(flows: list[list[Flow]]) -> int:
-    """How often a link is asked, and how many tasks there are: what a simulation takes grows with it."""
-    return len(flows) + sum(flow.steps * sum(map(len, flow.hops)) for of_task in flows for flow in of_task)
-
-
 class _Iteration:
     """An iteration under way: what has happened, and the events to come."""
 
-    def __init__(self, tasks: IterationTasks, flows: list[list[Flow]], network: SimulatedNetwork) -> None:
+    def __init__(self, tasks: IterationTasks, flows: list[list[AnyFlow]], network: SimulatedNetwork) -> None:
         count = len(tasks)
         self.tasks, self.of_task, self.network = tasks, flows, network
         self.links = SimulatedLinks(list(network.rate))
@@ -202,12 +136,13 @@ class _Iteration:
     def segment(self, number: int, step: int, hop: int, now: float) -> None:
         """A segment of a transfer asks for a link."""
         flow, hop_ms = self.flows[number], self.network.hop_ms
-        size = flow.size if step < flow.steps - 1 else flow.last_size
-        began, ended = self.links.serve(flow.hops[hop][0], size, now)
+        loads = flow.at(step)
+        link, size = loads[hop][0]
+        began, ended = self.links.serve(link, size, now)
         if hop == 0 and step + 1 < flow.steps:
             heappush(self.events, (ended, number, step + 1, 0, SEGMENT))
-        if hop + 1 < len(flow.hops):
-            there = max(began, ended - size / self.links.rate[flow.hops[hop + 1][0]]) + hop_ms
+        if hop + 1 < len(loads):
+            there = max(began, ended - size / self.links.rate[loads[hop + 1][0][0]]) + hop_ms
             heappush(self.events, (there, number, step, hop + 1, SEGMENT))
             return
         self.latest[number] = max(self.latest[number], ended + hop_ms)
@@ -216,14 +151,15 @@ class _Iteration:
             self.flow_done(number, self.latest[number])
 
     def round(self, number: int, step: int, hop: int, now: float) -> None:
-        """All members of a ring ask for the link of this hop."""
+        """All members of a ring, or all messages of a step, ask for the links of this hop."""
         flow, serve = self.flows[number], self.links.serve
-        last_start, last_end = now, 0.0
-        for link in flow.hops[hop]:
-            began, ended = serve(link, flow.size, now)
+        loads = flow.at(step)
+        last_start = last_end = now
+        for link, size in loads[hop] if loads else ():
+            began, ended = serve(link, size, now)
             last_start, last_end = max(last_start, began), max(last_end, ended)
         latest = self.latest[number] = max(self.latest[number], last_end)
-        if hop + 1 < len(flow.hops):
+        if hop + 1 < len(loads):
             heappush(self.events, (last_start + self.network.hop_ms, number, step, hop + 1, ROUND))
         elif step + 1 < flow.steps:
             heappush(self.events, (latest + flow.gap_ms, number, step + 1, 0, ROUND))
@@ -233,7 +169,7 @@ class _Iteration:
 
 def simulate_rounds(
     tasks: IterationTasks,
-    flows: list[list[Flow]],
+    flows: list[list[AnyFlow]],
     network: SimulatedNetwork,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Times:
@@ -241,7 +177,7 @@ def simulate_rounds(
 
     Args:
         tasks: of the iteration.
-        flows: of its tasks, by `flows_of`.
+        flows: of its tasks, by `flows.flows_of`.
         network: what they go over.
         tell: told how many tasks are done, now and then.
 

@@ -1,0 +1,188 @@
+"""Schedules for the AllReduces of a job on a topology, by group and size of the payload."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from solvers.collective.allreduce_options import AllReduceOption, allreduce_options, best_option
+from solvers.stop import Stop
+from topoopt.core.cluster import Cluster
+from topoopt.core.collective import CollectiveSchedule
+from topoopt.core.collective_solution import BestBySize
+from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.routing import GroupRings
+from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.topology import Topology
+
+TREES_IN_BEST = 32
+"""Servers up to which trees are tried where the best is asked for: packing them takes a second a topology there."""
+
+Sizes = Mapping[tuple[int, ...], tuple[int, ...]]
+"""Sorted members of a group -> the sizes of its AllReduces, ascending, bytes."""
+
+
+def allreduce_sizes(graph: TaskGraph) -> Sizes:
+    """What is reduced over the network in one iteration."""
+    reduced = np.flatnonzero((graph.kind == TaskKind.ALLREDUCE) & (graph.group >= 0))
+    of_task, size = graph.group[reduced], graph.bytes[reduced]
+    return {
+        tuple(sorted(graph.groups[group])): tuple(np.unique(size[of_task == group]).tolist())
+        for group in np.unique(of_task).tolist()
+    }
+
+
+def group_network(cluster: Cluster, topology: Topology, members: tuple[int, ...]) -> RatedNetwork:
+    """The topology with the members as ranks; other servers pass on, as switches do."""
+    rate = Fraction(str(cluster.link_gbps)) / 8
+    links = [
+        (tail, head, rate * count)
+        for (tail, head), count in zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True)
+    ]
+    passing = [server not in members for server in range(cluster.servers)]
+    return RatedNetwork.of_links(passing, links, latency_us=cluster.hop_latency_us, origin=topology.origin)
+
+
+def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> BestBySize:
+    """Time of an AllReduce on rings by its bytes: in each round every member of a ring sends its part on at once."""
+    k = len(group.members)
+    number = {(tail, head): place for place, (tail, head) in enumerate(topology.arcs.tolist())}
+    load = np.zeros(len(number))
+    for ring in group.rings:
+        for path in ring.paths:
+            for hop in itertools.pairwise(path):
+                load[number[hop]] += ring.share / k
+    gbytes_per_s = topology.multiplicity * cluster.link_gbps / 8
+    hops = max(len(path) - 1 for ring in group.rings for path in ring.paths)
+    steps = 2 * (k - 1)
+    latency = cluster.ring_round_latency_us + (hops - 1) * cluster.hop_latency_us
+    return BestBySize(1, "rings", 1, steps, steps * latency, steps * float((load / gbytes_per_s).max()) * 1e3)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupOption:
+    """A schedule of a group, and whether servers outside it pass messages on."""
+
+    option: AllReduceOption
+    forwarding: bool
+
+    @property
+    def family(self) -> tuple[str, bool]:
+        """How it was made."""
+        return self.option.method, self.forwarding
+
+
+class JobSchedules:
+    """Schedules for the groups of one job, kept by topology and group."""
+
+    def __init__(self, cluster: Cluster, choice: AllReduceChoice, stop: Stop) -> None:
+        self.cluster, self.choice, self.stop = cluster, choice, stop
+        self._known: dict[tuple[bytes, tuple[int, ...]], tuple[GroupOption, ...]] = {}
+
+    def options(self, topology: Topology, members: tuple[int, ...]) -> tuple[GroupOption, ...]:
+        """All schedules of a group on a topology: over the links between members, and over all links."""
+        key = (topology.arcs.tobytes() + topology.multiplicity.tobytes(), members)
+        if key not in self._known:
+            whole = group_network(self.cluster, topology, members)
+            found, choice = list[GroupOption](), self.choice
+            if len(members) < self.cluster.servers:
+                inner = inner_network(whole)
+                if inner.unreachable() is None:
+                    own = (renumbered(option, members) for option in self._made(inner, choice))
+                    found += [GroupOption(option, False) for option in own]
+            if not found:
+                found += [GroupOption(one, len(members) < self.cluster.servers) for one in self._made(whole, choice)]
+            elif choice is AllReduceChoice.BEST:  # trees over all links take long to make, and get in each other's way
+                found += [GroupOption(option, True) for option in self._made(whole, AllReduceChoice.BFB)]
+            self._known[key] = tuple(found)
+        return self._known[key]
+
+    def _made(self, network: RatedNetwork, choice: AllReduceChoice) -> tuple[AllReduceOption, ...]:
+        return allreduce_options(
+            network,
+            choice,
+            message_us=max(self.cluster.ring_round_latency_us - self.cluster.hop_latency_us, 0.0),
+            stop=self.stop,
+            with_trees=self.cluster.servers <= TREES_IN_BEST,
+        )
+
+    def proposals(
+        self, topology: Topology, sizes: Sizes, rings: Sequence[GroupRings]
+    ) -> Iterator[tuple[GroupSchedule, ...]]:
+        """Worth a simulation: what is fastest alone for each size; the same of each family, where a group has it.
+
+        Args:
+            topology: of the job.
+            sizes: of its AllReduces.
+            rings: that are chosen where they are faster alone; none where they are not asked for.
+        """
+        lines = {tuple(sorted(group.members)): ring_line(self.cluster, topology, group) for group in rings}
+        families = {each.family for members in sizes for each in self.options(topology, members)}
+        for family in (None, *(sorted(families) if len(families) > 1 else ())):
+            yield self._chosen(topology, sizes, {}, family)
+            if lines:
+                yield self._chosen(topology, sizes, lines, family)
+
+    def _chosen(
+        self,
+        topology: Topology,
+        sizes: Sizes,
+        lines: Mapping[tuple[int, ...], BestBySize],
+        family: tuple[str, bool] | None,
+    ) -> tuple[GroupSchedule, ...]:
+        """The fastest alone for every group and size, where it is faster than the line of rings."""
+        found: list[GroupSchedule] = []
+        for members, own in sizes.items():
+            known = self.options(topology, members)
+            options = tuple(each.option for each in known if each.family == family)
+            options = options or tuple(each.option for each in known)
+            picks: list[tuple[AllReduceOption, int] | None] = []
+            for size in own:
+                option, line = best_option(options, size)
+                slower = members in lines and line.time_us(size) >= lines[members].time_us(size)
+                picks.append(None if slower else (option, line.pieces))
+            found += _ranges(members, own, picks)
+        return tuple(found)
+
+
+def inner_network(network: RatedNetwork) -> RatedNetwork:
+    """The ranks and the links between them alone, numbered in their order."""
+    place = np.cumsum(~network.is_switch) - 1
+    kept = ~network.is_switch[network.arcs].any(axis=1)
+    return replace(
+        network,
+        is_switch=np.zeros(len(network.ranks), dtype=np.bool_),
+        arcs=place[network.arcs[kept]].astype(np.int32),
+        units=network.units[kept],
+        latency_us=network.latency_us[kept],
+        names=tuple(network.names[rank] for rank in network.ranks),
+    )
+
+
+def renumbered(option: AllReduceOption, members: Sequence[int]) -> AllReduceOption:
+    """The option of a network of ranks alone, its nodes given the numbers of the members."""
+    number, schedule = np.array(members, dtype=np.int32), option.schedule
+    blocks = replace(schedule.blocks, owner=number[schedule.blocks.owner])
+    sends = replace(schedule.sends, tail=number[schedule.sends.tail], head=number[schedule.sends.head])
+    routes = tuple(tuple(members[node] for node in route) for route in schedule.routes)
+    return replace(option, schedule=CollectiveSchedule(blocks, sends, routes))
+
+
+def _ranges(
+    members: tuple[int, ...], sizes: Sequence[int], picks: Sequence[tuple[AllReduceOption, int] | None]
+) -> list[GroupSchedule]:
+    """One schedule for neighbouring sizes of one pick; the first is for smaller, the last for larger ones, too."""
+    starts = [place for place, pick in enumerate(picks) if place == 0 or pick != picks[place - 1]]
+    found = []
+    for place, following in itertools.zip_longest(starts, starts[1:]):
+        pick = picks[place]
+        if pick is not None:
+            low, high = sizes[place] if place else 0, None if following is None else sizes[following]
+            found.append(GroupSchedule(members, low, high, pick[0].method, pick[1], pick[0].schedule))
+    return found

@@ -1,0 +1,130 @@
+"""What tasks send: transfers in segments over paths, AllReduces in rounds on rings or in the steps of a schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from topoopt.verify.job.simulation.network import ScheduleOfGroup, SimulatedNetwork
+from topoopt.verify.job.simulation.tasks import ALLREDUCE, TRANSFER, IterationTasks
+
+SEGMENT_BYTES = 256.0 * 1024
+MOST_SEGMENTS = 65_535
+SMALL_BYTES_OF_A_MEMBER = 9000
+
+Loads = tuple[tuple[tuple[int, float], ...], ...]
+"""By hop the links that are asked, and the bytes on each."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a task sends over one path or ring.
+
+    Attributes:
+        task: whose it is.
+        loads: of a segment or a round; of a ring, for all members that have so many hops, in the order of the ring.
+        last: of the last one.
+        steps: segments or rounds.
+        gap_ms: fixed cost after each round; `tail_ms`: after the last one.
+    """
+
+    task: int
+    loads: Loads
+    last: Loads
+    steps: int
+    gap_ms: float = 0.0
+    tail_ms: float = 0.0
+
+    def at(self, step: int) -> Loads:
+        """Loads of one segment or round."""
+        return self.last if step == self.steps - 1 else self.loads
+
+    @property
+    def requests(self) -> int:
+        """How often links are asked."""
+        return self.steps * sum(map(len, self.loads))
+
+
+@dataclass(frozen=True)
+class ScheduledFlow:
+    """What an AllReduce sends on a schedule: whose it is, loads by step, and the fixed cost after each."""
+
+    task: int
+    by_step: tuple[Loads, ...]
+    gap_ms: float
+    tail_ms: float = 0.0
+
+    def at(self, step: int) -> Loads:
+        """Loads of one step."""
+        return self.by_step[step]
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return len(self.by_step)
+
+    @property
+    def requests(self) -> int:
+        """How often links are asked."""
+        return sum(len(hop) for step in self.by_step for hop in step)
+
+
+AnyFlow = Flow | ScheduledFlow
+
+
+def flows_of(tasks: IterationTasks, network: SimulatedNetwork) -> list[list[AnyFlow]]:
+    """The flows of each task.
+
+    Raises:
+        KeyError: a transfer without a path, a group without rings.
+    """
+    found: list[list[AnyFlow]] = []
+    for task, kind in enumerate(tasks.kind):
+        if kind == TRANSFER:
+            pair = (tasks.lane[task], tasks.target[task])
+            found.append([_on_path(task, tasks.bytes[task], path.share, path.links) for path in network.paths[pair]])
+        elif kind == ALLREDUCE and tasks.members[task]:
+            found.append(_reduced(task, tasks.members[task], tasks.bytes[task], network))
+        else:
+            found.append([])
+    return found
+
+
+def _on_path(task: int, payload: int, share: float, links: tuple[int, ...]) -> Flow:
+    amount = payload * share
+    steps = max(1, min(MOST_SEGMENTS, ceil(amount / SEGMENT_BYTES)))
+    size = SEGMENT_BYTES if amount <= SEGMENT_BYTES * steps else amount / steps
+    last = amount - size * (steps - 1)
+    return Flow(task, tuple(((link, size),) for link in links), tuple(((link, last),) for link in links), steps)
+
+
+def _reduced(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
+    for one in network.schedules.get(members, ()):
+        if one.covers(payload):
+            return [_on_schedule(task, payload, one, network)]
+    return _on_rings(task, members, payload, network)
+
+
+def _on_schedule(task: int, payload: int, own: ScheduleOfGroup, network: SimulatedNetwork) -> ScheduledFlow:
+    steps = tuple(tuple(tuple((link, payload * share) for link, share in hop) for hop in step) for step in own.steps)
+    return ScheduledFlow(task, steps, network.round_ms)
+
+
+def _on_rings(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
+    k = len(members)
+    small = payload < SMALL_BYTES_OF_A_MEMBER * k
+    steps = 1 if small else 2 * (k - 1)
+    flows: list[AnyFlow] = []
+    for ring in network.rings[members]:
+        hops = max(map(len, ring.ways))
+        size = 2.0 * (k - 1) / k * payload * ring.share / steps
+        together = tuple(tuple((way[hop], size) for way in ring.ways if hop < len(way)) for hop in range(hops))
+        gap = 0.0 if small else network.round_ms
+        tail = 2.0 * (k - 1) * network.round_ms if small else 0.0
+        flows.append(Flow(task, together, together, steps, gap, tail))
+    return flows
+
+
+def events_of(flows: list[list[AnyFlow]]) -> int:
+    """How often a link is asked, and how many tasks there are: what a simulation takes grows with it."""
+    return len(flows) + sum(flow.requests for of_task in flows for flow in of_task)
