@@ -101,7 +101,7 @@ def dimension_loads(
                 dimension=family,
                 bytes_sent=sent[family] * load.sent,
                 seconds=sent[family] / alone,
-                exposed_s=one.iteration_time_s - closed_form_s(problem, strategy, free),
+                exposed_s=max(0.0, one.iteration_time_s - closed_form_s(problem, strategy, free)),
                 gbytes_per_s=alone / 1e9,
                 shared_gbytes_per_s=float(getattr(one.rates, name)[0]) / 1e9,
                 hops=load.hops,
