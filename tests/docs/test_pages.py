@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,29 @@ def test_heavy_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_readme_is_read_in_one_sitting() -> None:
     """What does not fit has a page."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= MOST_LINES_OF_README
+
+
+def _tables_without(text: str) -> list[str]:
+    """Heads of tables, what is missing above each, behind the table before: a command, a date."""
+    told: list[str] = []
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        above = section.split("\n\n|")
+        for before, table in itertools.pairwise(above):
+            if not re.search(r"^```sh\n(?:topoopt|make|python) ", before, re.MULTILINE):
+                told.append(f"command: |{table.splitlines()[0]}")
+            dated = re.search(r"\n\nFigures of (\d{4}-\d{2}-\d{2})[^\n]*:$", before)
+            if not dated or date.fromisoformat(dated[1]).year < 2026:
+                told.append(f"date: |{table.splitlines()[0]}")
+    return told
+
+
+def test_every_table_of_results_has_its_command_and_date() -> None:
+    """Whoever doubts a figure sees how to make it again, and how old it is."""
+    text = (ROOT / "docs/results.md").read_text()
+    assert len(re.findall(r"^\|---", text, re.MULTILINE)) == text.count("\n\nFigures of ") == 8
+    assert _tables_without(text) == []
+    bare = "## A\n\n```sh\ntopoopt doctor\n```\n\nFigures of 2026-11-21:\n\n| a |\n|---|\n| 1 |\n\n| b |\n|---|\n"
+    assert _tables_without(bare) == ["command: | b |", "date: | b |"]
 
 
 def test_a_block_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """GPUs that language models are trained on: peaks of data sheets, and how much of them training reaches.
 
 Efficiencies are what `topoopt calibrate` fits to every second one of the published runs in `instances/llm-training`;
-docs/llm_training.md tells the errors on the others.
+docs/kinds/llm-training.md tells the errors on the others.
 """
 
 from __future__ import annotations
