@@ -45,6 +45,15 @@ def test_a_solution_alone_is_checked_against_the_instance_it_carries(solved: Pat
     assert "is derived again" in text
 
 
+def test_a_check_begins_with_what_it_has_shown(tmp_path: Path) -> None:
+    """An optimum that is known: theta of 2.5, which its bound reaches; in the terminal and in the JSON object."""
+    assert run("solve", INSTANCES / "networks" / "k4-4.yaml", "--out", tmp_path).code == 0
+    words = ("check", tmp_path / "solution.json")
+    said = run(*words, "--json").json["answer"]
+    assert said.startswith("The solution holds: theta 2.5 link capacity follows from what is in the file; bound 2.5 is")
+    assert " ".join(run(*words).stdout.split()).startswith(said)
+
+
 def test_another_instance_in_a_solution_is_rejected(solved: Path, tmp_path: Path) -> None:
     """Faster links in the instance that the file carries: alone, and beside the true one."""
     document = json.loads((solved / "solution.json").read_text())
@@ -109,7 +118,12 @@ def test_changed_solution_is_rejected(solved: Path, tmp_path: Path, spoil: Calla
     assert result.json["ok"] is False
     assert all(violation["code"] and violation["message"] for violation in result.json["violations"])
     assert result.json["violations"]
-    assert "check FAILED" in run("check", solved / "case.json", tmp_path / "solution.json").stdout
+    count = len(result.json["violations"])
+    said = f"The independent check rejects this result ({count} violation{'s' if count > 1 else ''}): its figures"
+    assert result.json["answer"] == f"{said} prove nothing."
+    text = " ".join(run("check", solved / "case.json", tmp_path / "solution.json").stdout.split())
+    assert text.startswith(said)
+    assert "check FAILED" in text
 
 
 def test_solution_of_another_instance_is_rejected(solved: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ def test_replay_on_the_ideal_switch(time_model: str) -> None:
     assert result.json["iteration_time_ms"] == pytest.approx(63.969, rel=0.05)
     assert (result.json["fabric"], result.json["time_model"]) == ("ideal-switch", time_model)
     assert (result.json["servers"], result.json["link_gbps"]) == (16, 100.0)
+    said = re.fullmatch(r"One iteration takes ([0-9.]+) ms on 16 servers, (.*)", result.json["answer"])
+    assert said is not None
+    assert float(said[1]) == pytest.approx(63.969, rel=0.05)
+    assert said[2] == f"fabric ideal-switch at 100 Gbit/s, by time model {time_model}."
 
 
 def test_replay_on_the_links_of_the_file() -> None:
@@ -30,7 +35,8 @@ def test_replay_on_the_links_of_the_file() -> None:
     slower = run("replay", graph, "--fabric", "direct-connect", "--link-gbps", 5, "--json")
     assert slower.json["iteration_time_ms"] > result.json["iteration_time_ms"]
     text = run("replay", graph, "--fabric", "direct-connect").stdout
-    assert text.startswith(f"{result.json['iteration_time_ms']:.4f} ms per iteration")
+    assert " ".join(text.split()).startswith(result.json["answer"])
+    assert text.splitlines()[-1].startswith(f"{result.json['iteration_time_ms']:.4f} ms, ")
 
 
 @pytest.mark.parametrize("link_gbps", ["0", "-1", "nan", "inf"])

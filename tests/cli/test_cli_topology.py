@@ -1,4 +1,4 @@
-"""`topoopt topology totient`."""
+"""`topoopt topology totient` and `topoopt topology metrics`."""
 
 from __future__ import annotations
 
@@ -58,3 +58,34 @@ def test_wrong_values() -> None:
     assert [path for path, _, _ in refusals(result.json)] == ["links", "selection"]
     for servers, degree in ((1, 4), (10**9, 4), (12, 0), (12, 65)):
         assert run("topology", "totient", "--servers", servers, "--degree", degree, "--json").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        # The released code's 20/11 hops; four servers at one hop and seven at two are 18/11.
+        (
+            ("totient-flexnet", 12, 4, "bidirectional"),
+            "On totient-flexnet of 12 servers with 4 interfaces each any server reaches any other in 3 hops (no "
+            "topology has less than 2), on average in 1.818 (at most 1.11× the least there can be).",
+        ),
+        # A Kautz graph: three servers at one hop and eight at two, 19/11.
+        (
+            ("generalized-kautz", 12, 3, "unidirectional"),
+            "On generalized-kautz of 12 servers with 3 interfaces each any server reaches any other in 2 hops (the "
+            "least there can be), on average in 1.727 (the least there can be).",
+        ),
+        # A one-way ring: 1 to 6 hops.
+        (
+            ("moore", 7, 1, "unidirectional"),
+            "No topology of 7 servers with 1 interface each has a diameter below 6 hops or a mean below 3.500 "
+            "(proven).",
+        ),
+    ],
+)
+def test_metrics_begin_with_their_answer(words: tuple[str, int, int, str], said: str) -> None:
+    """Diameter and mean hops counted by hand, beside the Moore bound; in the JSON object and in the terminal."""
+    family, servers, degree, links = words
+    command = ("topology", "metrics", "--family", family, "--servers", servers, "--degree", degree, "--links", links)
+    assert run(*command, "--json").json["answer"] == said
+    assert " ".join(run(*command).stdout.split()).startswith(said)

@@ -12,7 +12,9 @@ from topoopt.analyses.costs.prices import given_book
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.solution import SolutionHead
+from topoopt.core.solution import CheckResult, SolutionHead
+from topoopt.drawing.format import counted, precise
+from topoopt.drawing.sentences import objective_text, quantity, rejection
 from topoopt.files.solution_head import bound_document
 from topoopt.kinds import kind_of
 from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
@@ -55,7 +57,7 @@ def check(
             "bound": bound_document(stored.bound),
             "claimed_bound": None if claimed is None else bound_document(claimed),
         }
-        output.result(document, lambda console: _show(console, stored, findings))
+        output.result(document, lambda console: _show(console, findings), answer(stored, findings))
         return 0 if findings.ok else CheckError.exit_code
 
     output.run(command)
@@ -78,22 +80,24 @@ def _read(first: Path, second: Path | None = None) -> tuple[Any, SolutionHead]:
     return problem, kind_of(problem).files.solutions.read(second)
 
 
-def _show(console: Console, solution: SolutionHead, findings: CheckFindings) -> None:
+def _show(console: Console, findings: CheckFindings) -> None:
     for violation in findings.violations:
         console.print(f"{violation.code}: {violation.message}", markup=False, soft_wrap=True)
     for each in findings.not_recomputed:
         console.print(f"not recomputed: {each.figure}: {each.reason}", markup=False, soft_wrap=True)
-    if findings.ok:
-        console.print(verified(solution, findings), markup=False, soft_wrap=True)
-    console.print("check passed" if findings.ok else f"check FAILED: {len(findings.violations)} violations")
+    failed = f"check FAILED: {counted(len(findings.violations), 'violation')}"
+    console.print("check passed" if findings.ok else failed)
 
 
-def verified(solution: SolutionHead, findings: CheckFindings) -> str:
-    """What a check that found nothing wrong has shown, for somebody who sees the file for the first time."""
+def answer(solution: SolutionHead, findings: CheckFindings) -> str:
+    """Whether the solution holds, and what was shown, for somebody who sees the file for the first time."""
+    if not findings.ok:
+        return rejection(CheckResult(False, tuple(str(violation) for violation in findings.violations)))
     objective, claimed = solution.objective, solution.claimed_bound
     but = " but for what is listed as not recomputed" if findings.not_recomputed else ""
-    text = f"{objective.name} {objective.value:.6g} {objective.unit} follows from what is in the file{but}"
-    bound = f"bound {solution.bound.value:.6g} is derived again ({solution.bound.proved_by})"
+    figure = f"{objective_text(objective.name)} {quantity(objective.value, objective.unit)}"
+    text = f"The solution holds: {figure} follows from what is in the file{but}"
+    bound = f"bound {precise(solution.bound.value)} is derived again ({solution.bound.proved_by})"
     if claimed is not None:
-        bound += f", bound {claimed.value:.6g} is only claimed"
+        bound += f", bound {precise(claimed.value)} is only claimed"
     return f"{text}; {bound}."

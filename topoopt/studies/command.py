@@ -86,6 +86,7 @@ def run(
     def command() -> int:
         from solvers.stop import stop_on_signals
         from topoopt.core.extras import extra
+        from topoopt.studies.answer import answer
         from topoopt.studies.collect import TABLE_FILE, TABLES, collect_rows, write_parquet
         from topoopt.studies.executors import default_jobs
         from topoopt.studies.expand import read_study
@@ -119,7 +120,7 @@ def run(
             "jobs": number,
             "table": str(out / TABLE_FILE),
         }
-        output.result(document, lambda console: _show_tally(console, document, rows))
+        output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
         if interrupted:
             return INTERRUPTED
         return CheckError.exit_code if document["rejected"] else 0
@@ -163,6 +164,8 @@ def collect(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.drawing.format import counted
+        from topoopt.studies.answer import answer
         from topoopt.studies.collect import TABLE_FILE, collect_rows, write_csv, write_parquet
 
         rows = collect_rows(directory)
@@ -181,11 +184,11 @@ def collect(
 
         def show(console: Console) -> None:
             counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
-            console.print(f"{len(rows)} rows: {counts}", markup=False, highlight=False)
+            console.print(f"{counted(len(rows), 'row')}: {counts}", markup=False, highlight=False)
             written = ", ".join(str(name) for name in (document["table"], document["csv"]) if name)
             console.print(f"written: {written}", markup=False, soft_wrap=True, highlight=False)
 
-        output.result(document, show)
+        output.result(document, show, answer(rows))
         return 0
 
     output.run(command)

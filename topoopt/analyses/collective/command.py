@@ -46,6 +46,7 @@ def bound(
     def command() -> int:
         from solvers.stop import stop_on_signals
         from topoopt.analyses.collective.bounds import breadth_first_figures, network_bounds
+        from topoopt.analyses.collective.bounds_answer import bounds_answer
         from topoopt.analyses.collective.networks import network_argument
         from topoopt.core.errors import InputError, Problem
 
@@ -69,7 +70,7 @@ def bound(
             ]
             if found.allreduce_rate is not None:
                 lines.append(
-                    f"AllReduce: at most {float(found.allreduce_rate):.6g} GB/s, {found.allreduce_gain:.4g} times a "
+                    f"AllReduce: at most {float(found.allreduce_rate):.6g} GB/s, {found.allreduce_gain:.4g}× a "
                     "ReduceScatter and an AllGather with equal roots"
                 )
             if found.all_to_all_lambda is not None:
@@ -82,7 +83,7 @@ def bound(
             for line in lines:
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-        output.result(document, show)
+        output.result(document, show, bounds_answer(found, len(network.ranks), collective))
         return 0
 
     output.run(command)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
+from topoopt.drawing.format import counted, milliseconds
 from topoopt.simulate.time_models import TIME_MODELS
 
 
@@ -41,13 +42,15 @@ def replay(
         }
 
         def show(console: Console) -> None:
-            console.print(
-                f"{result.iteration_time_ms:.4f} ms per iteration: {result.graph.tasks} tasks on "
-                f"{result.graph.servers} servers, {result.fabric}, {result.link_gbps:g} Gbit/s, {result.time_model}",
-                soft_wrap=True,
-            )
+            text = f"{result.iteration_time_ms:.4f} ms, {counted(result.graph.tasks, 'task')}"
+            console.print(text, markup=False, highlight=False)
 
-        output.result(document, show)
+        said = (
+            f"One iteration takes {milliseconds(result.iteration_time_ms)} on "
+            f"{counted(result.graph.servers, 'server')}, fabric {result.fabric} at {result.link_gbps:g} Gbit/s, "
+            f"by time model {result.time_model}."
+        )
+        output.result(document, show, said)
         return 0
 
     output.run(command)

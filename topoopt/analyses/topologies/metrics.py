@@ -14,6 +14,8 @@ from topoopt.console.output import JsonOption, Output
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regular_graphs import moore_bound
+from topoopt.drawing.format import ROUNDING, counted, number
+from topoopt.drawing.sentences import SMALL, by_how_much
 
 MOST_SERVERS = 4096
 
@@ -77,6 +79,28 @@ FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], TopologyMetrics]
 least diameter, exhaustive or by seeded search; `moore`: the bound."""
 
 
+def answer(family: str, servers: int, degree: int, found: TopologyMetrics, least: TopologyMetrics) -> str:
+    """Diameter and mean hops in one sentence, each beside the least that the Moore bound allows."""
+    size = f"{counted(servers, 'server')} with {counted(degree, 'interface')} each"
+    if family == "moore":
+        return (
+            f"No topology of {size} has a diameter below {counted(least.diameter, 'hop')} or a mean below "
+            f"{number(least.mean_hops)} (proven)."
+        )
+    diameter = counted(found.diameter, "hop")
+    if found.diameter > least.diameter:
+        beside = f"no topology has less than {least.diameter}"
+    else:
+        beside = "the least there can be"
+    mean = found.mean_hops / least.mean_hops
+    over = f"at most {by_how_much(mean)} more than" if mean < SMALL else f"at most {by_how_much(mean)}"
+    how = "the least there can be" if mean <= 1 + ROUNDING else f"{over} the least there can be"
+    return (
+        f"On {family} of {size} any server reaches any other in {diameter} ({beside}), on average in "
+        f"{number(found.mean_hops)} ({how})."
+    )
+
+
 def metrics(
     family: Annotated[str, typer.Option(help=", ".join(FAMILIES))],
     servers: Annotated[int, typer.Option(min=2, max=MOST_SERVERS, help="Number of servers n.")],
@@ -121,7 +145,7 @@ def metrics(
             text += f"d n^(1/d) {bound:.3f}), mean hops {found.mean_hops:.4f} (Moore {least.mean_hops:.4f})"
             console.print(text, soft_wrap=True, highlight=False)
 
-        output.result(document, show)
+        output.result(document, show, answer(family, servers, degree, found, least))
         return 0
 
     output.run(command)
