@@ -10,7 +10,7 @@ from tests.support.study_cases import routing, study
 
 
 def test_runs_that_gave_a_value_are_counted(tmp_path: Path) -> None:
-    """Linear programs are solved to proven optimality by both methods; an instance that cannot be read gives nothing."""
+    """Linear programs are solved to proven optimality by both methods; a bad instance gives nothing."""
     malformed = routing("malformed", topology={"family": "ring", "servers": "four"})
     groups = ({"instance": routing(), "methods": ["simplex", "ipx"]}, {"instance": malformed})
     file = tmp_path / "study.json"
