@@ -25,6 +25,17 @@ SYMBOLS = re.compile(r"^(Sets?|Parameters|Variables|Short)\b:?(?:,| *)(.*)$")
 RELATION = re.compile(r">=|<=|!=|=| in \{")
 PROSE = re.compile(r"[a-z]{3,} [a-z]{2,} [a-z]{2,}")
 
+INDEXED_NAME = r"\b[A-Za-z]\w*'?\[[^\[\]`]*\]"
+SUM = r"(?:(?:\bsum(?:_\w+|_\{[^}]*\})? )+(?:[b-z] (?=\w+\[))?)?"
+WORD = r"\b(?!(?:sum|the|of|all|each|or|and|with)\b)[A-Za-z]\w*\b'?(?![(\[])"
+PRODUCT = rf"{INDEXED_NAME}(?: {INDEXED_NAME})*"
+TERM = rf"{SUM}(?:{PRODUCT}|\d+\.\.\w+(?:-\d+)?|{WORD}|\d+(?:\.\d+)?\b|\{{[^}}]*\}}|\[0, 1\])"
+SIGN = r"(?:>=|<=|!=|=|<|>|in(?= [{\[]))"
+STEP = rf"(?: (?:{SIGN}|[-+*/]) |/){TERM}"
+INLINE = re.compile(rf"{SUM}{PRODUCT}(?:{STEP})*|{TERM} {SIGN} {TERM}(?:{STEP})*")
+GOES_ON = re.compile(r" ?(?:[-+*/^]|[<>!]?=|\(\w+ [-+]) ?[\w(]")
+"""After algebra: it is not read to its end."""
+
 
 def _summary(text: str) -> str:
     return text.split("\n\n", maxsplit=1)[0].replace("\n", " ")
@@ -43,7 +54,17 @@ def _expression(text: str) -> str:
     text = text.strip()
     if not text:
         return ""
-    return f"<span>{escape(text)}</span>" if PROSE.search(text) else algebra.mathml(text)
+    return f"<span>{_sentence(text)}</span>" if PROSE.search(text) else algebra.mathml(text)
+
+
+def _sentence(text: str) -> str:
+    """Words as they are; names with an index and relations between them typeset, where they are whole."""
+    out, at = "", 0
+    for found in INLINE.finditer(text):
+        if not GOES_ON.match(text, found.end()):
+            out += escape(text[at : found.start()]) + algebra.mathml(found[0])
+            at = found.end()
+    return out + escape(text[at:])
 
 
 def _row(label: str, rest: str) -> str:
@@ -99,8 +120,8 @@ def _definition(text: str) -> str:
     """A symbol with its range, typeset, and what it means."""
     found = DEFINITION.match(text)
     if not found or PROSE.search(found[1]):
-        return escape(text)
-    return f"{algebra.mathml(found[1])}{escape(found[2])}{escape(found[3])}"
+        return _sentence(text)
+    return f"{algebra.mathml(found[1])}{escape(found[2])}{_sentence(found[3])}"
 
 
 def _body(text: str) -> Iterator[str]:

@@ -89,3 +89,18 @@ def test_algebra_is_typeset(text: str, latex: str, hooks: dict[str, ModuleType])
     """Index, sums and signs as a reader of the docstring takes them."""
     assert hooks["algebra"].tex(text).replace(" ", "") == latex.replace(" ", "")
     assert hooks["algebra"].mathml(text).startswith("<math")
+
+
+def test_algebra_inside_sentences_is_typeset(hooks: dict[str, ModuleType]) -> None:
+    """Symbols with units and conditions among words; what is not read to its end stays as it was written."""
+    pages, mathml = hooks["programs"].pages(), hooks["algebra"].mathml
+    wanted = {
+        "bandwidth_allocation": ("<dd>", "capacity[r] > 0", ", Gbit/s</dd>"),
+        "placement_joint": ("<dd>", "head[i] <= start[i] <= upper - tail[i]", "</dd>"),
+        "joint_plan": ("", "sum_j sum_m m links[i, j, m] <= d", ", out of and (directed) into every server"),
+        "link_packing": ("<dd>PAIRS (s, t) with ", "rate[s,t] > 0", ".</dd>"),
+        "joint_topology": ("<dd>servers i, j, v, ", "s = 0..n-1", "</dd>"),
+    }
+    for name, (before, algebra, after) in wanted.items():
+        assert f"{before}{mathml(algebra)}{after}" in pages[f"reference/formulations/{name}.md"], name
+    assert "<dd>V[g] = 2 (k_g - 1)/k_g * payload" in pages["reference/formulations/allreduce_mix.md"]
