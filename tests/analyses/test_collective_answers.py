@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.support import written_schedules as written
 from tests.support.cli_cases import run
 
 BOXES = "preset: dgx-a100, boxes: 2"
@@ -29,3 +32,60 @@ def test_bounds_of_two_boxes(words: tuple[str, ...], said: str) -> None:
     command = ("collective", "bound", BOXES, *words)
     assert run(*command, "--json").json["answer"] == whole
     assert " ".join(run(*command).stdout.split()).startswith(whole)
+
+
+RING_3 = "links: [[0, 1, 10], [1, 2, 10], [2, 0, 10]]"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (
+            ("--topology", RING_3, "--bytes", "3MB"), 0,
+            "The schedule is right, as allgather of 3 ranks: 15 GB/s, 100.0 % of what no schedule exceeds (proven).",
+        ),
+        (
+            ("--topology", RING_3), 0,
+            "The schedule is right, as allgather of 3 ranks; no schedule exceeds 15 GB/s (proven), its own rate is not "
+            "known.",
+        ),
+        ((), 0, "The schedule is right, as allgather of 3 ranks; how fast it is was not examined."),
+        (
+            ("--topology", RING_3, "--bytes", "3MB", "--claim", "16GB/s"), 6,
+            "The schedule is wrong as allgather of 3 ranks (",
+        ),
+    ],
+)  # fmt: skip
+def test_audits_of_a_ring(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+    """Two thirds of the vector come in by one link of 10 GB/s, so 15 GB/s at best, which the ring reaches."""
+    file = written.msccl(tmp_path / "r.xml", "allgather", 3, written.ring_allgather(3), sizes=(1, 3))
+    command = ("collective", "audit", file, "--format", "msccl", *words)
+    found = run(*command, "--json")
+    assert (found.code, found.json["answer"][: len(said)]) == (code, said)
+    assert " ".join(run(*command).stdout.split()).startswith(found.json["answer"])
+    if code:
+        assert found.json["answer"].endswith(f"({len(found.json['reasons'])} reasons): its figures prove nothing.")
+
+
+def test_an_audit_says_where_switches_must_copy(tmp_path: Path) -> None:
+    """Four GPUs at a switch send to three others in one epoch each: one uplink carries what it may only with copies."""
+    ranks = [1, 2, 3, 4]
+    listed = [f"0 of {a}: {a}>{b} @{a - 1} via 0" for a in ranks for b in ranks if a != b]
+    file = written.teccl(tmp_path / "t.json", listed, written.everyone(ranks), epochs=5, gbytes=4e-5)
+    links = [[a, 0, 10] for a in ranks] + [[0, a, 10] for a in ranks]
+    command = (
+        "collective",
+        "audit",
+        file,
+        "--format",
+        "teccl",
+        "--topology",
+        f"links: {links}, switches: [0]",
+        "--json",
+    )
+    assert (
+        run(*command)
+        .json["answer"]
+        .startswith("The schedule is right only where switches copy, as allgather of 4 ranks")
+    )
+    assert run(*command, "--multicast").json["answer"].startswith("The schedule is right, as allgather of 4 ranks")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import astuple, replace
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -37,6 +38,15 @@ def test_shipped_efficiencies_come_from_every_second_published_run(
     judged = [one for one in found["runs"] if one["held_out"]]
     assert {one["run"] for one in judged if abs(one["error_percent"]) > 20} == beyond
     assert found["fitted"]["worst_percent"] < 13
+    fit, held = (
+        [abs(one["model_s"] / one["measured_s"] - 1) for one in found["runs"] if one["held_out"] is back]
+        for back in (False, True)
+    )
+    assert found["answer"] == (
+        f"Fitted to {fitted} runs, the model of {device} is off by {100 * mean(held):.1f} % in the mean, "
+        f"{100 * max(held):.1f} % at worst, on {held_out} runs held back, "
+        f"and by {100 * mean(fit):.1f} % on those fitted."
+    )
 
 
 def test_a_device_without_runs_of_its_own_is_judged_with_what_it_has() -> None:
@@ -46,6 +56,11 @@ def test_a_device_without_runs_of_its_own_is_judged_with_what_it_has() -> None:
     found = run(*words, "--keep", "--json").json
     assert [one["measured_s"] for one in found["runs"]] == [19.9]
     assert found["held_out"]["worst_percent"] < 20
+    off = f"{100 * abs(found['runs'][0]['model_s'] / 19.9 - 1):.1f} %"
+    assert found["answer"] == (
+        f"With the efficiencies of the instance the model of h800 is off by {off} in the mean, {off} at worst, "
+        "on 1 run."
+    )
 
 
 def test_a_known_truth_is_found_again(tmp_path: Path) -> None:
@@ -85,7 +100,8 @@ def test_text_names_every_run() -> None:
     words = ("calibrate", FOLDER / "h800.yaml", "--measured", FOLDER / "runs-h800.csv", "--keep")
     result = run(*words)
     assert result.code == 0
-    assert "held out: 1 runs" in result.stdout
+    assert "held out: 1 run," in result.stdout
+    assert "fitted: 0" not in result.stdout
     assert "products" in result.stdout
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.cli_cases import refusals, run
 from tests.support.llm_cases import execution
+from topoopt.analyses.evaluate.answer import best_answer
+from topoopt.drawing.format import milliseconds, number, percent
 from topoopt.kinds.instance_file import json_schema
 
 UNIT = {"tflops": 312.0, "gflops_efficiency": [[1.0, 0.9], [0.0, 0.5]]}
@@ -74,13 +76,38 @@ def test_text_for_people(tmp_path: Path) -> None:
     path.write_text(json.dumps(instance()))
     result = run("evaluate", path, "--tensor", 4)
     assert result.code == 0
+    # 512 tokens an iteration on 8 GPUs; `mfu` is held against the operations of the model above.
+    found = run("evaluate", path, "--tensor", 4, "--json").json
+    time_s = 512 / 8 / found["tokens_per_s_per_gpu"]
+    said = f"One iteration takes {milliseconds(1e3 * time_s)} on 8 GPUs, {percent(found['mfu'])} of the peak, "
+    assert found["answer"].startswith(f"{said}by time model calculon; the fullest GPU holds ")
+    assert " ".join(result.stdout.split()).startswith(found["answer"])
     assert "s an iteration (calculon)" in result.stdout
     assert "TFLOP/s a GPU" in result.stdout
 
 
+def test_the_best_execution_begins_with_its_answer(tmp_path: Path) -> None:
+    """Its time, its memory, and how many fit; one that is gone through is one that is counted."""
+    pinned = {"tensor": 2, "pipeline": 1, "micro_batch": 1, "chunks": 1}
+    found = _evaluated(tmp_path, instance(strategy=pinned), "--best").json
+    time, memory = milliseconds(1e3 * found["iteration_time_s"]), number(found["memory_gib"])
+    assert found["answer"] == (
+        f"The fastest execution takes {time} an iteration and {memory} GiB of a GPU, by time model calculon; "
+        f"{found['fitting']} of {found['records']} executions fit."
+    )
+    one = {"records": 17_600, "fitting": 1, "iteration_time_s": 3.21507, "memory_gib": 71.5, "time_model": "calculon"}
+    assert best_answer(one) == (
+        "The fastest execution takes 3.215 s an iteration and 71.50 GiB of a GPU, by time model calculon; "
+        "1 of 17,600 executions fits."
+    )
+
+
 def test_memory_that_does_not_fit_is_told(tmp_path: Path) -> None:
-    cluster = {**instance()["cluster"], "gpu_memory_gib": 1e-4}
-    assert _evaluated(tmp_path, instance(cluster=cluster)).json["fits"] is False
+    cluster = {**instance()["cluster"], "gpu_memory_gib": 1e-4, "headroom_gib": 0.0}
+    found = _evaluated(tmp_path, instance(cluster=cluster)).json
+    assert found["fits"] is False
+    assert "; but it does not fit: the fullest GPU would hold " in found["answer"]
+    assert found["answer"].endswith(" GiB of 0.0001 GiB.")
 
 
 def test_all_that_is_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
+from topoopt.drawing.format import counted
 
 
 def calibrate(
@@ -22,6 +23,7 @@ def calibrate(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.calibrate.answer import answer
         from topoopt.analyses.calibrate.fit import efficiencies, errors_of, fitted, summary
         from topoopt.analyses.calibrate.runs import read_runs
         from topoopt.core.errors import InputError, Problem
@@ -66,7 +68,7 @@ def calibrate(
                 for error in errors
             ],
         }
-        output.result(document, lambda console: _show(console, document))
+        output.result(document, lambda console: _show(console, document), answer(document, kept=keep))
         return 0
 
     output.run(command)
@@ -84,5 +86,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
     console.print(table)
     for name, words in (("fitted", "fitted"), ("held_out", "held out")):
         part = document[name]
-        text = f"{words}: {part['runs']} runs, error {part['mean_percent']:.1f} % in the mean"
+        if not part["runs"]:
+            continue
+        text = f"{words}: {counted(part['runs'], 'run')}, error {part['mean_percent']:.1f} % in the mean"
         console.print(f"{text}, {part['worst_percent']:.1f} % at worst", markup=False, highlight=False)

@@ -13,6 +13,7 @@ from topoopt.analyses.collective.collection import collection_halted
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.chunk_program import StatedFigures
 from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.drawing.format import counted
 
 _CLAIM = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?) ?(GB/s|MB/s|us|ms|s)")
 _SCALE = {"GB/s": 1.0, "MB/s": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
@@ -73,6 +74,7 @@ def audit(
     def command() -> int:
         from solvers.stop import stop_on_signals
         from topoopt.analyses.collective.audit import audit as examined
+        from topoopt.analyses.collective.audit_answer import audit_answer
         from topoopt.analyses.collective.audit_speed import AuditSettings
         from topoopt.analyses.collective.networks import network_argument
         from topoopt.files.faults import nearest_text, value_text
@@ -104,7 +106,7 @@ def audit(
             for line in lines_of(found.document):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-        output.result({"schedule": str(schedule), "format": form, **found.document}, show)
+        output.result({"schedule": str(schedule), "format": form, **found.document}, show, audit_answer(found.document))
         return CheckError.exit_code if found.verdict == "invalid" else 0
 
     output.run(command)
@@ -116,20 +118,21 @@ def lines_of(document: object) -> list[str]:
     one, bound, claimed = document["recomputed"], document["bound"], document["claimed"]
     lines = [f"verdict: {document['verdict']}", *(f"- {reason}" for reason in document["reasons"])]
     lines.append(
-        f"{document['collective']} of {document['ranks']} ranks, {document['messages']} messages"
+        f"{document['collective']} of {counted(document['ranks'], 'rank')}, {counted(document['messages'], 'message')}"
         + (f", {document['relayed_messages']} of them passed on" if document["relayed_messages"] else "")
     )
     if claimed["algbw_gbytes_per_s"]:
         time = f" ({claimed['time_us']:.6g} us)" if claimed["time_us"] else ""
         lines.append(f"claimed: {claimed['algbw_gbytes_per_s']:.6g} GB/s{time}")
     if one:
+        rate = f"{one['algbw_gbytes_per_s']:.6g} GB/s, " if one["algbw_gbytes_per_s"] is not None else ""
         lines.append(
-            f"recomputed: {one['algbw_gbytes_per_s'] or 0:.6g} GB/s ({one['time_us']:.6g} us, {one['steps']} steps); "
+            f"recomputed: {rate}{one['time_us']:.6g} us, {counted(one['steps'], 'step')}; "
             f"busiest link {one['busiest_link_us']:.6g} us, "
             f"{one['busiest_link_us_with_multicast']:.6g} us if switches copy"
         )
     if bound:
         lines.append(f"no schedule exceeds {bound['algbw_gbytes_per_s']:.6g} GB/s: {bound['cut_in_words']}")
     for link in document["busiest_links"]:
-        lines.append(f"link {link['tail']} -> {link['head']}: busy {link['busy_us']:.6g} us")
+        lines.append(f"link {link['tail']} → {link['head']}: busy {link['busy_us']:.6g} us")
     return [*lines, *(f"note: {note}" for note in document["notes"])]

@@ -42,6 +42,7 @@ def evaluate(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.evaluate.answer import answer, best_answer
         from topoopt.analyses.evaluate.run import best_of_calculon, chosen_strategy, estimate_document
         from topoopt.core.parallelism import Recompute
         from topoopt.core.pipeline import PipelineSchedule
@@ -52,7 +53,7 @@ def evaluate(
         problem = read_llm_training(parse_document(file))
         if best:
             found = best_of_calculon(problem)
-            output.result(found, lambda console: _show_best(console, found))
+            output.result(found, lambda console: _show_best(console, found), best_answer(found))
             return 0
         given: dict[str, Any] = {
             "tensor": tensor,
@@ -73,7 +74,7 @@ def evaluate(
         document = estimate_document(problem, strategy, ideal)
         if fabric or follow:
             document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric or [], follow=follow)
-        output.result(document, lambda console: _show(console, document))
+        output.result(document, lambda console: _show(console, document), answer(problem, document))
         return 0
 
     output.run(command)
