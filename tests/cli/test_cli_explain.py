@@ -35,7 +35,7 @@ def test_dumbbell_in_words_and_in_json(tmp_path: Path) -> None:
     _, solution = solved(tmp_path, DUMBBELL)
     result = run("explain", solution)
     assert result.code == 0
-    assert "the cut from servers 0-2 to servers 3-5 (1 arc: 2 -> 3), 9 of demand over a capacity of 1" in result.stdout
+    assert "the cut from servers 0-2 to servers 3-5 (1 arc: 2 → 3), 9 of demand over a capacity of 1" in result.stdout
     assert "routed again 4.5 (50.00% less), checked" in result.stdout
     told = run("explain", solution, "--json").json
     assert (told["kind"], told["name"], told["stopped_by"]) == ("routing", "case", "converged")

@@ -16,7 +16,8 @@ def verdict_of(solution: SolutionHead) -> str:
     """What the checker says, in words."""
     check = solution.check
     left_out = f"; not recomputed: {', '.join(one.figure for one in check.not_recomputed)}"
-    verdict = "passed" if check.ok else f"FAILED: {len(check.violations)} violations"
+    count = len(check.violations)
+    verdict = "passed" if check.ok else f"FAILED: {count} violation{'' if count == 1 else 's'}"
     return verdict + (left_out if check.not_recomputed else "")
 
 

@@ -38,7 +38,7 @@ def _show(console: Console, found: StudyDiff) -> None:
     text = f"{found.pairs} cases in both, {found.only_first} only in the first, {found.only_second} only in the second"
     console.print(text, highlight=False)
     for name, (then, now) in found.versions.items():
-        console.print(f"{name}: {then} -> {now}", markup=False, highlight=False)
+        console.print(f"{name}: {then} → {now}", markup=False, highlight=False)
     table = TerminalTable("column", "pairs", "better", "worse", "same", "median ratio", "p (Wilcoxon)")
     for change in found.changes:
         ratio = "-" if change.median_ratio is None else f"{change.median_ratio:.4g}"
@@ -47,7 +47,7 @@ def _show(console: Console, found: StudyDiff) -> None:
         table.add_row(change.column, *(str(count) for count in counts), ratio, p_value)
     console.print(table)
     for pair in found.outcomes[:20]:
-        console.print(f"{pair.case}: {pair.outcomes[0]} -> {pair.outcomes[1]}", markup=False, soft_wrap=True)
+        console.print(f"{pair.case}: {pair.outcomes[0]} → {pair.outcomes[1]}", markup=False, soft_wrap=True)
     if found.largest:
         table = TerminalTable("case", "first", "second", "ratio", title="largest changes of the objective")
         for pair in found.largest:

@@ -11,8 +11,10 @@ import pytest
 from tests.support.cli_cases import refusals, run
 from tests.support.llm_cases import execution
 from topoopt.analyses.evaluate.answer import best_answer
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.drawing.format import milliseconds, number, percent
 from topoopt.kinds.instance_file import json_schema
+from topoopt.kinds.llm_training.words import strategy_words
 
 UNIT = {"tflops": 312.0, "gflops_efficiency": [[1.0, 0.9], [0.0, 0.5]]}
 NETWORK = {
@@ -84,6 +86,13 @@ def test_text_for_people(tmp_path: Path) -> None:
     assert " ".join(result.stdout.split()).startswith(found["answer"])
     assert "s an iteration (calculon)" in result.stdout
     assert "TFLOP/s a GPU" in result.stdout
+
+
+def test_parts_of_a_strategy_are_multiplied_with_one_sign() -> None:
+    """As in all other summaries."""
+    said = strategy_words(ParallelStrategy(pipeline=4, chunks=2, data=8, expert=4, expert_tensor=2))
+    assert "pipeline 4 × 2 chunks" in said
+    assert "expert 4 × 2" in said
 
 
 def test_the_best_execution_begins_with_its_answer(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_one_way_cut_is_named() -> None:
     assert found.theta == pytest.approx(2.0)
     assert {(pay.source, pay.target) for pay in found.payments} == {(0, 2), (1, 3)}
     text = " ".join(explanation_lines(found))
-    assert "the cut from servers 0-1 to servers 2-3 (2 arcs: 0 -> 2, 1 -> 3), 6 of demand over a capacity of 3" in text
+    assert "the cut from servers 0-1 to servers 2-3 (2 arcs: 0 → 2, 1 → 3), 6 of demand over a capacity of 3" in text
 
 
 def test_star_is_limited_at_a_server() -> None:
@@ -132,7 +132,7 @@ def test_star_is_limited_at_a_server() -> None:
     assert found.theta == pytest.approx(3.0)
     assert found.links.gains[0].theta == pytest.approx(2.0)
     assert found.links.gains[0].pairs[0][0] == 0
-    assert "Bottleneck: what leaves server 0 (2 arcs: 0 -> 1, 0 -> 2), 6 of demand" in explanation_lines(found)[1]
+    assert "Bottleneck: what leaves server 0 (2 arcs: 0 → 1, 0 → 2), 6 of demand" in explanation_lines(found)[1]
 
 
 @pytest.mark.parametrize("n", [3, 5, 8])

@@ -127,7 +127,7 @@ def job_lines(explanation: JobExplanation) -> list[str]:
         lines.append(f"Its longest steps: {steps}.")
     busy = [link for link in explanation.busiest if link.utilisation > 0]
     if busy:
-        links = "; ".join(f"{link.tail} -> {link.head} {link.utilisation:.1%} of the time" for link in busy)
+        links = "; ".join(f"{link.tail} → {link.head} {link.utilisation:.1%} of the time" for link in busy)
         lines.append(f"Busiest links: {links}.")
     else:
         lines.append("No link carries anything.")

@@ -35,11 +35,11 @@ def strategy_words(strategy: ParallelStrategy) -> str:
     parts = [f"tensor {s.tensor}" + (" with sequence" if s.sequence else "")] if s.tensor > 1 else []
     parts += [f"context {s.context}"] if s.context > 1 else []
     if s.pipeline > 1:
-        chunks = f" x {s.chunks} chunks" if s.chunks > 1 else ""
+        chunks = f" × {s.chunks} chunks" if s.chunks > 1 else ""
         parts.append(f"pipeline {s.pipeline}{chunks} ({s.schedule})")
     parts.append(f"data {s.data}")
     if s.expert > 1 or s.expert_tensor > 1:
-        parts.append(f"expert {s.expert}" + (f" x {s.expert_tensor}" if s.expert_tensor > 1 else ""))
+        parts.append(f"expert {s.expert}" + (f" × {s.expert_tensor}" if s.expert_tensor > 1 else ""))
     parts += [f"ZeRO {s.zero}"] if s.data * s.context > 1 else []
     parts.append(f"micro-batch {s.micro_batch}")
     parts += [f"recompute {s.recompute}"] if s.recompute is not Recompute.NONE else []

@@ -68,16 +68,16 @@ def _bottleneck(explanation: NetworkExplanation) -> list[str]:
         total = int(topology.multiplicity.sum())
         lines.append(
             f"Bottleneck: all {total} links alike. Demand times hops, {found.hop_total:.6g}, has to fit a capacity of "
-            f"{total}: theta >= {found.bound:.6g}. Only shorter ways or more links help."
+            f"{total}: theta ≥ {found.bound:.6g}. Only shorter ways or more links help."
         )
     else:
         lines.append(
             f"Bottleneck: {_counted(len(found.arcs), 'arc')} with a price, dearest first: "
             f"{_arcs(explanation, found.arcs)}. No single set of servers was found behind it; the prices prove "
-            f"theta >= {found.bound:.6g} on this topology, however it is routed."
+            f"theta ≥ {found.bound:.6g} on this topology, however it is routed."
         )
     pays = explanation.payments[:SHOWN]
-    words = [f"{pay.source} -> {pay.target} ({_amount(explanation, pay.demand)})" for pay in pays]
+    words = [f"{pay.source} → {pay.target} ({_amount(explanation, pay.demand)})" for pay in pays]
     count = len(explanation.payments)
     lines.append(f"{_counted(count, 'pair')} of servers cannot avoid it, those that weigh most: {_some(words, count)}.")
     idle = len(topology.arcs) - len(found.arcs)
@@ -90,7 +90,7 @@ def _bottleneck(explanation: NetworkExplanation) -> list[str]:
 
 def _arcs(explanation: NetworkExplanation, positions: Sequence[int]) -> str:
     arcs = explanation.solution.topology.arcs
-    return _some([f"{arcs[a, 0]} -> {arcs[a, 1]}" for a in positions[: 2 * SHOWN]], len(positions))
+    return _some([f"{arcs[a, 0]} → {arcs[a, 1]}" for a in positions[: 2 * SHOWN]], len(positions))
 
 
 def _cut(explanation: NetworkExplanation, cut: ServerCut) -> str:
@@ -105,7 +105,7 @@ def _cut(explanation: NetworkExplanation, cut: ServerCut) -> str:
     return (
         f"{name} ({_counted(len(cut.arcs), 'arc')}: "
         f"{_arcs(explanation, cut.arcs)}), {_amount(explanation, cut.demand)} of demand over a capacity of "
-        f"{_amount(explanation, float(cut.capacity))}: theta >= {cut.theta:.6g} on this topology"
+        f"{_amount(explanation, float(cut.capacity))}: theta ≥ {cut.theta:.6g} on this topology"
     )
 
 
@@ -129,8 +129,8 @@ def _gains(explanation: NetworkExplanation) -> list[str]:
     added = f"{count:.6g} link{'' if count == 1 else 's'}{'' if rate is None else f' ({count * rate:.6g} Gbit/s)'}"
     if single is not None:
         tail, head = single.pairs[0]
-        lines.append(f"{added} more capacity on {tail} -> {head} alone: {_change(explanation, single)}.")
-    where = "each arc with a price" if single is not None else f"{everywhere.pairs[0][0]} -> {everywhere.pairs[0][1]}"
+        lines.append(f"{added} more capacity on {tail} → {head} alone: {_change(explanation, single)}.")
+    where = "each arc with a price" if single is not None else f"{everywhere.pairs[0][0]} → {everywhere.pairs[0][1]}"
     lines.append(f"{added} more capacity on {where}: {_change(explanation, everywhere)}.")
     if links.gains:
         best = links.gains[0].theta
@@ -155,7 +155,7 @@ def _degree(explanation: NetworkExplanation, found: DegreeGain) -> list[str]:
     verdict = "met, so no topology is better" if met else f"{1 - proved.value / explanation.theta:.2%} below theta"
     verb = "sends" if sends else "receives"
     lines = [
-        f"Every topology of degree {found.degree}: theta >= {proved.value:.6g} by {proved.proved_by} ({verdict}). "
+        f"Every topology of degree {found.degree}: theta ≥ {proved.value:.6g} by {proved.proved_by} ({verdict}). "
         f"By formulas: {formulas}; the node cut is server {server}, which {verb} {_amount(explanation, asked)} over "
         f"{found.degree} links."
     ]
