@@ -127,7 +127,7 @@ def task_graph(folder: Path) -> Words:
     """What our own exporter wrote of a small plan."""
     instance = ROOT / "instances/tiny-4.yaml"
     assert run("solve", instance, "--budget", 5, "-o", folder / "plan").code == 0
-    words = ("--to", "flexnet-taskgraph", "--instance", instance, "-o", folder / "graph.fbuf")
+    words = ("--to", "flexnet-taskgraph", "--instance", instance, "-o", folder / "graph.fbuf", "--force")
     made = run("export", folder / "plan/solution.json", *words)
     assert made.code == 0, made.stderr
     return [folder / "graph.fbuf"]

@@ -56,8 +56,8 @@ def test_what_was_found_is_kept(tmp_path: Path, name: str, monkeypatch: pytest.M
     """A method that hangs as soon as it has found something is left at the limit, with what it had found."""
     original = Effort.keep
 
-    def keep(effort: Effort, found: Any) -> None:
-        original(effort, found)
+    def keep(effort: Effort, found: Any, rough: bool = False) -> None:
+        original(effort, found, rough)
         if effort.timing is not None and effort.timing.stop.deadline is not None:
             endless()
 
@@ -74,8 +74,8 @@ def test_a_signal_keeps_what_was_found(tmp_path: Path, name: str, monkeypatch: p
     """Ctrl-C as soon as there is something: exit code 130, and a solution that the checker takes."""
     original = Effort.keep
 
-    def keep(effort: Effort, found: Any) -> None:
-        original(effort, found)
+    def keep(effort: Effort, found: Any, rough: bool = False) -> None:
+        original(effort, found, rough)
         if not effort.stop.interrupted.is_set():
             os.kill(os.getpid(), signal.SIGINT)
             effort.stop.interrupted.wait(60.0)

@@ -27,6 +27,8 @@ HELPERS = {
     "hop_lp_pyomo",  # builders of a formulation whose algebra has its own module
     "joint_topology_arrays",
     "joint_topology_pyomo",
+    "changes",  # of a model that a user changed
+    "mixture",  # of routings that a method has seen: no program of an instance
     "rows",  # collects programs row by row
     "bandwidth_allocation_data",  # from the problem to the data of bandwidth_allocation
     "allreduce_mix_pyomo",

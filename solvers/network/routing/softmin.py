@@ -232,10 +232,11 @@ class _Search:
         answer = solver_named("highs-simplex")(
             mixture.build_arrays(use), SolverLimits(time_s=self.proof.time_left_s), {}
         )
-        if answer.raw_x is None:
+        part = np.zeros(1) if answer.raw_x is None else np.maximum(answer.raw_x[:-1], 0.0)
+        whole = float(part.sum())
+        if not whole > 0.5:  # a solver that the time limit stopped
             return self.theta
-        part = np.maximum(answer.raw_x[:-1], 0.0)
-        part /= part.sum()
+        part /= whole
         theta = float((part @ use).max()) * least
         if theta < self.theta:
             self.theta = theta

@@ -26,7 +26,7 @@ def test_clashing_guarantees_are_named() -> None:
     with pytest.raises(InfeasibleError) as caught:
         solve(case)
     message = str(caught.value)
-    assert all(name in message for name in ("a (40", "b (40", "c (40", "link 0 -> 1 (100"))
+    assert all(name in message for name in ("a (40", "b (40", "c (40", "link 0 → 1 (100"))
     assert "d (50" not in message
     assert "link 1 -> 2" not in message
 

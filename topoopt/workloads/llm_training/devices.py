@@ -12,7 +12,7 @@ from types import MappingProxyType
 from topoopt.core.llm_training import ReachedRates, TrainingDevice
 
 _A100 = ReachedRates(0.7476, 0.6, 3.107, 0.4664, 0.8505, 0.7824, 0.8985, 34.63, 300.0, 150.8, 98.79)
-_H100 = ReachedRates(0.5901, 0.52, 2.127, 0.5248, 0.7834, 0.6221, 0.7829, 32.33, 314.5, 106.2, 63.15)
+_H100 = ReachedRates(0.5989, 0.515, 2.261, 0.523, 0.814, 0.694, 0.95, 33.61, 346.3, 147.1, 76.66)
 
 TRAINING_DEVICES: Mapping[str, TrainingDevice] = MappingProxyType(
     {
