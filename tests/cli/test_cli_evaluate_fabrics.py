@@ -35,7 +35,7 @@ def test_a_configuration_on_three_networks() -> None:
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     """Unknown fabrics with those there are; an engine without a network; one interface for many servers."""
     ((path, value, message),) = refusals(run("evaluate", CASE, *SIZES, "--fabric", "torus", "--json").json)
-    assert (path, value, message) == ("fabrics[0]", "torus", "no such fabric")
+    assert (path, value, message) == ("fabrics", "torus", "no such fabric")
     ((path, _, _),) = refusals(run("evaluate", CASE, *SIZES, "--follow", "--json").json)
     assert path == "--follow"
     file = tmp_path / "one.yaml"

@@ -107,8 +107,8 @@ def test_unknown_and_impossible_fabrics_are_named() -> None:
     cluster = training("llama3-70b", 8 * 11, 88, 8192).cluster
     texts = [str(one) for one in fabric_problems(cluster, ("torus", "hypercube", "direct-connect"))]
     assert len(texts) == 2
-    assert texts[0].startswith("fabrics[0]: no such fabric (value: torus)")
-    assert texts[1].startswith("fabrics[1]: hypercube: ")
+    assert texts[0].startswith("fabrics: no such fabric (value: torus)")
+    assert texts[1].startswith("fabrics: hypercube: ")
 
 
 def test_splits_use_no_more_interfaces_than_there_are() -> None:

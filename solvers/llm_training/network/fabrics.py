@@ -208,13 +208,12 @@ TRAINING_FABRICS: Mapping[str, TrainingFabric] = MappingProxyType(
 
 
 def fabric_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Problem]:
-    """Unknown fabrics, and those that the cluster cannot have; paths are places in the list."""
+    """Unknown fabrics, and those that the cluster cannot have."""
     found = []
-    for place, name in enumerate(fabrics):
-        path = f"fabrics[{place}]"
+    for name in fabrics:
         if name not in TRAINING_FABRICS:
-            found.append(Problem("no such fabric", path=path, value=name, allowed=", ".join(TRAINING_FABRICS)))
+            found.append(Problem("no such fabric", path="fabrics", value=name, allowed=", ".join(TRAINING_FABRICS)))
             continue
         for one in TRAINING_FABRICS[name].problems(cluster):
-            found.append(Problem(f"{name}: {one.message}", path=path, value=one.value, allowed=one.allowed))
+            found.append(Problem(f"{name}: {one.message}", path="fabrics", value=one.value, allowed=one.allowed))
     return found

@@ -17,6 +17,7 @@ from topoopt.core.llm_training import (
     TrainingBatch,
     TrainingDevice,
 )
+from topoopt.core.llm_training_plan import IDEAL_SWITCH
 from topoopt.core.parallelism import Overlap, ParallelDimension, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
@@ -66,7 +67,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         time_model=file.time_model,
         calculon=None if file.calculon is None else file.calculon.build(),
         device=_device(file),
-        fabrics=tuple(file.fabrics),
+        # all others are held against the ideal switch
+        fabrics=(IDEAL_SWITCH, *(name for name in file.fabrics if name != IDEAL_SWITCH)),
         top=file.search.top,
         prove=file.search.proof,
         search=SearchSettings(file.search.method, file.search.budget, file.search.time_limit_s, file.search.seed),

@@ -187,5 +187,10 @@ class LlmTrainingFile(FileModel):
     time_model: Literal["roofline", "calculon"] = "roofline"
     efficiencies: EfficienciesSection | None = Field(default=None, description="default: those of the device")
     calculon: CalculonSection | None = Field(default=None, description="with time_model: calculon")
-    fabrics: list[str] = Field(default=["direct-connect"], min_length=1, max_length=16)
+    fabrics: list[str] = Field(
+        default=["ideal-switch"],
+        min_length=1,
+        max_length=16,
+        description="networks that the strategy is searched for, each anew; the ideal switch is always among them",
+    )
     search: LlmSearchFile = LlmSearchFile()
