@@ -18,7 +18,7 @@ from topoopt.core.plugins import PlugIns
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import TIME_MODELS, for_several_jobs
-from topoopt.simulate.time_models.evaluate import evaluate
+from topoopt.simulate.time_models.evaluate import breakdown
 from topoopt.simulate.time_models.time_model import Simulation, TimeModel
 
 FORWARD, TRANSFER = TaskKind.FORWARD, TaskKind.TRANSFER
