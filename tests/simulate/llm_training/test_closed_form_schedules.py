@@ -25,7 +25,7 @@ OFF = {
     PipelineSchedule.ZB_H1: (-0.02, 0.12),
     PipelineSchedule.ZB_2P: (-0.12, 0.08),
     PipelineSchedule.DUALPIPE: (-0.03, 0.15),
-    PipelineSchedule.DUALPIPE_V: (-0.15, 0.05),
+    PipelineSchedule.DUALPIPE_V: (-0.15, 0.1),
 }
 """How far the closed form may be below and above the order, as parts of it; exact where the docstrings say so."""
 
