@@ -56,6 +56,9 @@ _SWEEPS = 200
 _FEW = 4
 """Routings in a mixture when the time is up: each is one more pass."""
 
+_HUGE = 30_000_000
+"""Sources times arcs from which on a pass takes seconds: the search ends in time for one, and offers nothing before."""
+
 
 class _Point(NamedTuple):
     """Logarithms of lengths, value and slope there; `hard` is sum D d."""
@@ -89,6 +92,8 @@ class _Search:
         self.into, self.arc_in = arcs_into(net.head, net.servers)
         self.tail_in = np.ascontiguousarray(net.tail[self.arc_in])
         self.passes = 0
+        self.huge = net.columns > _HUGE
+        self.pass_s = 0.0
         self.softness = self.barrier = 0.0
         self.bound, self.lengths = 0.0, np.ones(len(net.head))
         self.theta = np.inf
@@ -154,12 +159,12 @@ class _Search:
         """Few routings in the mixture: as few of the heaviest as prove as much, very few where the time is up."""
         whole = sorted(self.mixed, key=lambda each: -each[0])
         enough = max(self.theta, self.bound / (1.0 - 0.99 * self.proof.accuracy))
-        for count in (_FEW, 8, 12, 16, 24, 32, 48):
+        for count in (1 if self.huge and self._late() else _FEW, 8, 12, 16, 24, 32, 48):
             if count >= len(whole):
                 return
             self.theta = np.inf
-            theta = self._mix([routing for _, routing in whole[:count]])
-            if theta <= enough or self.proof.late:
+            theta = self._mix([routing for _, routing in whole[:count]], timed=False)
+            if theta <= enough or self._late():
                 return
         self.mixed = whole
 
@@ -168,13 +173,13 @@ class _Search:
 
     def _pass(self, lengths: Floats, softness: float, flow: Floats | None = None) -> tuple[float, float, Floats]:
         """sum D d, sum D phi and loads, float64[m]; LimitError when the time is up, unless a flow is wanted."""
-        net = self.proof.network
+        net, began = self.proof.network, self.proof.stop.clock.now()
         n, m = net.servers, len(net.head)
         load, hard, soft = np.zeros(m), 0.0, 0.0
         kept = np.zeros((0, m)) if flow is None else flow
         step = max(1, _SLICE // (m + n))
         for begin in range(0, n, step):
-            if flow is None and self.mixed and self.proof.late:
+            if flow is None and (self.mixed or self.huge) and self._late():
                 raise LimitError("the time was up within a pass")
             d, phi = soft_loads(
                 net.first, net.head, self.into, self.arc_in, self.tail_in, lengths, softness,
@@ -182,7 +187,13 @@ class _Search:
             )  # fmt: skip
             hard, soft = hard + d, soft + phi
         self.passes += 1
+        self.pass_s = self.proof.stop.clock.now() - began
         return hard, soft, load
+
+    def _late(self) -> bool:
+        """Whether the time is up, or there is just enough left to build what was found."""
+        left = self.proof.time_left_s
+        return self.proof.late or (self.huge and left is not None and left < 3.0 * self.pass_s)
 
     def _at(self, y: Floats) -> _Point:
         """-log(sum D phi / C) - barrier * sum p log l with p = c / C, and its slope by y; l ~ exp(y)."""
@@ -200,12 +211,15 @@ class _Search:
             self.bound, self.lengths = hard / total, lengths
         if routing.theta < self.theta:
             self.theta, self.mixed = routing.theta, [(1.0, routing)]
-        # the softness stays when lengths are scaled, so scaling costs their mean utilisation, not soft / C
         mean = float(lengths @ load) / total
+        off, excess = routing.theta - mean, mean - hard / total
+        if soft <= 0.0:  # lengths so unlike that the softness is more than most distances
+            return _Point(y, hard, np.inf, np.zeros_like(y), off, excess)
+        # the softness stays when lengths are scaled, so scaling costs their mean utilisation, not soft / C
         slope = -grown * (load - mean * c) / soft
         slope -= self.barrier * (grown / lengths) * (self.share - lengths * self.share)
         value = -np.log(soft / total) - self.barrier * float(self.share @ np.log(lengths))
-        return _Point(y, hard, value, slope, routing.theta - mean, mean - hard / total)
+        return _Point(y, hard, value, slope, off, excess)
 
     def _step(self, x: _Point, direction: Floats) -> _Point | None:
         """A point far enough below, or any when done; None: there is none along this direction."""
@@ -221,7 +235,7 @@ class _Search:
             t *= min(max(along / (along - rise), 0.1), 0.5) if rise > 0 else 0.5
         return None
 
-    def _mix(self, routings: Iterable[_Routing]) -> float:
+    def _mix(self, routings: Iterable[_Routing], *, timed: bool = True) -> float:
         """Least theta of a mixture of the best and the last of them, kept if it is the best so far."""
         *early, last = list(routings)
         late = [*early[1 - _KEPT :], last]
@@ -229,9 +243,8 @@ class _Search:
         self.seen = [*best, *late]
         least = min(each.theta for each in self.seen)
         use = np.array([each.utilisation for each in self.seen]) / least
-        answer = solver_named("highs-simplex")(
-            mixture.build_arrays(use), SolverLimits(time_s=self.proof.time_left_s), {}
-        )
+        limits = SolverLimits(time_s=self.proof.time_left_s if timed else None)
+        answer = solver_named("highs-simplex")(mixture.build_arrays(use), limits, {})
         part = np.zeros(1) if answer.raw_x is None else np.maximum(answer.raw_x[:-1], 0.0)
         whole = float(part.sum())
         if not whole > 0.5:  # a solver that the time limit stopped
@@ -245,13 +258,20 @@ class _Search:
 
 
 def softmin(proof: RoutingProof) -> int:
-    """Passes over all sources until proven, late or slow, then sweeps of Frank-Wolfe; returns how many passes."""
-    proof.offer_shortest()
-    if proof.proven or proof.late:
-        return 1
+    """Passes over all sources until proven, late or slow, then sweeps of Frank-Wolfe; returns how many passes.
+
+    Raises:
+        LimitError: the time for a huge network was up before anything was found.
+    """
     search = _Search(proof)
+    if not search.huge:
+        proof.offer_shortest()
+        if proof.proven or proof.late:
+            return 1
     with suppress(LimitError):
         search.run()
+    if not search.mixed:
+        raise LimitError("the time was up before a routing was found")
     search.give()
     if not (proof.proven or proof.late) and proof.flow is not None:
         Potential(proof, proof.flow.copy()).improve(_SWEEPS)

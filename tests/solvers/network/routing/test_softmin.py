@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -13,13 +15,18 @@ from solvers.backends.result import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.routing import automatic, route
 from solvers.network.routing.network import network_of
+from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.quasi_newton import Curvature
 from solvers.network.routing.shortest import arcs_into
 from solvers.network.routing.softmin_kernels import soft_loads
 from tests.solvers.network.routing.test_routing_methods import both_ways, directed, random_case, uniform
 from topoopt.core.arrays import Floats
+from topoopt.core.errors import LimitError
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
+
+softmin = importlib.import_module("solvers.network.routing.softmin")
+"""The module; the package has its function under this name."""
 
 TWO_WAYS = [(0, 1), (1, 3), (0, 2), (2, 3), (3, 0)]
 
@@ -116,6 +123,27 @@ def test_a_tenth_of_a_percent_is_proven(seed: int, scale: float) -> None:
         assert check.violations == ()
         assert check.theta == pytest.approx(result.theta, rel=1e-12)
         assert certified_theta_bound(topology, demand, result.certificate.lengths) == pytest.approx(result.bound)
+
+
+def test_a_step_too_far_is_no_point() -> None:
+    """Lengths from 1 to e^-30 at a softness of most of them: minima fall below 0, which no logarithm takes."""
+    network = network_of(both_ways(nx.random_regular_graph(4, 32, seed=1)), uniform(32))
+    search = softmin._Search(RoutingProof(network, 1e-3))
+    search.softness, search.barrier = 5.0, 0.002
+    found = search._at(np.linspace(0.0, -30.0, len(network.head)))
+    assert found.value == np.inf
+    assert not found.slope.any()
+    assert search._step(found, found.slope) is None
+
+
+def test_huge_networks_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without time nothing is offered; with time for little, one routing that conserves."""
+    monkeypatch.setattr(softmin, "_HUGE", 0)
+    topology, demand = random_case(3, 40, 4)
+    with pytest.raises(LimitError, match="before a routing was found"):
+        route(topology, demand, method="softmin", time_limit_s=0.0)
+    result = route(topology, demand, method="softmin", accuracy=1e-2)
+    assert check_flow(topology, demand, result.flow).ok
 
 
 def test_hard_demand_is_left_to_the_linear_program() -> None:
