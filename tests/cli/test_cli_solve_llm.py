@@ -28,7 +28,8 @@ def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
     """Of the strategies that `evaluate` gives one by one none that fits is faster; the next best are in order, and each
     line of the certificate says the fastest of its shape."""
     found = run("solve", few, "-o", tmp_path, "--json").json
-    assert (found["status"], found["stopped_by"], found["gap"]) == ("optimal", "converged", 0)
+    assert (found["status"], found["stopped_by"]) == ("optimal", "converged")
+    assert found["gap"] == pytest.approx(0.0, abs=1e-12)
     times = [one["iteration_time_s"] for one in found["next"]]
     assert found["iteration_time_s"] <= times[0]
     assert times == sorted(times)
