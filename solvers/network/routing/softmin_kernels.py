@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.network.routing.shortest import shortest_tree
 from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 
@@ -45,7 +46,7 @@ def soft_loads(
         sum D d and sum D phi of these sources.
     """
     n, m = len(orders), len(head)
-    place, distance = np.empty(n, dtype=np.int64), np.empty(n)
+    place, parent, distance = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
     weight, need, ways = np.zeros(m), np.empty(n), np.empty(n)
     length_in = np.empty(m)
     for i in range(m):
@@ -62,32 +63,8 @@ def soft_loads(
         if amount == 0.0:
             continue
         order = orders[s]
-        for v in range(n):
-            distance[v] = np.inf
-            need[v] = 0.0
-            place[order[v]] = v
-        distance[s] = 0.0
-        again = True
-        while again:
-            again = False
-            for k in range(n):
-                v = order[k]
-                reach = distance[v]
-                for a in range(first[v], first[v + 1]):
-                    w = head[a]
-                    through = reach + length[a]
-                    if through < distance[w]:
-                        distance[w] = through
-                        if place[w] < k:
-                            again = True
-        for k in range(1, n):
-            v = order[k]
-            reach = distance[v]
-            j = k - 1
-            while distance[order[j]] > reach:
-                order[j + 1] = order[j]
-                j -= 1
-            order[j + 1] = v
+        shortest_tree(first, head, length, s, order, place, distance, parent)
+        need[:] = 0.0
         ways[s] = 1.0
         for k in range(1, n):
             v = order[k]
