@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
+from tests.support.llm_cases import strategy, training
 from tests.support.smallest import problem_of
 from topoopt.core.pipeline import PipelineSchedule
+from topoopt.kinds.llm_training.timeline import stage_times
 from topoopt.kinds.pipeline import solve
+from topoopt.simulate.llm_training.strategies import stage_layers
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.stage_times import check_stages
+
+SCHEDULES = {1: PipelineSchedule.ONE_F_ONE_B, 2: PipelineSchedule.INTERLEAVED}
+"""By chunks of a rank."""
 
 
 def solved(schedule: PipelineSchedule, *, blocking: bool) -> tuple[Any, Any]:
@@ -38,3 +44,26 @@ def test_every_schedule_is_followed(schedule: PipelineSchedule, *, blocking: boo
         findings = ViolationLog()
         check_stages(findings, problem, replace(solution, stages=replace(stages, passes=passes)))
         assert not findings.clean
+
+
+def test_layers_without_experts_stand_where_they_are() -> None:
+    """The first three layers of DeepSeek-V3 have none, and 32 stages hold one or two each: all stages together compute
+    what a single one does, but for the fixed cost of 31 more passes."""
+    seconds = {}
+    for p, v in ((1, 1), (16, 2)):
+        problem = training("deepseek-v3", 16 * p, 256, 4096)
+        one = strategy(pipeline=p, chunks=v, data=16, expert=16, zero=1, schedule=SCHEDULES[v])
+        found = stage_times(problem, replace(one, stage_layers=stage_layers(problem.model.layers, p, v)))
+        seconds[p] = sum(found.forward_s)
+    fixed_s = problem.device.reached.chunk_us * 1e-6
+    assert seconds[16] == pytest.approx(seconds[1] + 31 * fixed_s, rel=1e-9)
+
+
+def test_the_checker_knows_where_they_are() -> None:
+    """It takes stages that hold layers of both sorts."""
+    problem = training("deepseek-v3", 256, 256, 4096)
+    space = replace(problem.space, pipeline=(16,), chunks=(2,), schedule=(PipelineSchedule.INTERLEAVED,), short_ends=())
+    small = replace(problem, space=replace(space, tensor=(1,), context=(1,), expert=(16,)))
+    solution = solve(replace(small, cluster=replace(small.cluster, gpu_memory_bytes=None)))
+    assert solution.plan.strategy.stage_layers[0] < 3
+    assert solution.check.ok, solution.check.violations

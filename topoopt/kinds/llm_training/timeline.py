@@ -6,7 +6,9 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_solution import StageSeconds, TimedPass
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
-from topoopt.simulate.llm_training.stages import stage_costs
+from topoopt.simulate.llm_training.network import stages
+from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.transfers import GroupRates
 from topoopt.simulate.pipeline import pipeline_time
 
 MOST_RANKS = 16
@@ -15,7 +17,17 @@ MOST_PASSES = 1500
 
 def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageSeconds:
     """Every stage, and all micro-batches in the order of the schedule."""
-    costs = stage_costs(problem, strategy)
+    columns = columns_of([strategy], problem.model.layers)
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    several, slow = strategy.pipeline > 1, problem.cluster.slowdown
+    plain = stages.stage_times(problem, strategy, rates).costs(blocking=several and not problem.overlap.pipeline)
+    costs = StageCosts(
+        slow * plain.forward_s,
+        slow * plain.inputs_s,
+        slow * plain.weights_s,
+        slow * plain.transfer_s if several else 0.0,
+        plain.blocking,
+    )
     m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
     shape = PipelineShape(strategy.pipeline, m, strategy.chunks)
     passes = (costs.forward_s, costs.inputs_s, costs.weights_s)

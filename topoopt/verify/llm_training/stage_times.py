@@ -46,7 +46,11 @@ def stages_of(problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> Sta
     r = records_of([row_of(strategy)] * count)
     r = replace(r, v=np.ones(count), first=loads, inner=loads, last=loads)
     sent, slow = sent_by(problem, r, ideal_rates(problem, r)), problem.cluster.slowdown
-    ranks = rank_passes(problem, r, sent, (loads, loads, loads))
+    plain = 0 if problem.model.experts is None else problem.model.experts.dense_layers
+    ends = np.cumsum(loads)
+    ranks = rank_passes(
+        problem, r, sent, (loads, loads, loads), np.minimum(ends, plain) - np.minimum(ends - loads, plain)
+    )
     own = [ranks[0] if stage == 0 else ranks[2] if stage == count - 1 else ranks[1] for stage in range(count)]
     weights = [slow * float(rank.compute.weights[stage]) for stage, rank in enumerate(own)]
     return StageSeconds(

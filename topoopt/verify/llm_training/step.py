@@ -75,9 +75,17 @@ class Recomputed:
 
 
 def rank_passes(
-    problem: LlmTrainingProblem, r: Records, sent: DimensionTransfers, loads: tuple[Floats, Floats, Floats]
+    problem: LlmTrainingProblem,
+    r: Records,
+    sent: DimensionTransfers,
+    loads: tuple[Floats, Floats, Floats],
+    without_experts: Floats | None = None,
 ) -> tuple[Passes, Passes, Passes]:
-    """Of the first rank, the fullest between, and the last, with so many layers."""
+    """Of the first rank, the fullest between, and the last, with so many layers.
+
+    Args:
+        without_experts: so many of them have no experts; None: as many as there are, all on the first rank.
+    """
     model, gpu, alone = problem.model, GpuSeconds(problem, r), r.p == 1
     dense, (embedding, head) = gpu.layer(routed=False), gpu.ends()
     routed = dense if model.experts is None else gpu.layer(routed=True)
@@ -89,7 +97,7 @@ def rank_passes(
     found = []
     for place, load in enumerate(loads):
         early, late = alone | (place == 0), alone | (place == 2)
-        plain = np.where(early, np.minimum(plain_layers, load), 0.0)
+        plain = np.where(early, np.minimum(plain_layers, load), 0.0) if without_experts is None else without_experts
         further = np.where(late, float(model.mtp_layers), 0.0)
         compute = routed.times(load - plain + further) + dense.times(plain) + launch
         compute = compute + embedding.times(early.astype(float)) + head.times(late * (1.0 + model.mtp_layers))
