@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
 import subprocess
@@ -14,6 +15,7 @@ from numba.core.caching import FunctionCache
 
 from tests.support.paths import ROOT
 from topoopt.simulate import jit
+from topoopt.simulate.kernel_files import KernelFiles
 
 
 def full(*_: Any) -> None:
@@ -93,3 +95,41 @@ def test_a_kernel_on_disk_is_read_without_the_compiler(tmp_path: Path) -> None:
     assert run() == ["12.0", "1 True True"]
     assert run("more") == ["12.0", "0 False False", "24.0 1"]
     assert run("more") == ["12.0", "0 False False", "24.0 0"]
+
+
+def test_a_file_holds_what_its_name_says(tmp_path: Path) -> None:
+    """Code of one kind of arguments or of an older source is never taken for another, whoever wrote last."""
+
+    def files(source: str) -> Any:
+        return KernelFiles(str(tmp_path), "part.total-1", source)  # type: ignore[no-untyped-call]
+
+    one, other, newer = files("1"), files("1"), files("2")
+    one.save("int64", "code of integers")
+    other.save("float64", "code of floats")
+    assert files("1").load("int64") == "code of integers"
+    assert files("1").load("float64") == "code of floats"
+    assert newer.load("int64") is None
+    newer.save("int64", "newer code")
+    assert [len(list(tmp_path.iterdir())), newer.load("int64"), one.load("int64")] == [1, "newer code", None]
+    newer.flush()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_borrowed_outlives_its_use() -> None:
+    """An array made inside a kernel and never named again is freed at once: what is borrowed of it would dangle."""
+    found = 0
+    for file in sorted((ROOT / "topoopt").rglob("*.py")) + sorted((ROOT / "solvers").rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            read = [
+                each for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
+            ]
+            arguments = {each.arg for each in function.args.args}
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and getattr(call.func, "id", None) == "borrowed":
+                    found += 1
+                    inside = {each for each in ast.walk(call) if isinstance(each, ast.Name)} - {call.func}
+                    kept = arguments | {each.id for each in read if each not in inside}
+                    assert {each.id for each in inside} <= kept, f"{file}:{call.lineno}"
+    assert found > 3

@@ -89,6 +89,16 @@ def test_makespans_of_another_simulator(
                 assert time.makespan_s == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize(("p", "m"), [(8, 64), (16, 256), (32, 1024)])
+@pytest.mark.parametrize("schedule", [GPIPE, PLAIN])
+def test_many_passes(schedule: PipelineSchedule, p: int, m: int) -> None:
+    """(m + p - 1) passes of F + B, also where they are too many for small blocks of memory."""
+    shape = PipelineShape(p, m)
+    assert whole(schedule, shape, StageCosts.uniform(shape, 1.0, 1.0, 1.0)) == pytest.approx(
+        3.0 * (m + p - 1), rel=1e-9
+    )
+
+
 def test_interleaving_loses_where_transfers_outlast_chunks() -> None:
     """Twelve chunks of a twelfth each, transfers of 0.1: slower than one chunk, 95.68 against 98.4 and 93."""
     shape = PipelineShape(8, 24, 12)

@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 from numba import config, njit, types
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from topoopt.simulate.compilation import LISTENERS
-from topoopt.simulate.kernel_files import KernelFile
+from topoopt.simulate.kernel_files import KernelFile, KernelFiles
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,7 +47,9 @@ class _Cache(FunctionCache):
             (folder for folder in file.parents if folder.parent.name == top and folder.name == part), file.parent
         )
         digests = tuple(sources_digest(folder) for folder in (Path(__file__).parent, own))
-        self._cache_file._source_stamp = (self._cache_file._source_stamp, *digests)
+        stamp = (self._cache_file._source_stamp, *digests)
+        files: Any = KernelFiles
+        self._cache_file = files(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled before; None if it cannot be read, or names a class that has another name by now."""
@@ -123,10 +126,14 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         array = context.make_array(kind)(context, builder, value=value)
         array.meminfo = array.meminfo.type(None)
         return array._getvalue()
-    if isinstance(kind, types.Tuple | types.NamedTuple):
-        for place, part in enumerate(kind.types):
+    if isinstance(kind, types.BaseTuple):
+        parts: Any = kind
+        for place, part in enumerate(parts):
             inner = _without_owner(context, builder, part, builder.extract_value(value, place))
             value = builder.insert_value(value, inner, place)
+        return value
+    if not isinstance(kind, types.Number | types.Boolean):  # it would be freed without having been counted
+        raise TypingError(f"cannot borrow {kind}")
     return value
 
 
@@ -146,9 +153,10 @@ _UNCOMPILED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
 
 @piece
 def borrowed(arrays: Arrays) -> Arrays:
-    """The same nested tuples of arrays, whose references are not counted: the caller keeps them alive.
+    """The same nested tuples of arrays, whose references are not counted: somebody else keeps them alive.
 
-    Counting at every access to a field would cost a hot loop more than its work.
+    Counting at every access to a field would cost a hot loop more than its work. What is borrowed must be an argument
+    of the kernel, or be named once more after its last use: an array that is never named again is freed at once.
     """
     if _UNCOMPILED:
         return arrays

@@ -7,10 +7,15 @@ needed; the compiler loads itself, and the intermediate code is parsed, once som
 
 from __future__ import annotations
 
+import glob
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from numba.core import codegen as native
-from numba.core.caching import CompileResultCacheImpl
+from numba.core.caching import CompileResultCacheImpl, IndexDataCacheFile
 from numba.core.runtime.nrt import rtsys
 
 
@@ -60,3 +65,49 @@ class KernelFile(CompileResultCacheImpl):
         rtsys.initialize(target_context)
         target_context.codegen()._library_class = _Library
         return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
+
+
+class KernelFiles(IndexDataCacheFile):
+    """Where the compiled forms of one kernel stand: a file for each kind of arguments, named by what it holds.
+
+    numba numbers its files and keeps an index of them. Of two processes that compile one kernel for different arguments
+    at once, the index of one may then name the code of the other, and calling that crashes; so may the index of a
+    process that was killed before it wrote the code, with that of an older source. Here a file is what its name says.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Write it, in one step, and remove what was compiled from other sources."""
+        self._save_data(self._name(key), (key, data))  # type: ignore[no-untyped-call]
+        self._remove(but=f"{self._base}.{self._sources()}.")
+
+    def load(self, key: Any) -> Any:
+        """What was saved for these arguments and sources; None if there is nothing."""
+        try:
+            saved, data = self._load_data(self._name(key))  # type: ignore[no-untyped-call]
+        except FileNotFoundError:
+            return None
+        return data if saved == key else None
+
+    def flush(self) -> None:
+        """Remove all."""
+        self._remove()
+
+    @property
+    def _base(self) -> str:
+        return str(self._index_name).removesuffix(".nbi")
+
+    def _sources(self) -> str:
+        return _digest((self._version, self._source_stamp))
+
+    def _name(self, key: Any) -> str:
+        return f"{self._base}.{self._sources()}.{_digest(key)}.nbc"
+
+    def _remove(self, but: str | None = None) -> None:
+        for path in glob.glob(glob.escape(os.path.join(self._cache_path, self._base)) + ".*"):
+            if but is None or not Path(path).name.startswith(but):
+                with suppress(OSError):  # another process was faster
+                    os.unlink(path)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:20]

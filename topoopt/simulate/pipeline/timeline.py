@@ -91,16 +91,17 @@ def timed(orders: PassOrders, ticks: TickCosts) -> PipelineTimeline:
         ValueError: passes wait for each other in a circle (a fault of the order).
     """
     cost = ticks.cost if orders.copies == 1 else np.tile(ticks.cost, orders.copies)
+    arrived = np.full((2, len(orders.before), orders.micro_batches), -1)
     ends, spans = _ends(
         orders.start,
         orders.passes,
         orders.rank_of_stage,
         orders.before,
         orders.after,
-        orders.micro_batches,
         cost,
         ticks.transfer,
         ticks.blocking,
+        arrived,
     )
     if len(ends) < len(orders.passes):
         raise ValueError("passes wait for each other in a circle")
@@ -126,14 +127,14 @@ def _ends(
     rank_of_stage: Ints,
     before: Ints,
     after: Ints,
-    m: int,
     cost: Ints,
     transfer: int,
     blocking: bool,
+    arrived: Ints,
 ) -> tuple[Ints, Ints]:  # pragma: no cover - compiled
-    ranks, stages = len(start) - 1, len(before)
-    received = np.full((2, stages, m), np.int64(-1))  # when the next stage has what a pass forwards (backwards) sends
-    before, after, passes, arrived = borrowed((before, after, passes, received))
+    # arrived[0 | 1, stage, micro-batch]: when the next stage has what a pass forwards | backwards sends; -1: not yet
+    ranks = len(start) - 1
+    before, after, passes, arrived = borrowed((before, after, passes, arrived))
     ends = np.empty(len(passes), dtype=np.int64)
     at, free, first = start[:-1].copy(), np.zeros(ranks, dtype=np.int64), np.zeros(ranks, dtype=np.int64)
     left, moved = len(passes), True
