@@ -22,13 +22,12 @@ AFTERWARDS = 1.5
 """Time kept for what follows a search, in times of the first plan: figures, check and files of a job on 1024 servers
 take that long."""
 
-CHECK_CPU_S = 0.25
-"""Time of the processor that a check has whatever the clock says: all that one of a small plan takes, so that a busy
-machine does not cost its verdict."""
-
 SPARE_S = 0.3
 """Seconds after the limit that are as good as within it: what comes after the search has a second, but that it may be
 slower than measured."""
+
+CHECK_SPARE_S = 0.65
+"""The same for a check: what comes after it is the file, as measured, and what is shown."""
 
 MEASURED_FROM, MEASURED_FROM_S = 0.1, 0.3
 """Part of the limit, and seconds, after which a search may well need all of it, and what comes after it is measured."""
@@ -37,7 +36,7 @@ MEASURING = 0.05
 """Part of the time of a search that goes into that."""
 
 STARVED = 5
-"""Times the limit that a search without any result may take on a machine that is busy with other things."""
+"""Times the limit that a search without any result, or a check, may take on a machine busy with other things."""
 
 WHY = {
     StopReason.TIME: "time limit",
@@ -58,6 +57,7 @@ class Timing:
         left_out: steps that were left for lack of time.
         measure: what is found -> seconds that its figures take, and its file; None: both are short.
         file_s: seconds that the file takes, as measured last.
+        cpu_began_s: `time.process_time()` at the start of the run.
     """
 
     stop: Stop = field(default_factory=Stop)
@@ -66,12 +66,11 @@ class Timing:
     left_out: list[str] = field(default_factory=list)
     measure: Callable[[Any], tuple[float, float]] | None = None
     file_s: float = 0.0
+    cpu_began_s: float = field(default_factory=time.process_time)
     _whole: bool = False
     _measuring_s: float = 0.0
     _search_at: float = 0.0
     _signal_at: float | None = None
-    _cpu_s: float = field(default_factory=time.process_time)
-    _check_cpu_s: float | None = None
 
     def for_search(self, share: float) -> Stop:
         """Deadline of the search, which begins: that part of the time left, the rest is for what comes after it."""
@@ -132,18 +131,13 @@ class Timing:
 
     def nothing_late(self) -> bool:
         """Whether the limit is over for good where nothing was found: the last moment, as no file is to be written."""
-        return self._past(self.stop.deadline, 0.6, 0.04) and not self._starved()
+        return self._late(0.6, 0.04)
 
     def check_late(self) -> bool:
-        """Whether a check has to be left; asked for the first time when it begins."""
-        if self._check_cpu_s is None:
-            self._check_cpu_s = time.process_time()
+        """Whether a check has to be left, so that the file is there in time."""
         if self.stop.memory.look() or self.stop.hurry.is_set():
             return True
-        if time.process_time() - self._check_cpu_s < CHECK_CPU_S:
-            return False
-        spare_s = min(SPARE_S, 2 * SPARE_S - self.file_s)
-        return self._signalled() or self._past(self.stop.deadline, spare_s, 0.02)
+        return self._signalled() or self._late(CHECK_SPARE_S - self.file_s, 0.02)
 
     def past_the_end(self) -> bool:
         """Whether nothing more can be begun that a solution can do without."""
@@ -189,13 +183,14 @@ class Timing:
             self._signal_at = self.stop.clock.now()
         return self.stop.clock.now() - self._signal_at > AFTER_SIGNAL_S
 
-    def _starved(self) -> bool:
-        """Whether a busy machine gave this process less than the time limit of its processors: what has found nothing
-        then goes on until it had that, but no longer than a few times the limit."""
-        if self.limit_s is None or self.stop.memory.children:
+    def _late(self, seconds: float, share: float) -> bool:
+        """Whether the limit is over by so much, also by the time that the processor gave this process: a machine that
+        is busy with other things costs neither a first plan nor a verdict, unless it takes several times the limit."""
+        if self.limit_s is None or not self._past(self.stop.deadline, seconds, share):
             return False
-        had = time.process_time() - self._cpu_s
-        return had < self.limit_s + 0.8 and not self._past(self.stop.deadline, STARVED, STARVED)
+        had_s = time.process_time() - self.cpu_began_s - self.stop.clock.halted_s
+        enough = had_s >= (1.0 + share) * self.limit_s + seconds or bool(self.stop.memory.children)
+        return enough or self._past(self.stop.deadline, STARVED, STARVED)
 
     def _past(self, deadline: float | None, seconds: float, share: float) -> bool:
         if deadline is None or self.limit_s is None:

@@ -160,7 +160,6 @@ class Alternation:
             The best pairs of start and topology, and that of data parallelism if it fits.
         """
         n = self.cluster.servers
-        starts: list[Start] = list(starting_strategies(self.cluster, self.workload))
         first = Start("data parallel", data_parallel(n, self.workload))
         initial = self.topology.portfolio(first.name, first.strategy, limit=1)[0]
         if self._overflow(initial.strategy) == 0:
@@ -169,6 +168,7 @@ class Alternation:
             self.notes = (self._left_for_memory(initial.strategy),)
         self._offer(initial, "start")
         self.log.step("start", 0, initial.iteration_time_ms if self._overflow(initial.strategy) == 0 else np.inf)
+        starts: list[Start] = list(starting_strategies(self.cluster, self.workload))  # solves a program: not before
         feasible = [start for start in starts if self._overflow(start.strategy) == 0]
         if not self.settings.search_strategy:
             starts, feasible = starts[:1], [start for start in starts[:1] if start in feasible]

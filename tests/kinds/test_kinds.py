@@ -164,3 +164,16 @@ def test_checking_loads_no_solver_and_no_other_kind(kind: str) -> None:
     )
     found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_solvers_load_no_library_that_takes_a_second() -> None:
+    """A time limit of a second has none to spare for Pyomo, SciPy's statistics or OR-Tools before the search."""
+    script = (
+        "import sys\n"
+        "from topoopt.kinds import kind_named, KINDS\n"
+        "for kind in KINDS:\n"
+        "    kind_named(kind).solver(), kind_named(kind).pages()\n"
+        "print([m for m in ('pyomo', 'scipy.stats', 'ortools', 'networkx', 'pandas') if m in sys.modules])\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -11,7 +11,7 @@ import pytest
 from solvers.memory import Memory, resident_bytes
 from solvers.steps import LateError, left_behind, step
 from solvers.stop import Clock, Stop, first_part
-from solvers.timing import CHECK_CPU_S, Timing
+from solvers.timing import Timing
 from topoopt.core.units import bytes_of
 from topoopt.core.verdict import StopReason
 
@@ -162,14 +162,24 @@ def test_sizes_of_memory(text: str, size: int | None) -> None:
     assert bytes_of(text) == size
 
 
-def test_a_check_that_has_just_begun_is_not_left() -> None:
-    """Long after the limit, as on a busy machine: it is left once it has used the processor, not at once."""
-    stop = Stop()
-    timing = Timing(stop, 0.0)
-    timing.stop.deadline = timing.stop.clock.now() - 100.0
-    assert timing.past_the_end()
-    assert not timing.check_late()
-    began = time.process_time()
-    while time.process_time() - began < CHECK_CPU_S:
-        pass
-    assert timing.check_late()
+@pytest.mark.parametrize(
+    ("past_s", "cpu_s", "children", "late"),
+    [
+        (0.6, 0.0, (), False),  # what comes after it still has its time
+        (0.7, 2.7, (), True),
+        (0.7, 2.6, (), False),  # a busy machine gave it less than the clock says
+        (20.0, 2.6, (), True),  # for ever so long
+        (0.7, 0.0, (17,), True),  # another process worked for it
+    ],
+)
+def test_when_a_check_is_left(
+    past_s: float, cpu_s: float, children: tuple[int, ...], late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seconds were given: past the limit both by the clock and by the time of the processor."""
+    timing = Timing(Stop(0.0), 2.0, cpu_began_s=50.0)
+    timing.stop.memory.children |= set(children)
+    monkeypatch.setattr(Clock, "now", lambda _: past_s + 0.02 * 2.0)
+    monkeypatch.setattr("solvers.timing.time.process_time", lambda: 50.0 + cpu_s)
+    assert timing.check_late() == late
+    timing.file_s = 20.0
+    assert timing.check_late(), "no time for the file"

@@ -180,9 +180,9 @@ def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
             options = replace(given.options, progress=run.telling(progress), timing=run.timing)
             solution = solved(problem, options)
     except (InfeasibleError, LimitError) as error:
-        return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - run.began))
+        return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - run.began.at_s))
     run.doing = "files"  # what was found is written, however late Ctrl-C comes
-    wall_s = time.monotonic() - run.began
+    wall_s = time.monotonic() - run.began.at_s
     pages = kind.pages()
     extra = pages.table(solution)
     make_directory(out)

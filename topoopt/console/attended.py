@@ -12,7 +12,7 @@ from typing import TypeVar
 from solvers.steps import LateError, step
 from solvers.stop import stop_on_signals
 from solvers.timing import Timing
-from topoopt.console.began import began
+from topoopt.console.began import Moment, began
 from topoopt.console.output import Output
 from topoopt.core.errors import LimitError
 from topoopt.simulate.compilation import heard
@@ -28,18 +28,18 @@ class AttendedRun:
 
     Attributes:
         timing: deadline and interrupts.
-        began: `time.monotonic()` at the start of the program.
+        began: the start of the program.
         doing: what goes on, for people; None: there is nothing yet that could be kept.
     """
 
     timing: Timing = field(default_factory=Timing)
-    began: float = field(default_factory=began)
+    began: Moment = field(default_factory=began)
     doing: str | None = None
 
     def limit(self, seconds: float | None) -> None:
         """Set the time limit, from the start of the program; None for none."""
         self.timing.limit_s = seconds
-        self.timing.stop.deadline = None if seconds is None else self.began + seconds
+        self.timing.stop.deadline = None if seconds is None else self.began.at_s + seconds
 
     def telling(self, show: Tell) -> Tell:
         """The same, which also remembers what is told."""
@@ -113,7 +113,7 @@ def attended(
         compiling.append(time.monotonic())
 
     with stop_on_signals(None, hurries=True, told=told) as stop:
-        run.timing.stop = stop
+        run.timing.stop, run.timing.cpu_began_s = stop, run.began.cpu_s
         run.limit(time_limit_s)
         stop.memory.limit_bytes = memory_limit_bytes
         with heard(compiler_began, lambda: None):

@@ -9,6 +9,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.reachability import unreachable_pair
 from topoopt.core.topology import Topology
 from topoopt.files.demand_files import read_demand
 from topoopt.files.faults import nearest_text, value_text
@@ -24,7 +25,7 @@ from topoopt.files.network_sections import (
     MatrixDemand,
     TopologySection,
 )
-from topoopt.files.topology_builders import Arcs, unreachable_pair
+from topoopt.files.topology_builders import Arcs
 from topoopt.files.topology_families import MAX_ARCS, family_arcs, family_text
 from topoopt.workloads.demand_matrices import DEMAND_FAMILIES, demand_matrix
 

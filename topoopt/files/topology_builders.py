@@ -13,6 +13,7 @@ from topoopt.core.cayley import SemidirectGroup, haar_arcs
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.graph_expansions import UnitGraph, cartesian_product, copied, line_digraph
+from topoopt.core.reachability import strongly_connected
 from topoopt.core.regular_graphs import de_bruijn_arcs, kautz_arcs, mesh_arcs, torus_steps
 
 Arcs = Ints
@@ -245,22 +246,3 @@ def _regular_arcs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:
         taken[start, head] = True
     np.fill_diagonal(taken, False)
     return np.argwhere(taken).astype(np.int64)
-
-
-def strongly_connected(n: int, arcs: Arcs) -> bool:
-    """Whether a way leads from every server to every other."""
-    return unreachable_pair(n, arcs) is None
-
-
-def unreachable_pair(n: int, arcs: Arcs) -> tuple[int, int] | None:
-    """An ordered pair without a way from the first to the second, None if there is none such."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    forward = csr_array((np.ones(len(arcs), dtype=np.int8), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
-    for matrix, backwards in ((forward, False), (csr_array(forward.T), True)):
-        reached = breadth_first_order(matrix, 0, return_predecessors=False)
-        missing = np.setdiff1d(np.arange(n), reached)
-        if len(missing):
-            return (int(missing[0]), 0) if backwards else (0, int(missing[0]))
-    return None

@@ -1,4 +1,4 @@
-"""From link counts to a `Topology`: arcs, switches, circulant offsets; and a check that everybody reaches everybody."""
+"""From link counts to a `Topology`: arcs, switches, circulant offsets."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from solvers.network.constructions.switches import assign_switches
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.reachability import strongly_connected
 from topoopt.core.topology import Topology
 
 ArcList = Ints
@@ -56,15 +57,6 @@ def switched(topology: Topology) -> Topology:
     duplex = topology.links is LinkDirection.BIDIRECTIONAL
     switches = assign_switches(n, degree, topology.arcs, topology.multiplicity, duplex=duplex)
     return replace(topology, switches=switches)
-
-
-def strongly_connected(n: int, arcs: Int32s) -> bool:
-    """Whether a directed path leads from every server to every other."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph = csr_array((np.ones(len(arcs), dtype=np.int8), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
-    return bool(connected_components(graph, connection="strong", return_labels=False) == 1)
 
 
 def common_offsets(n: int, arcs: Int32s, multiplicity: Int32s) -> dict[int, int]:

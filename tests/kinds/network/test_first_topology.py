@@ -75,9 +75,8 @@ class StillClock:
         return self.at
 
 
-def test_a_search_leaves_time_for_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_leaves_time_for_what_follows() -> None:
     """For as much as the first whole plan took, and for figures and file, as measured; a rough plan says nothing."""
-    monkeypatch.setattr("solvers.timing.CHECK_CPU_S", 0.0)
     clock = StillClock()
     stop = Stop(100.0)
     stop.clock = clock  # type: ignore[assignment]
@@ -101,7 +100,3 @@ def test_a_search_leaves_time_for_what_follows(monkeypatch: pytest.MonkeyPatch) 
     timing.keep(lambda: 3, search)
     assert asked == [3]
     assert search.deadline == pytest.approx(100.0 + SPARE_S - 7.0 - 11.0)
-    clock.at = 100.0 + SPARE_S - 11.0
-    assert not timing.check_late()
-    clock.at = 100.0 + 2 * SPARE_S + 0.02 * 100.0 - 11.0 + 0.01
-    assert timing.check_late(), "the file is not written yet"

@@ -101,7 +101,7 @@ def reconfigure(
             sweep = run.part(lambda: _sweep(instance, problem, asked, run.timing, common, tell))
             run.doing = "files"
             written = _written(sweep, csv_file, plot)
-            document = {**_document(sweep), **written, "wall_s": round(time.monotonic() - run.began, 3)}
+            document = {**_document(sweep), **written, "wall_s": round(time.monotonic() - run.began.at_s, 3)}
             output.result(document, lambda console: _show(console, sweep, (csv_file, plot)), answer(sweep))
         return EXIT_OF_STOP.get(sweep.stopped_by, 0)
 

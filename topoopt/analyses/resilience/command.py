@@ -86,7 +86,9 @@ def resilience(
 
                 write_text_atomically(report, render_resilience(result, topology))
             reason = stop.reason()
-        _show(output, result, solution, run.began, reason, [str(path) for path in (csv, report) if path is not None])
+        _show(
+            output, result, solution, run.began.at_s, reason, [str(path) for path in (csv, report) if path is not None]
+        )
         if result.violations:
             for line in ("the checker rejects repairs:", *result.violations):
                 output.say_error(line)

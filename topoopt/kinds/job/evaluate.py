@@ -9,11 +9,12 @@ import numpy as np
 from solvers.job.given import plan_on
 from solvers.job.methods import AUTO_PROGRAMS, allreduce_problems
 from solvers.job.strategy.starts import data_parallel
-from solvers.network.constructions.assemble import strongly_connected, switched
+from solvers.network.constructions.assemble import switched
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
+from topoopt.core.reachability import strongly_connected
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology

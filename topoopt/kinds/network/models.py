@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.network import concurrent_flow, joint_topology, joint_topology_pyomo
-from solvers.network.constructions.assemble import strongly_connected
+from formulations.network import concurrent_flow, joint_topology
 from solvers.network.exact.space import open_space
 from solvers.network.routing.network import network_of
 from solvers.network.routing.proof import RoutingProof
@@ -18,6 +17,7 @@ from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import AdaptedRouting, NetworkProblem, RoutingProblem, SourceFlow, TopologyProblem
 from topoopt.core.network_solution import FoundNetwork
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.reachability import strongly_connected
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort
@@ -31,6 +31,8 @@ MODEL = "model"
 
 def _joint_model(problem: TopologyProblem) -> Any:
     """Links and routes; lambda is not cut off from below: with constraints of others it may be small."""
+    from formulations.network import joint_topology_pyomo  # with Pyomo, which takes a second to load
+
     data = joint_topology.data_of(problem, symmetry=False)
     return joint_topology_pyomo.build_pyomo(replace(data, lower=0.0))
 

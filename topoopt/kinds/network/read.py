@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import EitherProblem, RoutingMode, RoutingProblem, TopologyProblem
+from topoopt.core.reachability import unreachable_pair
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
@@ -21,7 +22,6 @@ from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.findings import Findings, fitting, within
 from topoopt.files.network_sections import TopologySection
 from topoopt.files.sections import TopologyContent, topology_of
-from topoopt.files.topology_builders import unreachable_pair
 from topoopt.kinds.network.read_demands import read_demand_keys
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
 
