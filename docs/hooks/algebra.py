@@ -13,25 +13,27 @@ GREEK = {
 }
 SIGNS = {">=": r"\ge ", "<=": r"\le ", "!=": r"\ne ", "->": r"\to ", "..": r"\dots ", "*": r"\cdot ", "%": r"\%"}
 WORDS = {"in": r"\in ", "min": r"\min ", "max": r"\max ", "log": r"\log ", "infinite": r"\text{ infinite}"}
+SIGN = r"(?:[<>!]?=|[-+*/<>]|->|in)"
+BEHIND_SIGN, BEFORE_SIGN = re.compile(rf"(?:^|\s){SIGN}$"), re.compile(rf"{SIGN}(?:$|\s)")
+"""Signs that stand apart from what is beside them without our help."""
+
 TOKEN = re.compile(
     r"(?P<sum>\b(?:sum|max|min)_(?:\{|\w+))|(?P<name>[A-Za-z](?:_?[A-Za-z0-9])*'?)(?P<index>\[)?|(?P<sign>>=|<=|!=|->|\.\.+|\*|%)"
-    r"|(?P<power>\^\{?[\w-]+\}?)|(?P<brace>[{}])|(?P<space>\s+)|(?P<other>.)"
+    r"|(?P<power>\^\{?(?:[\w-]+|\+)\}?)|(?P<brace>[{}])|(?P<space>\s+)|(?P<other>.)"
 )
 
 
 def _name(name: str) -> str:
-    base, _, below = name.partition("_")
+    """x_ij and dist_l with what stands below, next to whole words, which stand upright."""
     prime = "'" if name.endswith("'") else ""
-    base = base.rstrip("'")
-    if base in GREEK:
-        shown = f"\\{base} "
-    elif len(base) == 1:
-        shown = base
-    else:
-        shown = rf"\mathrm{{{base}}}"
-        if below:
-            return rf"\mathrm{{{name.rstrip(chr(39))}}}".replace("_", r"\_") + prime
-    return f"{shown}_{{{below.rstrip(chr(39))}}}{prime}" if below else f"{shown}{prime}"
+    base, _, below = name.rstrip("'").partition("_")
+    if len(base) > 1 and len(below) > 1:
+        return r"\mathrm{" + f"{base}_{below}".replace("_", r"\_") + "}" + prime
+    if re.fullmatch(r"[A-Za-z]\d", base) and not below:
+        base, below = base
+    shown = rf"\{base} " if base in GREEK else base if len(base) == 1 else rf"\mathrm{{{base}}}"
+    lower = rf"\mathrm{{{below}}}" if len(below) > 2 else below
+    return f"{shown}_{{{lower}}}{prime}" if below else f"{shown}{prime}"
 
 
 def _close(text: str, at: int) -> int:
@@ -77,7 +79,8 @@ def _pieces(text: str) -> Iterator[str]:
             name = token["name"]
             if token["index"]:
                 end = _close(text, at)
-                yield rf"{_name(name)}_{{{tex(text[at:end])}}} " if "_" not in name else _indexed(name, text[at:end])
+                plain = re.fullmatch(r"[A-Za-z]+'?", name)
+                yield rf"{_name(name)}_{{{tex(text[at:end])}}} " if plain else _indexed(name, text[at:end])
                 at = end + 1
             elif name == "sum":
                 yield r"\sum "
@@ -92,9 +95,12 @@ def _pieces(text: str) -> Iterator[str]:
         elif token["brace"]:
             yield "\\" + token["brace"]
         elif token["space"]:
-            yield r"\; " if len(token["space"]) > 1 else r"\, "
+            tight = BEHIND_SIGN.search(text[: token.start()]) or BEFORE_SIGN.match(text[at:])
+            yield "" if tight else r"\; " if re.match("[A-Za-z]{2}", text[at:]) else r"\, "
         else:
-            yield {"&": r"\&", "#": r"\#", "_": r"\_", "'": "'", "|": "|", "^": ""}.get(token["other"], token["other"])
+            yield {"&": r"\&", "#": r"\#", "_": r"\_", "'": "'", "|": "|", "^": "", "<": r"\lt ", ">": r"\gt "}.get(
+                token["other"], token["other"]
+            )
 
 
 def _indexed(name: str, index: str) -> str:

@@ -9,32 +9,29 @@ from html import escape
 from pathlib import Path
 
 import algebra
+from sentences import set_algebra
 
 from formulations.table import FORMULATIONS
 
 ROOT = Path(__file__).parents[2]
 
-NUMBERED = r"\(\d+'?\)(?: [a-z]\w*(?=\s))?"
-INDEXED = r"\d+\. [a-z]\w*(?:\[[^\]]*\])?(?:, \w+\[[^\]]*\])*(?=[:,])"
-FURTHER = r"[a-z]\w*(?=\s{3,})"
-LABEL = re.compile(rf"^(?P<label>\s{{2,}}{NUMBERED}|\s*{INDEXED}|\s{{6,}}{FURTHER})(?P<rest>.*)$")
-GOAL = re.compile(r"^\s*(minimise|maximise)\b(?P<rest>.*)$")
-SYMBOL = r"[A-Za-z]\w*'?(?:\[[^\]]*\])?(?: (?:>=|<=|>|<|in|=) (?:\{[^}]*\}|\[[^\]]*\]|[\w.]+))?(?:, )?"
-DEFINITION = re.compile(rf"^((?:{SYMBOL})+?)(: |, (?=[a-z]{{3,}} )|$)(.*)$")
-SYMBOLS = re.compile(r"^(Sets?|Parameters|Variables|Short)\b:?(?:,| *)(.*)$")
-RELATION = re.compile(r">=|<=|!=|=| in \{")
-PROSE = re.compile(r"[a-z]{3,} [a-z]{2,} [a-z]{2,}")
+INDEXED = r"[a-z]\w*\[[^\]]*\]"
+LABEL = re.compile(
+    r"^(?P<label>"
+    r"\s{2,}\(\d+'?\)(?: [a-z]\w*(?=\s|$))?"  # (3) limit
+    r"|\s{4}\([a-z_]+\)(?: \([a-z_]+\))?(?=\s{2})"  # (leave) (enter)
+    rf"|\s*\d+\. {INDEXED}(?:, {INDEXED})*(?=[:,])|\s{{3,4}}{INDEXED}(?=:)"  # 3. limit[t]:
+    r"|\s{6,}[a-z]\w*(?=\s{3,})"  # a further row of the same number
+    r")(?P<rest>.*)$"
+)
+ANOTHER = re.compile(r"[;,]?\s{2,}(?=\(\d+'?\) [a-z]|\([a-z_]+\)\s{2})")
+"""Between two rows on a line."""
 
-INDEXED_NAME = r"\b[A-Za-z]\w*'?\[[^\[\]`]*\]"
-SUM = r"(?:(?:\bsum(?:_\w+|_\{[^}]*\})? )+(?:[b-z] (?=\w+\[))?)?"
-WORD = r"\b(?!(?:sum|the|of|all|each|or|and|with)\b)[A-Za-z]\w*\b'?(?![(\[])"
-PRODUCT = rf"{INDEXED_NAME}(?: {INDEXED_NAME})*"
-TERM = rf"{SUM}(?:{PRODUCT}|\d+\.\.\w+(?:-\d+)?|{WORD}|\d+(?:\.\d+)?\b|\{{[^}}]*\}}|\[0, 1\])"
-SIGN = r"(?:>=|<=|!=|=|<|>|in(?= [{\[]))"
-STEP = rf"(?: (?:{SIGN}|[-+*/]) |/){TERM}"
-INLINE = re.compile(rf"{SUM}{PRODUCT}(?:{STEP})*|{TERM} {SIGN} {TERM}(?:{STEP})*")
-GOES_ON = re.compile(r" ?(?:[-+*/^]|[<>!]?=|\(\w+ [-+]) ?[\w(]")
-"""After algebra: it is not read to its end."""
+GOAL = re.compile(r"^\s*(minimise|maximise)\b(?P<rest>.*)$")
+DEFINED = re.compile(r"(?![A-Z]{2})[A-Za-z]\w*(?=[:,]| \(|\.?$)")
+"""A plain word that is a symbol: whatever is defined begins with it."""
+
+SYMBOLS = re.compile(r"^(Sets?|Parameters|Variables|Short)\b:?(?:,| *)(.*)$")
 
 
 def _summary(text: str) -> str:
@@ -49,41 +46,27 @@ def _modules() -> Iterator[tuple[str, str, str]]:
             yield path.stem, str(path.relative_to(ROOT)), text
 
 
-def _expression(text: str) -> str:
-    """Typeset what is algebra; leave words as they are."""
-    text = text.strip()
-    if not text:
-        return ""
-    return f"<span>{_sentence(text)}</span>" if PROSE.search(text) else algebra.mathml(text)
-
-
 def _sentence(text: str) -> str:
-    """Words as they are; names with an index and relations between them typeset, where they are whole."""
-    out, at = "", 0
-    for found in INLINE.finditer(text):
-        if not GOES_ON.match(text, found.end()):
-            out += escape(text[at : found.start()]) + algebra.mathml(found[0])
-            at = found.end()
-    return out + escape(text[at:])
+    """Words as they are, algebra typeset."""
+    return set_algebra(text, algebra.mathml, _html)
+
+
+def _html(text: str) -> str:
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text, quote=False))
 
 
 def _row(label: str, rest: str) -> str:
-    parts = [part for part in re.split(r"\s{3,}", rest.lstrip(" :,")) if part.strip()]
-    formula, where = (parts[0], "; ".join(parts[1:])) if parts else ("", "")
-    cells = (escape(label.strip()), _expression(formula), escape(where))
-    return (
-        "<tr>"
-        + "".join(
-            f'<td class="{name}">{cell}</td>' for name, cell in zip(("label", "formula", "where"), cells, strict=True)
-        )
-        + "</tr>"
-    )
+    formula, *where = [part for part in re.split(r"\s{3,}", rest.lstrip(" :,")) if part.strip()] or [""]
+    name = label.strip()
+    shown = (_sentence(name) if "[" in name else escape(name), _definition(formula), _sentence("; ".join(where)))
+    cells = zip(("label", "formula", "where"), shown, strict=True)
+    return '<div class="row">' + "".join(f'<span class="{kind}">{text}</span>' for kind, text in cells) + "</div>"
 
 
 def _program(lines: list[str]) -> str:
     """Lines of objective and constraints, each with the lines that go on."""
     rows: list[list[str]] = []
-    for line in lines:
+    for line in (each for whole in lines for each in _rows_of(whole)):
         goal, label = GOAL.match(line), LABEL.match(line)
         if goal:
             rows.append([goal[1], goal["rest"]])
@@ -93,7 +76,12 @@ def _program(lines: list[str]) -> str:
             rows[-1][1] += " " + line.strip() if rows[-1][1].strip() else line
         else:
             rows.append(["", line])
-    return '<div class="program"><table class="rows">' + "".join(_row(*row) for row in rows) + "</table></div>"
+    return '<div class="program">' + "".join(_row(*row) for row in rows) + "</div>"
+
+
+def _rows_of(line: str) -> list[str]:
+    first, *others = ANOTHER.split(line)
+    return [first, *(f"    {other}" for other in others)]
 
 
 def _symbols(lines: list[str]) -> str:
@@ -102,7 +90,7 @@ def _symbols(lines: list[str]) -> str:
     head = ""
     for line in lines:
         found = SYMBOLS.match(line)
-        if found and not line.startswith("Sets, parameters and variables of"):
+        if found:
             head = found[1]
             items.append((head, found[2].strip()))
         elif items:
@@ -118,43 +106,53 @@ def _symbols(lines: list[str]) -> str:
 
 def _definition(text: str) -> str:
     """A symbol with its range, typeset, and what it means."""
-    found = DEFINITION.match(text)
-    if not found or PROSE.search(found[1]):
-        return _sentence(text)
-    return f"{algebra.mathml(found[1])}{escape(found[2])}{_sentence(found[3])}"
+    found = DEFINED.match(text)
+    return f"{algebra.mathml(found[0])}{_sentence(text[found.end() :])}" if found else _sentence(text)
+
+
+def _program_line(line: str) -> bool:
+    return bool(GOAL.match(line) or LABEL.match(line) or line.startswith("    "))
 
 
 def _body(text: str) -> Iterator[str]:
-    """Paragraphs: prose as it is, symbols and programs set."""
+    """Paragraphs: prose, lists, symbols and programs, each set as what it is."""
     for paragraph in text.split("\n\n")[1:]:
         lines = paragraph.rstrip().split("\n")
+        at = next((i for i, line in enumerate(lines) if GOAL.match(line) or LABEL.match(line)), len(lines))
         if SYMBOLS.match(lines[0]):
-            at = next((i for i, line in enumerate(lines) if GOAL.match(line) or LABEL.match(line)), len(lines))
             yield _symbols(lines[:at])
-            if lines[at:]:
-                yield _program(lines[at:])
-        elif any(GOAL.match(line) or LABEL.match(line) for line in lines):
-            at = next(
-                i for i, line in enumerate(lines) if GOAL.match(line) or LABEL.match(line) or line.startswith("    ")
-            )
-            if at:
-                yield _prose("\n".join(lines[:at]))
-            yield _program(lines[at:])
-        elif all(line.startswith("    ") for line in lines):
-            yield _program(lines)
+        elif lines[0].startswith("* "):
+            yield "\n".join(("-   " if line[0] == "*" else "    ") + _prose(line[2:]) for line in lines)
         else:
-            yield _prose(paragraph)
+            at = next((i for i, line in enumerate(lines) if _program_line(line)), len(lines))
+            yield from [_prose("\n".join(lines[:at]))][: at > 0]
+        end = next(
+            (i for i in range(at, len(lines)) if not lines[i].startswith(" ") and not _program_line(lines[i])),
+            len(lines),
+        )
+        yield from [_program(lines[at:end])][: end > at]
+        yield from [_prose("\n".join(lines[end:]))][: len(lines) > end]
 
 
 def _prose(text: str) -> str:
-    """Text whose brackets and underscores mean themselves; names in code style stay so."""
+    """Text in Markdown whose brackets and underscores mean themselves, with its algebra."""
+    return set_algebra(text.replace("\n", " "), lambda found: rf"\({algebra.tex(found)}\)", _words)
+
+
+def _words(text: str) -> str:
+    """Names in code style stay so."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([\\*_\[\]<>{}|#])", r"\\\1", part) for part in parts)
 
 
 def _page(name: str, file: str, text: str, named: list[str]) -> str:
     written = "".join(f"`topoopt dump-model INSTANCE --formulation {each}` writes it. " for each in named)
-    parts = [f"# `{name}`", _prose(_summary(text)), f"{written}Module: `{file}`.", *_body(text)]
+    parts = [
+        f"---\nhide: [toc]\n---\n\n# `{name}`",
+        _prose(_summary(text)),
+        f"{written}Module: `{file}`.",
+        *_body(text),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -175,7 +173,9 @@ def pages() -> dict[str, str]:
     for name, file, text in found:
         others = re.compile(rf"`(?!{name}`)({names})`")
         page = _page(name, file, text, [each for each in FORMULATIONS if each == name])
-        pages[f"reference/formulations/{name}.md"] = others.sub(r"[`\1`](\1.md)", page)
+        coded = re.compile(rf"<code>(?!{name}<)({names})</code>")
+        linked = coded.sub(r'<a href="\1.html"><code>\1</code></a>', others.sub(r"[`\1`](\1.md)", page))
+        pages[f"reference/formulations/{name}.md"] = linked
     rows = "\n".join(f"| [`{name}`]({name}.md) | {_prose(_summary(text))} |" for name, _, text in found)
     pages["reference/formulations/index.md"] = f"{HEAD}{rows}\n"
     return pages

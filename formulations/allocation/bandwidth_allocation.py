@@ -17,7 +17,7 @@ Variables   rate[k] >= 0, Gbit/s;  level >= 0 (only if some gain is above 0).
     (3) limit       sum_{k of t} rate[k] <= ceiling[t]                                  where finite
 
 Uses: max-min fair rates, gain = weight; above guarantees, floor = guarantee; least completion time of transfers that
-start together, gain = size, where 1/level is the time; largest weighted total above guarantees, gain = 0 and
+start together, gain = size, where time = 1 / level; largest weighted total above guarantees, gain = 0 and
 worth = weight. Dual: prices of (1) and (3) prove that nothing above is possible, see `PriceCertificate`.
 
 Size: |ROUTES| + 1 columns, |SHARED| + 2 |TRANSFERS| rows at most. Against `path_split` (least largest load of given

@@ -2,8 +2,8 @@ r"""The best rate of All-to-All: every rank sends the same to every other, split
 
     maximise  lambda
     (1) fit        sum_s flow[s,e] <= c[e]                                        every link e
-    (2) conserve   inflow - outflow of flow[s,.] at v = lambda                    every source s, every rank v but s
-                   inflow - outflow of flow[s,.] at w = 0                         every switch w
+    (2) conserve   sum_{e into v} flow[s,e] - sum_{e out of v} flow[s,e] = lambda    every source s, every rank v but s
+                   sum_{e into w} flow[s,e] - sum_{e out of w} flow[s,e] = 0         every switch w
     flow >= 0
 
 flow[s,.] is what rank s sends, aggregated over destinations; none comes back to s, and where ranks do not relay it

@@ -2,8 +2,8 @@ r"""The best rate of AllReduce: pieces go up in-trees to roots and down from the
 
     maximise  sum_v root[v]
     (1) fit                broadcast[e] + reduce[e] <= c[e]                        every link e
-    (2) broadcast_balance  broadcast out of w - broadcast into w = 0               every switch w
-    (3) reduce_balance     reduce out of w - reduce into w = 0                     every switch w
+    (2) broadcast_balance  sum_{e out of w} broadcast[e] - sum_{e into w} broadcast[e] = 0    every switch w
+    (3) reduce_balance     sum_{e out of w} reduce[e] - sum_{e into w} reduce[e] = 0          every switch w
     (4) leave              sum_{e out of A} broadcast[e] - sum_{v in A} root[v] >= 0      every set A that holds some
     (5) reach              sum_{e into A} reduce[e] - sum_{v in A} root[v] >= 0           ranks and not all
     all >= 0

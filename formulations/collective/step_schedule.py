@@ -6,7 +6,7 @@ r"""A schedule in a given number of steps, as a mixed-integer program: whole chu
     (3) pass    sum_j sent[c,wj,t] - sum_i sent[c,iw,t] = 0              w a switch: it holds nothing
     (4) copy    sent[c,wj,t] - sum_i sent[c,iw,t] <= 0                   instead of (3), where switches copy
     (5) gain    has[c,j,t+1] - has[c,j,t] - sum_i sent[c,ij,t] <= 0      every node j
-    has[c,.,0] = [owner], has[c,.,S] = 1 at all ranks, 0 at switches
+    has[c,i,0] = 1 at the owner alone, has[c,i,S] = 1 at all ranks, 0 at switches
     has in {0, 1}, sent in {0, .., most}, load >= 0
 
 most is 1, but N - 1 into switches that do not copy. Time-expanded in the steps of a synchronous schedule (the variables

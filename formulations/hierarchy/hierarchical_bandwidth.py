@@ -1,26 +1,30 @@
-r"""Bandwidth per dimension of a hierarchical network: least time, least time x cost, or least cost, as linear programs.
+r"""Bandwidth per dimension of a hierarchical network for least time, time times cost, or cost, as linear programs.
 
 Sets        DIMENSIONS j (and tau, see below); JOBS w; GROUPS g of a job (`hierarchical_timeline`); PATHS p of a job.
 Parameters  u[g, j]: bytes per byte;  C[p] ns, a[p, g] bytes;  omega[w]: weights;  A, b: linear constraints;
             k[j]: US dollars for 1 GB/s in dimension j, over all NPUs;  c0: fixed cost.
 Variables   X[j] >= 0: bandwidth, GB/s per NPU;  x[j] >= 1/X[j];  t[g]: ns per byte;  T[w]: ns;  M: worst weighted time.
 
-    minimise    sum_w omega[w] T[w]   (or M)            objective time; or  k.X + c0  under (6): objective cost
+    minimise    sum_w omega[w] T[w], or M            objective time
+    minimise    sum_j k[j] X[j] + c0                 objective cost, under (6)
     (1) path     T[w] - sum_g a[p, g] t[g] >= C[p]                            paths p known so far
     (2) slowest  t[g] - u[g, j] x[j] >= 0                                     u[g, j] > 0
     (3) tangent  x[j] + X[j] / s^2 >= 2 / s                                   points s known so far
-    (4) limit    b_low <= A X <= b_high,   l <= X <= h
+    (4) limit    b_low <= A X <= b_high, l <= X <= h
     (5) worst    M - omega[w] T[w] >= 0                                       fleet worst-case
-    (6) in time  sum_w omega[w] T[w] <= limit   (or M <= limit)               objective cost
+    (6) in_time  sum_w omega[w] T[w] <= limit, or M <= limit                  objective cost
 
 x X >= 1 is convex; (3) are its tangents (exact at X = s, below the curve elsewhere), so the program is a relaxation
 whose X always satisfies (4): evaluating T there gives an upper bound, the duals a lower one
 (`hierarchical_certificate`). The exact class is a second-order cone program; tangents added where the last X was leave
 a gap of 1e-9 after few rounds.
 
-Time x cost in one program (Charnes and Cooper 1962, with T homogeneous but for its constants): tau = 1/cost, Z = tau X,
+Time times cost in one program (Charnes and Cooper 1962, with T homogeneous but for its constants): tau = 1/cost,
+Z = tau X,
 
-    T cost = max_p C[p]/tau + sum_g a[p, g] max_j u[g, j]/Z[j],      k.Z + c0 tau = 1,   b_low tau <= A Z <= b_high tau.
+    T cost = max_p C[p]/tau + sum_g a[p, g] max_j u[g, j]/Z[j]
+    sum_j k[j] Z[j] + c0 tau = 1
+    b_low tau <= A Z <= b_high tau
 
 So tau is one more column with a reciprocal, and a constant is a group that moves its nanoseconds over tau.
 

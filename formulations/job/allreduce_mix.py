@@ -22,7 +22,7 @@ Columns of orders are few of the (k - 1)! there are: given lengths l[a] >= 0 fro
 prices out by V[g] times its length sum_i dist_l(s_i, next_r(s_i)) less the price of (3), so that the best new column is
 a shortest Hamiltonian cycle of the group (column generation: solvers/job/allreduce_mix.py). Any l prove
 
-    theta >= sum D dist_l + sum_g V[g] * (length of the shortest ring of g under dist_l).
+    theta >= sum D dist_l + sum_g V[g] ring_l(g),      ring_l(g) the length of the shortest ring of g under dist_l.
 
 Size: n m + 1 + |ORDERS| columns, n (n - 1) + m + |GROUPS| rows. Restricted to one order per group it is
 `concurrent_flow` with the steps added to the demand; with links as variables it is `allreduce_topology`.

@@ -4,12 +4,13 @@ Decided: how many links join every ordered pair of servers, which share of every
 order, and how ring steps and model-parallel traffic flow. It is `joint_topology` with the mutable traffic of
 `allreduce_mix`; all options of the former (kept links, hop limit, forbidden links, symmetry rules) hold here too.
 
-Sets, parameters and variables of both modules, and
+All sets, parameters and variables of both modules, and
+
 Variables   y[g, r] >= 0, lambda times the share of order r;  for groups without orders, instead of y,
             z[g, i, j] >= 0, lambda times the share of the orders in which j follows i (i != j members).
 
     maximise    lambda
-    (1) to (4), (6) to (17) of `joint_topology`
+    all rows of `joint_topology` but (5)
     (5') deliver    sum_i f[s, i, v] - sum_j f[s, v, j]
                         - sum_{g, r: next_r(s) = v} V[g] y[g, r] - sum_g V[g] z[g, s, v] = lambda D[s, v]
     (18) mix        sum_{r in ORDERS[g]} y[g, r] = lambda                           for every group with orders

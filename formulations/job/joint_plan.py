@@ -2,13 +2,13 @@ r"""Strategy, topology, ring orders and routing of a tiny cluster in one mixed-i
 
 Decided: the split and place of every operator, the links between servers, which share of each AllReduce runs in which
 ring order, and how all traffic flows. Time model, bulk-synchronous: an iteration computes, then communicates, so that
+its time is T = C + theta:
 
-    T = C + theta,
-    C      the larger of the compute time of the busiest server and of the longest chain of forward and backward tasks,
-    theta  the time the busiest link takes for all it carries: every byte of forward and backward transfers, and for an
-           AllReduce of S bytes over k servers 2 (k-1)/k S bytes from every member to the next in ring order. A hop of a
-           ring is routed like any other traffic; all traffic may be split over any paths. Latencies, the fixed cost of
-           rounds and the AllReduce inside a server are left out.
+* C is the larger of the compute time of the busiest server and of the longest chain of forward and backward tasks.
+* theta is the time the busiest link takes for all it carries: every byte of forward and backward transfers, and for an
+  AllReduce of S bytes over k servers 2 (k-1)/k S bytes from every member to the next in ring order. A hop of a ring is
+  routed like any other traffic; all traffic may be split over any paths. Latencies, the fixed cost of rounds and the
+  AllReduce inside a server are left out.
 
 Everything is linear but theta times the number of links of a pair, which is linearised exactly: one binary per number
 of links, and theta split over them.
@@ -16,7 +16,7 @@ of links, and theta split over them.
 Sets        OPERATORS o; OPTIONS[o], pairs (split, offset); PAIRS e = (u, v), edges of the workload; servers i, j, s, v;
             BUNDLES (i, j): i < j for bidirectional links, i != j for directed ones; m = 0..d links of a bundle;
             GROUPS g of servers that all-reduce together; RINGS[g], directed cyclic orders of the members.
-Parameters  load[o, a, i], memory[o, a, i]: compute time (ms), memory (share of a server) of option a on server i;
+Parameters  load[o, a, i], memory[o, a, i]: compute time (ms), memory (share of a server) of option a, on server i;
             f[o, a], b[o, a] forward and backward time of one part, ms;  D[e, a, c, i, j], W[o, a, g]: ms that one link
             takes for the transfers i -> j of a pair, and for what each member of g sends in the AllReduces of o;
             Theta: theta of some plan is no larger, or no plan with a larger one is of interest.
@@ -39,13 +39,14 @@ Variables   y[o, a] in {0, 1}; p[e, a, c] >= 0: both options of a pair; links[i,
     (12) split    sum_m part[i, j, m] = theta;   (13) only  part[i, j, m] <= Theta links[i, j, m]
     (19) cut      sum_j sum_m m part[i, j, m] <= d theta, out of and (directed) into every server
     (14) reduce   sum_r ring[g, r] = sum_oa W[o, a, g] y[o, a]                         for every group
-    (15) deliver  inflow - outflow of flow[s] at v = sum D[e, a, c, s, v] p[e, a, c] + sum of ring[g, r] with hop s -> v
+    (15) deliver  sum_i flow[s, i, v] - sum_j flow[s, v, j]
+                      = sum_eac D[e, a, c, s, v] p[e, a, c] + sum_{g, r: s -> v} ring[g, r]
     (16) fit      sum_s flow[s, i, j] <= sum_m m part[i, j, m]                         for every direction of a bundle
     (17) reached  one unit of reach flows from server 0 to every other, reach[i, j] <= (n-1) sum_m m links[i, j, m]
     (18) returns  the same from every server to 0 by back[i, j], directed links only: the network is connected
 
-For whole y and links, (2), (3), (12), (13) leave p = y y, part = theta links only, so T is exact for the plan. (19) is
-(11) times theta: implied for whole links, it gives the relaxation the node cuts.
+For whole y and links, (2), (3), (12), (13) leave p = y y and part = theta links only, so T is exact for the plan. (19)
+is (11) times theta: implied for whole links, it gives the relaxation the node cuts.
 
 Size: a few thousand columns for four servers and six operators; not meant for more.
 """

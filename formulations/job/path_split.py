@@ -12,7 +12,7 @@ Variables   share[a] in [0, 1];  peak[f] >= 0, largest load in family f.
     (1) split       sum_{a of k} share[a] = 1                          for every demand k
     (2) fit_peak    sum_a use[r, a] share[a] - peak[f(r)] <= 0          for every resource r
 
-Size: |ALTERNATIVES| + |families| columns, |DEMANDS| + |RESOURCES| rows. One family of all links gives the routing
+Size: |ALTERNATIVES| + |FAMILIES| columns, |DEMANDS| + |RESOURCES| rows. One family of all links gives the routing
 problem; rings use two (all groups of a size at work, and one alone). With every alternative of a demand present the
 optimum equals the arc formulation's; with shortest paths alone it is an upper bound on it.
 """

@@ -18,7 +18,7 @@ Variables   z[o, s] in {0, 1}: the split chosen;  p[e, s, t] >= 0: both splits o
     (1) choose    sum_s z[o, s] = 1                                            for every operator
     (2) producer  sum_t p[e, s, t] = z[u, s]                                   for every pair, split s of u
     (3) consumer  sum_s p[e, s, t] = z[v, t]                                   for every pair, split t of v
-    (4) measure   y[q] = sum_s w[q, s] z[o, s], or sum_st w[q, s, t] p[e, s, t]  for every quantity
+    (4) measure   y[q] = sum_s w[q, s] z[o, s], or sum_st w[q, s, t] p[e, s, t]   for every quantity
     (5) law       x[head] - x[tail] - sum_q n[a, q] y[q] >= c[a]               for every law
     (6) memory    sum_os room[o, s] z[o, s] <= 1                               if memory is limited
 

@@ -14,7 +14,8 @@ Variables   share[k] >= 0;  theta >= 0.
     (1) mix    sum_k share[k] = 1
     (2) fit    sum_k load[c, k] share[k] - capacity[c] theta <= 0        for every class c
 
-Dual: theta = max over l >= 0, sum capacity l = 1 of sum_j w[j] dist_l(j); a routing of least length for l is a column.
+Dual: theta = max_l sum_j w[j] dist_l(j) over l >= 0 with sum_c capacity[c] l[c] = 1; a routing of least length for l
+is a column.
 """
 
 from __future__ import annotations

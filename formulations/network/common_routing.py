@@ -8,7 +8,7 @@ load of an arc is linear in demand.
 
 Sets        SERVERS v; PAIRS p = (s, t) with demand in some matrix; ARCS a = (tail, head); MATRICES k.
 Parameters  D[k, p] >= 0: demand, in units of a link's capacity;  c[a]: parallel links of the arc.
-Variables   split[p, a] >= 0: part of p's traffic over a (none into s, none out of t);  theta >= 0, largest utilisation.
+Variables   split[p, a] >= 0: part of p's traffic over arc a, none into s or out of t;  theta >= 0, largest utilisation.
 
     minimise    theta
     (1) conserve    sum_{a into v} split[p, a] - sum_{a out of v} split[p, a] = [v = t]     for all p and v != s
@@ -18,8 +18,8 @@ With a cap (a worst case that is allowed) every matrix has its own theta[k] <= c
 of the routings with the best worst case, one that is good for the other matrices too.
 
 Size: |P| m + 1 columns (with a cap |P| m + |K|), |P| (n - 1) + |K| m rows. With one matrix its optimum is that of
-`concurrent_flow`. Dual, without a cap: prices w[k, a] >= 0 of (2) with sum c[a] w[k, a] = 1 prove theta >= sum_p
-(shortest way of p by lengths sum_k D[k, p] w[k, a]), whatever the solver did.
+`concurrent_flow`. Dual, without a cap: prices w[k, a] >= 0 of (2) with sum c[a] w[k, a] = 1 prove
+theta >= sum_p least[p], the length of a shortest path of p by lengths sum_k D[k, p] w[k, a], whatever the solver did.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ Parameters  D[s, v] >= 0: demand, in units of a link's capacity;  c[a]: parallel
             hop_price >= 0: time of one hop in the unit of theta (0: throughput alone counts).
 Variables   flow[s, a] >= 0;  theta >= 0, largest utilisation.
 
-    minimise    theta + hop_price / |D| * sum_sa flow[s, a],         |D| = sum of all demand
+    minimise    theta + hop_price / |D| * sum_sa flow[s, a],         |D| is all demand
     (1) conserve    sum_{a into v} flow[s, a] - sum_{a out of v} flow[s, a] = D[s, v]     for all s and v != s
     (2) fit         sum_s flow[s, a] - c[a] theta <= 0                                    for every arc a
 
-Completion time: theta is the time the busiest link takes to pass a unit of time's worth of demand, and
-hop_price * mean hops is the latency of the mean byte; their sum is the (store-and-forward free) completion time of the
-traffic, averaged over bytes for its latency part. hop_price = 0 minimises the largest link load.
+Completion time: theta is the time the busiest link takes to pass a unit of time's worth of demand, and hop_price times
+the mean number of hops is the latency of the mean byte; their sum is the (store-and-forward free) completion time of
+the traffic, averaged over bytes for its latency part. hop_price = 0 minimises the largest link load.
 
 Size: n m + 1 columns, n (n - 1) + m rows. Dual: lengths l[a] >= 0 of (2) with sum c l = 1 prove
 theta >= sum D dist_l whatever the solver did.

@@ -3,21 +3,22 @@ r"""Hop-LP: how much concurrent flow any topology of degree d can carry, with on
 For a guess L on lambda = 1/theta.
 
 Sets        PAIRS (i, j), i != j; WALKS (i, k, j), all distinct.
-Parameters  d; D_ij; L; c1 = min(1, L D), c2 = min(1, (L D - 1)^+).
-Variables   lambda in [0, L]; x_ij in [0, d] links; y_ij in [0, 1] is there a link; p_ikj in [0, 1] are both links of a
-            walk there; flows f1_ij (one hop), f2_ikj (two), f3_ij (three or more), g_ab link load of f3.
+Parameters  d; D[i,j]; L; c1 = min(1, L D), c2 = min(1, (L D - 1)^+).
+Variables   lambda in [0, L]; x[i,j] in [0, d] links; y[i,j] in [0, 1]: is there a link;
+            p[i,k,j] in [0, 1]: are both links of a walk there; flows f1[i,j] (one
+            hop), f2[i,k,j] (two), f3[i,j] (three or more), g[a,b]: what the last put on a link.
 
     maximise    lambda
-    (out) (into)        sum_j x_ij <= d,  sum_i x_ij <= d
-    (link)              y_ij - x_ij <= 0
-    (spread_first)      sum_j p_ikj - d y_ik <= 0          (spread_second)  sum_i p_ikj - d y_kj <= 0
-    (first) (second)    p_ikj - y_ik <= 0,  p_ikj - y_kj <= 0
-    (direct)            f1_ij - (c1 - c2) y_ij - c2 x_ij <= 0
-    (two_hop)           f2_ikj - L D_ij p_ikj <= 0
-    (deliver)           lambda D_ij - f1_ij - sum_k f2_ikj - f3_ij <= 0
-    (capacity)          f1_ab + sum_j f2_abj + sum_i f2_iab + g_ab - x_ab <= 0
-    (long)              3 sum f3 - sum g <= 0
-    (leave) (enter)     sum_j f3_aj - sum_b g_ab <= 0,  sum_i f3_ib - sum_a g_ab <= 0
+    (out) (into)        sum_j x[i,j] <= d,  sum_i x[i,j] <= d
+    (link)              y[i,j] - x[i,j] <= 0
+    (spread_first)      sum_j p[i,k,j] - d y[i,k] <= 0          (spread_second)  sum_i p[i,k,j] - d y[k,j] <= 0
+    (first) (second)    p[i,k,j] - y[i,k] <= 0,  p[i,k,j] - y[k,j] <= 0
+    (direct)            f1[i,j] - (c1 - c2) y[i,j] - c2 x[i,j] <= 0
+    (two_hop)           f2[i,k,j] - L D[i,j] p[i,k,j] <= 0
+    (deliver)           lambda D[i,j] - f1[i,j] - sum_k f2[i,k,j] - f3[i,j] <= 0
+    (capacity)          f1[a,b] + sum_j f2[a,b,j] + sum_i f2[i,a,b] + g[a,b] - x[a,b] <= 0
+    (long)              3 sum_ij f3[i,j] - sum_ij g[i,j] <= 0
+    (leave) (enter)     sum_j f3[a,j] - sum_b g[a,b] <= 0,  sum_i f3[i,b] - sum_a g[a,b] <= 0
 
 Size: about 2 n^3 columns, 3 n^3 rows. A value below L proves lambda at most that for every topology; it relaxes the
 joint topology and routing problem.

@@ -17,7 +17,7 @@ minimise span
 4. own[q,s,i]:       end[q,s,i] >= end[k,s,i] + hold[k,s] + time[q,s]                      (k,q) = (F,B), (B,W)
 5. before[q,j,k,i,s]: end[k,s,i] >= end[q,s,j] + hold[q,s] + time[k,s] - M (1 - early[q,j,k,i,s])
    after[q,j,k,i,s]:  end[q,s,j] >= end[k,s,i] + hold[k,s] + time[q,s] - M early[q,j,k,i,s]
-   with M = upper + the hold and the time of that row
+   where M = upper + hold[k,s] + time[k,s], of that row
 6. fit[s,i]:         (i+1) adds[F,s] + sum_{j<i} (adds[B,s] early[B,j,F,i,s] + adds[W,s] early[W,j,F,i,s]) <= room[s]
 7. all[s]:           span >= end[W,s,m-1]; with `longest_rank`: span >= end[W,s,m-1] - end[F,s,0] + time[F,s]
 

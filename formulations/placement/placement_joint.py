@@ -9,17 +9,18 @@ outside, so with any of them the optimum is a lower bound; with more at each sol
 Sets: OPERATORS i, j; GROUPS g of co-located operators (g(i)); DEVICES d, e; SERVERS s, u (s(d)); TENSORS t with
     producer i and consumers j, WAYS (t, e) of tensors with bytes to devices that another group of consumers can use.
 Parameters: time[i,d] ms; memory[g], room[d] bytes; volume[t] ms at the unit rate; inside[t,s] ms; alpha ms;
-    capacity[s] of the unit rate, out and in; upper: a makespan known to be possible; most = upper / least volume;
+    capacity[s] of the unit rate, out and in; upper: a makespan known to be possible; most: upper over the least volume;
     points r[s,u]; head[i], tail[i]: longest paths at fastest times.
 Variables: at[g,d] in {0,1}; head[i] <= start[i] <= upper - tail[i]; 0 <= leave[t,e] <= upper; 0 <= sent[t,s,e] <= 1;
     0 <= used[s,u] <= 1; slow[s,u] in [1 / min(capacity), most]; rate[s,u] >= 0; before[i,j], ahead[t,e,v,f] in {0,1};
-    span. z[g,s] is short for the sum of at[g,d] over the devices of s, run[i] for sum_d time[i,d] at[g(i),d].
+    span.
+Short: z[g,s] = sum_{d of s} at[g,d]; run[i] = sum_d time[i,d] at[g(i),d].
 minimise span
 1. place[g]:          sum_d at[g,d] = 1; at[g,d] = 0 where a member cannot run
 2. fit[d]:            sum_g memory[g] at[g,d] <= room[d]
 3. end[i]:            span >= start[i] + run[i]
 4. follow[t,j]:       start[j] >= start[i] + run[i]
-5. inside[t,j,d,e]:   start[j] >= start[i] + run[i] + inside[t,s] - (upper + inside) (2 - at[g(i),d] - at[g(j),e])
+5. inside[t,j,d,e]:   start[j] >= start[i] + run[i] + inside[t,s] - (upper + inside[t,s]) (2 - at[g(i),d] - at[g(j),e])
    signal[t,j,s,e]:   the same for tensors without bytes between servers, with alpha
 6. ready[t,e]:        leave[t,e] >= start[i] + run[i]
 7. arrive[t,j,s,e]:   start[j] >= leave[t,e] + alpha + volume[t] slow[s,s(e)] - M[t] (2 - z[g(i),s] - at[g(j),e])
@@ -31,13 +32,13 @@ minimise span
     second[i,j,d]:    start[i] >= start[j] + run[j] - upper (2 + before[i,j] - at[g(i),d] - at[g(j),d])
 13. queue[t,e,v,f,s]: leave[v,f] >= leave[t,e] + alpha + volume[t] slow[s,s(e)]
                          - M[t] (3 - ahead[t,e,v,f] - sent[t,s,e] - sent[v,s,f])      s(e) = s(f)
-    behind[t,e,v,f,s]: the same with t, e and v, f exchanged and 1 - ahead
+    behind[t,e,v,f,s]: the same with t, e and v, f exchanged and 1 - ahead[t,e,v,f]
 14. work[d]:          span >= sum_i time[i,d] at[g(i),d]                             (redundant, essential)
-15. egress[s], ingress[u]: capacity span >= sum of volume[t] sent[t,s,e] out of s, or into u         (redundant)
-M[t] = upper + alpha + volume[t] most: no start, and no end of a transfer that is not sent, is beyond it.
+15. egress[s], ingress[u]: capacity[s] span >= sum_te volume[t] sent[t,s,e], out of s or into u   (redundant)
+M[t] = upper + alpha + volume[t] * most: no start, and no end of a transfer that is not sent, is beyond it.
 Symmetry: if all devices are alike, the group of rank r by work is on one of the first r + 1.
 
-Size: O((ways)^2) rows and binaries. Reference: outer approximation of perspectives (Frangioni and Gentile, 2006).
+Size: O(W^2) rows and binaries of W ways. Reference: outer approximation of perspectives (Frangioni and Gentile, 2006).
 """
 
 from __future__ import annotations

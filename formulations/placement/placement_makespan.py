@@ -6,7 +6,7 @@ Sets: OPERATORS i, j; GROUPS g of co-located operators (g(i)); DEVICES d, e; TEN
 Parameters: time[i,d] ms; memory[g], room[d] bytes; send[t,d,e] ms, alone at full rate; upper, a makespan that is known
     to be possible, which serves as big M: all starts and ends lie in [0, upper].
 Variables: at[g,d] in {0,1}; start[i] ms; span; before[i,j] in {0,1} for i < j that no path orders.
-run[i] is short for sum_d time[i,d] at[g(i),d]: where the operator is, so that start[i] + run[i] <= upper.
+Short: run[i] = sum_d time[i,d] at[g(i),d]: where the operator is, so that start[i] + run[i] <= upper.
 minimise span
 1. place[g]:         sum_d at[g,d] = 1; at[g,d] = 0 where a member cannot run
 2. fit[d]:           sum_g memory[g] at[g,d] <= room[d]
@@ -17,7 +17,7 @@ minimise span
    second[i,j,d]:    start[i] >= start[j] + run[j] - upper (2 + before[i,j] - at[g(i),d] - at[g(j),d])
 7. work[d]:          span >= sum_i time[i,d] at[g(i),d]     (redundant, and essential for the relaxation)
 
-Size: O(n^2 k + consumers k^2) rows. Reference: big-M disjunctive scheduling (Manne, 1960).
+Size: O(n^2 k + c k^2) rows, n operators, k devices, c consumers. Reference: big-M disjunctive scheduling (Manne, 1960).
 """
 
 from __future__ import annotations

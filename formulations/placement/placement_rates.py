@@ -1,8 +1,9 @@
 """Best static rates between servers for a placed graph whose orders are fixed.
 
 Activities u: operators on devices and transfers between servers. A transfer of v bytes at rate b takes v / b: with the
-inverse rate r = 1 / b as variable its time is linear, and the capacity rows sum 1 / r <= K are convex, so that they are
-described exactly by their tangents. The optimum of the program with all tangents is the global optimum of the split.
+inverse rate r = 1 / b as variable its time is linear, and the capacity rows sum_q 1 / r[q] <= K are convex, so that
+they are described exactly by their tangents. The optimum of the program with all tangents is the global optimum of the
+split.
 
 Sets: ACTIVITIES u; PAIRS q = (s, t) of servers that send; SERVERS s.
 Parameters: fixed_ms[u] (run time, or latency); volume[u] (ms at the unit rate); pair[u]; ARCS (u, v, lag_ms);

@@ -13,9 +13,9 @@ Parameters  p[b, q]: time of a block, ms (per phase where it matters);  w[t, q]:
             m[b], M[q]: memory, bytes;  count[q]: devices;  big[q], spare[q]: see `most_load`, `most_memory`.
 Variables   y[b, j] in {0, 1}: block b is in stage j or before, y[b, J-1] = 1;  g[s, q] in {0, 1}: slot s is a device of
             group q;  0 <= h[t, s] <= 1: tensor t crosses the border of slot s;  load (or forward, backward): ms.
-Short       X[b, s] = sum of y[b, j] - y[b, j-1] over the stages j of slot s: block b is in slot s.
+Short       X[b, s] = sum_{j in s} (y[b, j] - y[b, j-1]), over the stages of slot s: block b is in slot s.
 
-    minimise    load                                     (1F1B),    forward + backward    (GPipe)
+    minimise    load (1F1B), forward + backward (GPipe)
     (1) ladder      y[b, j] - y[b, j+1] <= 0
     (2) order       y[v, j] - y[u, j] <= 0                                               (u, v) in ORDER
     (3) leave       X[source, s] - X[v, s] - h[t, s] <= 0                                v in targets
@@ -28,12 +28,16 @@ Short       X[b, s] = sum of y[b, j] - y[b, j-1] over the stages j of slot s: bl
 
 Variants. Communication overlapped: (4) twice, without h and with h alone. GPipe: (4) for each phase. CPUs of the pool:
 (4) without h. Interleaved stages: J = q k, slot s has the stages s, s + k, ...; the group of a slot is known, and then
-g is not there and (4), (5) stand without it, (6) is X <= 0. Free sets: x[b, s] in {0, 1} in place of y, and
+g is not there and (4), (5) stand without it, (6) is X <= 0. Free sets: x[b, s] in {0, 1} in place of y, and in place of
+(1), (2)
+
     (8) somewhere   sum_s x[b, s] = 1
-in place of (1), (2); block number r may only use the first r + 1 slots of each group, for among like devices the
+
+where block number r may only use the first r + 1 slots of each group, for among like devices the
 one with the i-th smallest least block can be called the i-th.
 
-Size: B J + T S + S Q + 1 columns, B (J-1) + E (J-1) + 2 S (targets of all nets) + S Q (...) rows.
+Size: B J + T S + S Q + 1 columns, (B + E) (J-1) + 2 S N rows, N the targets of all nets, and a
+few for each of S Q pairs.
 `whole` makes every column an integer, for solvers that know nothing else; times must then be whole numbers.
 """
 

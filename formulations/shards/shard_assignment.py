@@ -24,7 +24,7 @@ Variables   place[k] in {0, 1};  ranks[k, q, c] in 0, 1, ..;
     (8) order       place[twin[k]] >= place[k]         k that equals an earlier job, its twin
 
 Bounds: ranks[k, q, c] <= min(size[k, q], free[c]);  at = 0 where free servers under s are fewer than the ranks of e.
-Interfaces without arcs take what planes are left, so k has at most |all planes| interfaces.
+Interfaces without arcs take what planes are left, so k has no more interfaces than there are planes.
 
 Exact, up to which plane an interface takes: the planes of an interface are the same for all ranks, as in `Shard`.
 Symmetry: by classes, atoms, interface and plane groups (merged), and equal jobs (8). Size: for a job of one atom whose
