@@ -13,6 +13,11 @@ import numpy as np
 from topoopt.files.faults import Fault, Path
 from topoopt.files.parsed import MAX_DEPTH, MAX_INTEGER_DIGITS, Parsed, broken, not_finite, values
 
+_STEP = np.zeros(256, dtype=np.int8)
+_STEP[list(b"{[")], _STEP[list(b"}]")] = 1, -1
+_MARKS = _STEP != 0
+_MARKS[ord('"')] = True
+
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
@@ -107,10 +112,11 @@ def _depth(text: str) -> int:
 def _plain_depth(text: str) -> int:
     """The same of text without escapes, where every quotation mark opens or closes a text."""
     letters = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8)
-    inside = np.bitwise_xor.accumulate(letters == ord('"'))
-    opens, closes = (np.isin(letters, np.frombuffer(marks, dtype=np.uint8)) & ~inside for marks in (b"{[", b"}]"))
-    places = np.flatnonzero(opens | closes)
-    return int(np.cumsum(np.where(opens[places], 1, -1)).max(initial=0))
+    told = np.flatnonzero(_MARKS[letters])  # quotation marks and brackets alone
+    marks = letters[told]
+    outside = ~np.bitwise_xor.accumulate(marks == ord('"'))
+    steps = _STEP[marks[outside]]
+    return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
 
 
 def parse_json(text: str, max_nodes: int) -> Parsed:

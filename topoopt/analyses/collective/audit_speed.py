@@ -145,7 +145,7 @@ def _times(
         )
 
     single = run(False)
-    copied = run(True) if last_epoch is not None and copies_in_switches(where.program, ways) else single
+    copied = run(True) if last_epoch is not None and copies_in_switches(ways) else single
     _check_claim(settings.stated.time_us, single, copied, last_epoch, findings)
     used = copied if settings.multicast else single
     size = settings.stated.vector_bytes

@@ -124,7 +124,7 @@ def _nodes(work: _Read, rank: int, stream: Any) -> None:
         number = len(action)
         if one.id in action:
             raise ValueError(f"two nodes {one.id} of rank {rank}")
-        own = action[one.id] = builder.action((rank, int(one.id)), rank, -1 - len(builder.places))
+        own = action[one.id] = builder.single_action((rank, int(one.id)), rank)
         needs.append((own, [*one.data_deps, *one.ctrl_deps]))
         given = attributes(one)
         cells = _cells(work, rank, given, number)
@@ -143,12 +143,12 @@ def _nodes(work: _Read, rank: int, stream: Any) -> None:
                 builder.message(own, rank, peer, units, piece=own)
         elif "chunk_added" in given and work.exact:
             for to, source in zip(cells, taken.get(given["chunk_added"], []), strict=True):
-                builder.moves += [(own, to, to), (own, to, source)]
+                builder.moves.extend(((own, to, to), (own, to, source)))
     for own, wanted in needs:
         for node in wanted:
             if node not in action:
                 builder.defect(
-                    "deadlock", f"rank {rank}, node {builder.places[own][1]} waits for node {node}, which is not"
+                    "deadlock", f"rank {rank}, node {builder.place(own)[1]} waits for node {node}, which is not"
                 )
             else:
                 builder.edges.append((own, action[node]))
@@ -176,8 +176,8 @@ def _join(work: _Read) -> None:
                 builder.defect("message", f"{size} bytes are sent {text}, {room} taken")
                 continue
             between = builder.buffer(key[0], f"message to rank {key[1]} with tag {key[2]}, chunk", len(source))
-            builder.moves += [(sent, between + k, one) for k, one in enumerate(source)]
-            builder.moves += [(taken, one, between + k) for k, one in enumerate(target)]
+            builder.moves.extend((sent, between + k, one) for k, one in enumerate(source))
+            builder.moves.extend((taken, one, between + k) for k, one in enumerate(target))
         if len(sends) > len(receives):
             builder.defect("message", f"what is sent {text} is not taken")
         elif len(receives) > len(sends):

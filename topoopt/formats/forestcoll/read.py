@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from topoopt.core.chunk_program import ALL_RANKS, ChunkProgram
+from topoopt.core.chunk_program import ALL_RANKS, UNKNOWN, ChunkProgram
 from topoopt.core.collective import CollectiveOp
 from topoopt.files.untrusted import parsing, read_xml_text, refusal
 from topoopt.formats.schedules.builder import ProgramBuilder
 from topoopt.formats.schedules.limits import MAX_FILE_BYTES, MOST_RANKS
 from topoopt.formats.schedules.reader import ScheduleOptions
-from topoopt.formats.schedules.timed import Piece, TimedSend, add_sends
+from topoopt.formats.schedules.timed import Piece, PieceSends, add_sends
 
 WHAT = "trees of ForestColl (XML: Algo, tree, send)"
 TAKEN = (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALLREDUCE)
@@ -94,15 +94,15 @@ def _program(path: Path, trees: Sequence[SendTree], per_node: int, collective: C
         depth = _depths(tree)
         height = max(depth.values())
         for place, (tail, head, via) in enumerate(tree.sends):
-            way = via or None
             level = depth.get(tail, 0)
             if summed:
-                up = TimedSend(number, rank[head], rank[tail], height - 1 - level, (number, place), via[::-1] or None)
-                sends.append(up)
+                way = builder.way(via[::-1]) if via else UNKNOWN
+                sends.append((number, rank[head], rank[tail], height - 1 - level, way, number, place))
             if collective is not CollectiveOp.REDUCE_SCATTER:
+                way = builder.way(via) if via else UNKNOWN
                 later = height if summed else 0
-                sends.append(TimedSend(number, rank[tail], rank[head], later + level, (number, place), way))
-    first = add_sends(builder, pieces, sends, timed=False)
+                sends.append((number, rank[tail], rank[head], later + level, way, number, place))
+    first = add_sends(builder, pieces, PieceSends.of_rows(sends, 2), timed=False)
     for number, tree in enumerate(trees):
         only_root = collective is CollectiveOp.REDUCE_SCATTER
         for own in [rank[tree.root]] if only_root else range(len(names)):

@@ -33,12 +33,15 @@ class Sent:
 
 @dataclass
 class FifoHalves:
-    """Sends and receives of every (from, to, channel), in order."""
+    """Sends and receives of every (from, to, channel), in order.
+
+    Attributes:
+        coming: rows (action, cell, which of the chunks that come goes there), joined once both halves are known.
+    """
 
     sends: dict[tuple[int, int, int], list[Sent]] = field(default_factory=lambda: defaultdict(list))
-    receives: dict[tuple[int, int, int], list[tuple[Sent, MscclStep, int]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    receives: dict[tuple[int, int, int], list[Sent]] = field(default_factory=lambda: defaultdict(list))
+    coming: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
@@ -199,15 +202,15 @@ def _one_step(
         if step.count:
             builder.message(action, rank, block.send, step.count, piece=base)
     if step.kind == "s":
-        builder.moves += [(action, to, source) for to, source in zip(targets[-1], local, strict=False)]
+        builder.moves.extend((action, to, source) for to, source in zip(targets[-1], local, strict=False))
         return
     if not 0 <= block.receive < len(algorithm.gpus) or block.receive == rank:
         builder.defect("ranks", f"{where} receives from rank {block.receive}")
         return
-    wires.receives[block.receive, rank, block.channel].append((Sent(action, step.count), step, rank))
+    wires.receives[block.receive, rank, block.channel].append(Sent(action, step.count))
     for target in targets:
         for k, to in enumerate(target):
-            builder.moves.append((action, to, -1 - k))  # the k-th chunk that comes, known once both halves are
+            wires.coming.append((action, to, k))
             if step.kind in ADDS and k < len(local):
                 builder.moves.append((action, to, local[k]))
 
@@ -217,7 +220,7 @@ def _join(builder: ProgramBuilder, wires: FifoHalves) -> None:
     for wire in sorted({*wires.sends, *wires.receives}):
         tail, head, channel = wire
         sends, receives = wires.sends.get(wire, []), wires.receives.get(wire, [])
-        for sent, (taken, _, _) in zip(sends, receives, strict=False):
+        for sent, taken in zip(sends, receives, strict=False):
             builder.edges.append((taken.action, sent.action))
             came[taken.action] = sent.between
             if sent.count != taken.count:
@@ -230,19 +233,14 @@ def _join(builder: ProgramBuilder, wires: FifoHalves) -> None:
         if len(sends) > len(receives):
             builder.defect("message", f"{_at(builder, sends[len(receives)].action)} sends what nobody takes, {text}")
         elif len(receives) > len(sends):
-            lost = receives[len(sends)][0]
+            lost = receives[len(sends)]
             builder.defect("deadlock", f"{_at(builder, lost.action)} waits for ever for what nobody sends, {text}")
-    builder.moves = [
-        (action, to, source if source >= 0 else _taken(came.get(action, ()), -1 - source))
-        for action, to, source in builder.moves
-        if source >= 0 or -1 - source < len(came.get(action, ()))
-    ]
-
-
-def _taken(between: tuple[int, ...], chunk: int) -> int:
-    return between[chunk]
+    for action, to, chunk in wires.coming:
+        between = came.get(action, ())
+        if chunk < len(between):
+            builder.moves.append((action, to, between[chunk]))
 
 
 def _at(builder: ProgramBuilder, action: int) -> str:
-    gpu, block, step = builder.places[action]
+    gpu, block, step = builder.place(action)
     return f"gpu {gpu}, tb {block}, step {step}"

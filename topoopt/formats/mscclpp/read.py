@@ -120,7 +120,7 @@ def _operation(
     action: int,
 ) -> None:
     name = operation.name
-    where = f"gpu {rank}, threadblock {builder.places[action][1]}, op {builder.places[action][2]}"
+    where = f"gpu {rank}, threadblock {builder.place(action)[1]}, op {builder.place(action)[2]}"
     if name not in KNOWN:
         builder.defect("limit", f"{where}: no such operation: {name}")
         return
@@ -169,7 +169,7 @@ def _data(
     for added, several in zip(summed, targets, strict=True):
         for target in several:
             for own in added:
-                builder.moves += [(action, to, source) for to, source in zip(target, own, strict=False)]
+                builder.moves.extend((action, to, source) for to, source in zip(target, own, strict=False))
                 if len(own) != len(target):
                     builder.defect("message", f"{where}: {len(own)} chunks go to {len(target)}")
     for one, several in zip(operation.sources, sources, strict=True):
@@ -195,7 +195,7 @@ def _meet(builder: ProgramBuilder, plan: ExecutionPlan, meetings: Meetings) -> N
     for (rank, kind, channel), waits in sorted(meetings.waits.items()):
         other = _other_end(plan, rank, kind, channel)
         signals = [] if other is None else meetings.signals.get(other, [])
-        builder.edges += zip(waits, signals, strict=False)
+        builder.edges.extend(zip(waits, signals, strict=False))
         if len(waits) > len(signals):
             text = f"{_at(builder, waits[len(signals)])} waits for ever: {len(signals)} signals for {len(waits)} waits"
             builder.defect("deadlock", text)
@@ -206,14 +206,14 @@ def _meet(builder: ProgramBuilder, plan: ExecutionPlan, meetings: Meetings) -> N
         elif len(signals) > len(meetings.waits.get(other, [])):
             builder.notes.append("some signals are never waited for")
     for action, here in meetings.unpacked:
-        builder.edges += [(action, one) for one in meetings.packets.get(here, ()) if one != action]
+        builder.edges.extend((action, one) for one in meetings.packets.get(here, ()) if one != action)
         if here not in meetings.packets:
             builder.defect("deadlock", f"{_at(builder, action)} waits for ever for a packet that nobody writes")
     for (rank, number), acquired in sorted(meetings.acquired.items()):
         counters = plan.ranks[rank].semaphores
         free = counters[number] if number < len(counters) else 0
         released = meetings.released.get((rank, number), [])
-        builder.edges += zip(acquired[free:], released, strict=False)
+        builder.edges.extend(zip(acquired[free:], released, strict=False))
         if len(acquired) > free + len(released):
             builder.defect("deadlock", f"{_at(builder, acquired[-1])} waits for ever for semaphore {number}")
     _barriers(builder, meetings)
@@ -221,15 +221,16 @@ def _meet(builder: ProgramBuilder, plan: ExecutionPlan, meetings: Meetings) -> N
 
 def _barriers(builder: ProgramBuilder, meetings: Meetings) -> None:
     """The n-th barrier of a block meets the n-th of every other block; what follows it comes after all of them."""
+    chain = builder.actions.table()[:, 1].tolist()
     following: dict[int, int] = {}
     for action, before in builder.edges:
-        if builder.chain[action] == builder.chain[before] and action == before + 1:
+        if chain[action] == chain[before] and action == before + 1:
             following[before] = action
     for (rank, number), calls in sorted(meetings.barriers.items()):
         rounds: dict[int, list[int]] = defaultdict(list)
         seen: dict[int, int] = defaultdict(int)
         for action, _ in calls:
-            block = builder.chain[action]
+            block = chain[action]
             rounds[seen[block]].append(action)
             seen[block] += 1
         for met in rounds.values():
@@ -239,7 +240,7 @@ def _barriers(builder: ProgramBuilder, meetings: Meetings) -> None:
                 builder.defect("deadlock", text)
             for one in met:
                 if one in following:
-                    builder.edges += [(following[one], other) for other in met if other != one]
+                    builder.edges.extend((following[one], other) for other in met if other != one)
 
 
 def _other_end(plan: ExecutionPlan, rank: int, kind: str, channel: int) -> tuple[int, str, int] | None:
@@ -254,5 +255,5 @@ def _other_end(plan: ExecutionPlan, rank: int, kind: str, channel: int) -> tuple
 
 
 def _at(builder: ProgramBuilder, action: int) -> str:
-    gpu, block, op = builder.places[action]
+    gpu, block, op = builder.place(action)
     return f"gpu {gpu}, threadblock {block}, op {op}"

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.chunk_program import ALL_RANKS, ChunkProgram
+from topoopt.core.chunk_program import ALL_RANKS, UNKNOWN, ChunkProgram
 from topoopt.core.collective import REDUCING, CollectiveOp
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.untrusted import parsing, refusal
@@ -19,7 +19,7 @@ from topoopt.formats.schedules.json_file import read_object
 from topoopt.formats.schedules.limits import MOST_RANKS
 from topoopt.formats.schedules.reader import ScheduleOptions, no_collective
 from topoopt.formats.schedules.states import collective_named
-from topoopt.formats.schedules.timed import Piece, TimedSend, add_sends
+from topoopt.formats.schedules.timed import Piece, PieceSends, add_sends
 
 WHAT = "an SCCL algorithm (JSON with msccl_type algorithm)"
 
@@ -56,13 +56,11 @@ def _program(path: Path, document: Mapping[str, Any], options: ScheduleOptions) 
     if any(not piece.holders for piece in pieces):
         raise refusal("a chunk that no rank has", str(path), allowed=WHAT)
     sends = [
-        TimedSend(
-            number[whole(address, 0, 10**9)], whole(tail, 0, ranks - 1), whole(head, 0, ranks - 1), step, (step, place)
-        )
+        (number[whole(address, 0, 10**9)], *(whole(end, 0, ranks - 1) for end in ends), step, UNKNOWN, step, place)
         for step, one in enumerate(document["steps"])
-        for place, (address, tail, head) in enumerate(one["sends"])
+        for place, (address, *ends) in enumerate(one["sends"])
     ]
-    first = add_sends(builder, pieces, sends, timed=False)
+    first = add_sends(builder, pieces, PieceSends.of_rows(sends, 2), timed=False)
     for address in addresses:
         for rank in sorted({rank for _, post in chunks[address] for rank in post}):
             whose = ALL_RANKS if summed else pieces[number[address]].holders[0]

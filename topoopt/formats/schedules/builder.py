@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from topoopt.core.arrays import Ints, distinct
 from topoopt.core.chunk_program import (
     UNKNOWN,
     CellRange,
@@ -19,29 +19,35 @@ from topoopt.core.collective import CollectiveOp
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.untrusted import refusal
 from topoopt.formats.schedules.limits import MOST_ACTIONS, MOST_CELLS, MOST_SHOWN
+from topoopt.formats.schedules.rows import Rows
 
 
 @dataclass
 class ProgramBuilder:
-    """Actions, cells and messages, in lists until all are there."""
+    """Actions, cells and messages, until all are there; rows as `ChunkProgram` and `Messages` have them.
+
+    Attributes:
+        actions: rows (rank that executes it, its chain, place in the file ...).
+    """
 
     file: str
     ranks: tuple[str, ...]
     place_words: tuple[str, ...]
     buffers: list[CellRange] = field(default_factory=list)
-    places: list[tuple[int, ...]] = field(default_factory=list)
-    chain: list[int] = field(default_factory=list)
-    home: list[int] = field(default_factory=list)
-    moves: list[tuple[int, int, int]] = field(default_factory=list)
-    edges: list[tuple[int, int]] = field(default_factory=list)
-    sent: list[tuple[int, int, int, int, int, int, int]] = field(default_factory=list)
+    actions: Rows = field(init=False)
+    moves: Rows = field(default_factory=lambda: Rows(3))
+    edges: Rows = field(default_factory=lambda: Rows(2))
+    sent: Rows = field(default_factory=lambda: Rows(7))
     ways: dict[tuple[str, ...], int] = field(default_factory=dict)
-    start: list[tuple[int, int, int]] = field(default_factory=list)
-    due: list[tuple[int, int, int]] = field(default_factory=list)
+    start: Rows = field(default_factory=lambda: Rows(3))
+    due: Rows = field(default_factory=lambda: Rows(3))
     defects: list[Defect] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cells: int = 0
     _told: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.actions = Rows(2 + len(self.place_words))
 
     def buffer(self, rank: int, name: str, count: int) -> int:
         """A new buffer; its first cell.
@@ -63,26 +69,37 @@ class ProgramBuilder:
         Raises:
             InputError: too many.
         """
-        if len(self.places) >= MOST_ACTIONS:
+        if len(self.actions) >= MOST_ACTIONS:
             raise refusal("too many actions", self.file, allowed=f"at most {MOST_ACTIONS}")
-        self.places.append(place)
-        self.home.append(home)
-        self.chain.append(chain)
-        return len(self.places) - 1
+        self.actions.append((home, chain, *place))
+        return len(self.actions) - 1
 
-    def actions(self, places: Sequence[tuple[int, ...]], homes: Sequence[int]) -> int:
-        """New actions, each a chain of its own; the number of the first.
+    def single_action(self, place: tuple[int, ...], home: int) -> int:
+        """A new action that is a chain of its own.
 
         Raises:
             InputError: too many.
         """
-        first = len(self.places)
+        return self.action(place, home, -1 - len(self.actions))
+
+    def single_actions(self, places: Ints, homes: Ints) -> int:
+        """New actions, each a chain of its own; the number of the first.
+
+        Args:
+            places: int64[k, p]; homes: int64[k].
+
+        Raises:
+            InputError: too many.
+        """
+        first = len(self.actions)
         if first + len(places) > MOST_ACTIONS:
             raise refusal("too many actions", self.file, allowed=f"at most {MOST_ACTIONS}")
-        self.places += places
-        self.home += homes
-        self.chain += range(-1 - first, -1 - first - len(places), -1)
+        self.actions.add(homes, -1 - first - np.arange(len(places)), *places.T)
         return first
+
+    def place(self, action: int) -> tuple[int, ...]:
+        """Where an action stands in the file."""
+        return self.actions[action][2:]
 
     def way(self, via: tuple[str, ...]) -> int:
         """Number of a way through switches."""
@@ -122,9 +139,8 @@ class ProgramBuilder:
     ) -> ChunkProgram:
         """The program."""
         hidden = [(law, count - MOST_SHOWN) for law, count in self._told.items() if count > MOST_SHOWN]
-        sent = _table(self.sent, 7)
+        sent, moves, actions = self.sent.table(), self.moves.table(), self.actions.table()
         narrow = [sent[:, column].astype(np.int32) for column in (1, 2, 4, 6)]
-        moves = _table(self.moves, 3)
         return ChunkProgram(
             name,
             collective,
@@ -132,14 +148,14 @@ class ProgramBuilder:
             vector_units,
             per_share,
             tuple(self.buffers),
-            _table(self.start, 3),
-            _table(self.due, 3),
+            self.start.table(),
+            self.due.table(),
             self.place_words,
-            _table(self.places, len(self.place_words)).astype(np.int32),
-            np.array(self.chain, dtype=np.int64),
-            np.array(self.home, dtype=np.int32),
+            actions[:, 2:].astype(np.int32),
+            actions[:, 1].copy(),
+            actions[:, 0].astype(np.int32),
             moves[np.argsort(moves[:, 0], kind="stable")],
-            _different(_table(self.edges, 2), len(self.places)),
+            _different(self.edges.table(), len(actions)),
             Messages(sent[:, 0], narrow[0], narrow[1], sent[:, 3], narrow[2], sent[:, 5], narrow[3]),
             tuple(self.ways),
             stated or StatedFigures(),
@@ -150,11 +166,6 @@ class ProgramBuilder:
         )
 
 
-def _different(edges: np.ndarray, actions: int) -> np.ndarray:
+def _different(edges: Ints, actions: int) -> Ints:
     """Each pair once, sorted."""
-    keys = np.unique(edges[:, 0] * max(actions, 1) + edges[:, 1])
-    return np.column_stack((keys // max(actions, 1), keys % max(actions, 1)))
-
-
-def _table(rows: Sequence[Sequence[int]], width: int) -> np.ndarray:
-    return np.array(rows, dtype=np.int64).reshape(-1, width)
+    return np.column_stack(np.divmod(distinct(edges[:, 0] * max(actions, 1) + edges[:, 1]), max(actions, 1)))

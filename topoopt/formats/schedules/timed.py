@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from topoopt.core.arrays import Ints
 from topoopt.core.chunk_program import UNKNOWN
 from topoopt.formats.schedules.builder import ProgramBuilder
+from topoopt.formats.schedules.rows import Row
+
+NOBODY, BEFORE = -2, -1
+"""Which send brought a piece to a rank: none, or it was there before."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +30,34 @@ class Piece:
     summed: bool = False
 
 
-class TimedSend(NamedTuple):
-    """A send of a piece in an epoch, at a place of the file, through stated switches or not."""
+@dataclass(frozen=True, eq=False)
+class PieceSends:
+    """Sends of pieces, int64[k] each.
 
-    piece: int
-    tail: int
-    head: int
-    epoch: int
-    place: tuple[int, ...]
-    via: tuple[str, ...] | None = None
+    Attributes:
+        piece, tail, head: what is sent, from which rank to which.
+        epoch: when it starts.
+        way: through which switches, a number of the builder; UNKNOWN: not stated.
+        places: int64[k, p], where each stands in the file.
+    """
+
+    piece: Ints
+    tail: Ints
+    head: Ints
+    epoch: Ints
+    way: Ints
+    places: Ints
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], words: int) -> PieceSends:
+        """Of rows (piece, tail, head, epoch, way, place ...), a place of so many numbers."""
+        table = np.array(rows, dtype=np.int64).reshape(-1, 5 + words)
+        piece, tail, head, epoch, way = table[:, :5].T
+        return cls(piece, tail, head, epoch, way, table[:, 5:])
+
+    def taken(self, order: Ints) -> PieceSends:
+        """Those of some numbers, in that order."""
+        return PieceSends(*(getattr(self, name)[order] for name in self.__dataclass_fields__))
 
 
 class _Held(NamedTuple):
@@ -41,9 +67,7 @@ class _Held(NamedTuple):
     brought: tuple[int, ...] = ()
 
 
-def add_sends(
-    builder: ProgramBuilder, pieces: Sequence[Piece], sends: Sequence[TimedSend], *, timed: bool
-) -> list[int]:
+def add_sends(builder: ProgramBuilder, pieces: Sequence[Piece], sends: PieceSends, *, timed: bool) -> list[int]:
     """Put pieces and sends into a program; of each rank the cell of its first piece, the others follow.
 
     Args:
@@ -51,67 +75,90 @@ def add_sends(
     """
     count = len(pieces)
     first = [builder.buffer(rank, "piece", count) for rank in range(len(builder.ranks))]
-    held: dict[tuple[int, int], _Held] = {}
-    for number, piece in enumerate(pieces):
-        for rank in piece.holders:
-            owner = rank if piece.summed else piece.holders[0]
-            builder.start.append((first[rank] + number, number, owner))
-            held[rank, number] = _Held(1 << owner)
-    ordered = sorted(sends, key=lambda send: send.epoch)
-    if not any(piece.summed for piece in pieces):
-        again = _copies(builder, pieces, ordered, first, timed=timed)
-        if again:
-            builder.notes.append(f"{again} sends bring what is there already")
-        return first
-    again = 0
-    low = 0
-    while low < len(ordered):
-        high = low
-        while high < len(ordered) and ordered[high].epoch == ordered[low].epoch:
-            high += 1
-        again += _epoch(builder, pieces, ordered[low:high], held, first, timed=timed)
-        low = high
+    holders = [
+        (first[rank] + number, number, rank if piece.summed else piece.holders[0])
+        for number, piece in enumerate(pieces)
+        for rank in piece.holders
+    ]
+    builder.start.extend(holders)
+    ordered = sends.taken(np.argsort(sends.epoch, kind="stable"))
+    units = np.array([piece.units for piece in pieces], dtype=np.int64)[ordered.piece]
+    if any(piece.summed for piece in pieces):
+        held = {cell: _Held(1 << owner) for cell, _, owner in holders}
+        again = _sums(builder, pieces, ordered, units, held, first, timed=timed)
+    else:
+        again = _copies(builder, ordered, units, [cell for cell, _, _ in holders], first, timed=timed)
     if again:
         builder.notes.append(f"{again} sends bring what is there already")
     return first
 
 
 def _copies(
-    builder: ProgramBuilder, pieces: Sequence[Piece], sends: Sequence[TimedSend], first: Sequence[int], *, timed: bool
+    builder: ProgramBuilder, sends: PieceSends, units: Ints, filled: Sequence[int], first: Sequence[int], *, timed: bool
 ) -> int:
     """Sends in order of their epochs, of pieces that are copied alone; how many bring nothing new."""
-    base = builder.actions([send.place for send in sends], [send.tail for send in sends])
-    ways = [UNKNOWN if send.via is None else builder.way(send.via) for send in sends]
-    epochs = [send.epoch for send in sends] if timed else [UNKNOWN] * len(sends)
-    units = [piece.units for piece in pieces]
-    builder.sent += [
-        (base + k, send.tail, send.head, units[send.piece], epoch, send.piece, way)
-        for k, (send, epoch, way) in enumerate(zip(sends, epochs, ways, strict=True))
-    ]
-    brought: dict[int, int] = {}  # the action that fills a cell; -1: filled before
-    for number, piece in enumerate(pieces):
-        brought |= {first[rank] + number: -1 for rank in piece.holders}
+    base = builder.single_actions(sends.places, sends.tail)
+    action = base + np.arange(len(sends.piece))
+    epochs = sends.epoch if timed else UNKNOWN
+    builder.sent.add(action, sends.tail, sends.head, units, epochs, sends.piece, sends.way)
+    cells = np.array(first, dtype=np.int64)
+    source, target = cells[sends.tail] + sends.piece, cells[sends.head] + sends.piece
+    fills, brought = _first_fills(source, target, sends.epoch, filled, builder.cells)
+    builder.moves.add(action[fills], target[fills], source[fills])
+    builder.edges.add(action[brought >= 0], base + brought[brought >= 0])
+    for k in np.flatnonzero(brought == NOBODY).tolist():
+        _sent_too_early(builder, sends.places[k].tolist(), int(sends.piece[k]), int(sends.tail[k]))
+    return len(sends.piece) - len(fills) - int((brought == NOBODY).sum())
+
+
+def _first_fills(source: Ints, target: Ints, epoch: Ints, filled: Sequence[int], cells: int) -> tuple[Ints, Ints]:
+    """Which sends fill a cell first, and int64[k] the send that each has its piece from, BEFORE or NOBODY.
+
+    Args:
+        source, target: int64[k], cells of each send, in the order of epochs.
+        filled: cells that are full before.
+    """
+    holds = [NOBODY] * cells
+    for cell in filled:
+        holds[cell] = BEFORE
+    epochs = epoch.tolist()
+    fills, brought = [], []
+    for number, (tail, head, now) in enumerate(zip(source.tolist(), target.tolist(), epochs, strict=True)):
+        came = holds[tail]
+        if came >= 0 and epochs[came] >= now:
+            came = NOBODY
+        brought.append(came)
+        if came != NOBODY and holds[head] == NOBODY:
+            holds[head] = number
+            fills.append(number)
+    return np.array(fills, dtype=np.int64), np.array(brought, dtype=np.int64)
+
+
+def _sent_too_early(builder: ProgramBuilder, place: Sequence[int], piece: int, tail: int) -> None:
+    where = ", ".join(f"{word} {at}" for word, at in zip(builder.place_words, place, strict=True))
+    text = f"{where} sends piece {piece} from rank {builder.ranks[tail]}, which has it not yet"
+    builder.defect("causality", text)
+
+
+def _sums(
+    builder: ProgramBuilder,
+    pieces: Sequence[Piece],
+    sends: PieceSends,
+    units: Ints,
+    held: dict[int, _Held],
+    first: Sequence[int],
+    *,
+    timed: bool,
+) -> int:
+    """Sends in order of their epochs where pieces are summed; how many bring nothing new."""
+    columns = (sends.piece, sends.tail, sends.head, sends.epoch, sends.way, units)
+    rows = list(zip(*(column.tolist() for column in columns), map(tuple, sends.places.tolist()), strict=True))
     again = low = 0
-    while low < len(sends):
+    while low < len(rows):
         high = low
-        while high < len(sends) and sends[high].epoch == sends[low].epoch:
+        while high < len(rows) and rows[high][3] == rows[low][3]:
             high += 1
-        sources = [brought.get(first[sends[k].tail] + sends[k].piece) for k in range(low, high)]
-        for k, source in zip(range(low, high), sources, strict=True):
-            send, action = sends[k], base + k
-            if source is None:
-                where = ", ".join(f"{word} {at}" for word, at in zip(builder.place_words, send.place, strict=True))
-                text = f"{where} sends piece {send.piece} from rank {builder.ranks[send.tail]}, which has it not yet"
-                builder.defect("causality", text)
-                continue
-            if source >= 0:
-                builder.edges.append((action, source))
-            cell = first[send.head] + send.piece
-            if cell in brought:
-                again += 1
-                continue
-            builder.moves.append((action, cell, first[send.tail] + send.piece))
-            brought[cell] = action
+        again += _epoch(builder, pieces, rows[low:high], held, first, timed=timed)
         low = high
     return again
 
@@ -119,46 +166,42 @@ def _copies(
 def _epoch(
     builder: ProgramBuilder,
     pieces: Sequence[Piece],
-    sends: Sequence[TimedSend],
-    held: dict[tuple[int, int], _Held],
+    rows: Sequence[tuple[int, int, int, int, int, int, Row]],
+    held: dict[int, _Held],
     first: Sequence[int],
     *,
     timed: bool,
 ) -> int:
-    """The sends of one epoch; how many bring nothing new."""
-    coming: list[tuple[TimedSend, int, _Held]] = []
-    readers: dict[tuple[int, int], list[int]] = {}
-    for send in sends:
-        action = builder.action(send.place, send.tail, -1 - len(builder.places))
-        source = held.get((send.tail, send.piece), _Held(0))
-        builder.edges += [(action, one) for one in source.brought]
-        epoch = send.epoch if timed else UNKNOWN
-        units = pieces[send.piece].units
-        builder.message(action, send.tail, send.head, units, piece=send.piece, epoch=epoch, via=send.via)
-        readers.setdefault((send.tail, send.piece), []).append(action)
-        coming.append((send, action, source))
+    """The sends of one epoch; how many bring nothing new. What is held goes by cells."""
+    coming: list[tuple[int, int, int, int, Row, _Held]] = []
+    readers: dict[int, list[int]] = {}
+    for piece, tail, head, epoch, way, units, place in rows:
+        action = builder.single_action(place, tail)
+        origin, cell = first[tail] + piece, first[head] + piece
+        source = held.get(origin, _Held(0))
+        builder.edges.extend((action, one) for one in source.brought)
+        builder.sent.append((action, tail, head, units, epoch if timed else UNKNOWN, piece, way))
+        readers.setdefault(origin, []).append(action)
+        coming.append((piece, action, origin, cell, place, source))
     again = 0
-    for send, action, source in coming:
-        key, cell = (send.head, send.piece), first[send.head] + send.piece
-        there = held.get(key, _Held(0))
-        origin = first[send.tail] + send.piece
-        if source.parts and source.parts | there.parts == there.parts and not pieces[send.piece].summed:
+    for (piece, tail, head, *_), (_, action, origin, cell, place, source) in zip(rows, coming, strict=True):
+        there = held.get(cell, _Held(0))
+        if source.parts and source.parts | there.parts == there.parts and not pieces[piece].summed:
             again += 1
             continue
         if not source.parts:
-            where = ", ".join(f"{word} {at}" for word, at in zip(builder.place_words, send.place, strict=True))
-            text = f"{where} sends piece {send.piece} from rank {builder.ranks[send.tail]}, which has it not yet"
-            builder.defect("causality", text)
+            _sent_too_early(builder, place, piece, tail)
             continue
-        if not pieces[send.piece].summed:
+        if not pieces[piece].summed:
             builder.moves.append((action, cell, origin))
-            held[key] = _Held(source.parts, (action,))
+            held[cell] = _Held(source.parts, (action,))
             continue
         adds = there.parts & ~source.parts != 0
-        taken = builder.action(send.place, send.head, -1 - len(builder.places))
-        between = builder.buffer(send.head, "message", 1)
-        builder.moves += [(action, between, origin), (taken, cell, between)]
-        builder.moves += [(taken, cell, cell)] if adds else []
-        builder.edges += [(taken, one) for one in (action, *there.brought, *readers.get(key, ())) if one != taken]
-        held[key] = _Held(there.parts | source.parts, (taken,))
+        taken = builder.single_action(place, head)
+        between = builder.buffer(head, "message", 1)
+        builder.moves.extend(((action, between, origin), (taken, cell, between)))
+        if adds:
+            builder.moves.append((taken, cell, cell))
+        builder.edges.extend((taken, one) for one in (action, *there.brought, *readers.get(cell, ())) if one != taken)
+        held[cell] = _Held(there.parts | source.parts, (taken,))
     return again

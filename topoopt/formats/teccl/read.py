@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.chunk_program import ChunkProgram, StatedFigures
+import numpy as np
+
+from topoopt.core.arrays import Ints, distinct
+from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, StatedFigures
 from topoopt.core.collective import CollectiveOp
+from topoopt.core.errors import InputError
 from topoopt.files.untrusted import parsing, refusal
 from topoopt.formats.schedules.builder import ProgramBuilder
 from topoopt.formats.schedules.json_file import read_object
 from topoopt.formats.schedules.limits import MOST_RANKS
+from topoopt.formats.schedules.lines import LineError, number_table
 from topoopt.formats.schedules.reader import ScheduleOptions
-from topoopt.formats.schedules.timed import Piece, TimedSend, add_sends
-from topoopt.formats.teccl.fractions_of_chunks import WHOLE, ChunkFlow, whole_pieces
+from topoopt.formats.schedules.timed import Piece, PieceSends, add_sends
+from topoopt.formats.teccl.fractions_of_chunks import WHOLE, ChunkFlows, WholePieces, whole_pieces
 
 MOST_PARTS = 10**9
 WHAT = "a TE-CCL schedule (JSON with 7-Flows)"
@@ -32,12 +35,12 @@ _DEMAND = re.compile(r"Demand at (\d{1,9}) for chunk (\d{1,9}) from (\d{1,9}) me
 _NUMBER = re.compile(r"\d{1,9}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TecclFile:
-    """What stands in a file: flows, demands (at, chunk, from), figures."""
+    """What stands in a file: flows, demands int64[d, 3] (at, chunk, from) sorted and each once, figures."""
 
-    flows: tuple[ChunkFlow, ...]
-    demands: frozenset[tuple[int, int, int]]
+    flows: ChunkFlows
+    demands: Ints
     stated: StatedFigures
 
 
@@ -48,52 +51,68 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
         InputError: not such a file.
     """
     file = parsed(path)
-    sources = {flow.source for flow in file.flows} | {end for one in _pairs(file.demands) for end in one}
-    via = {name for way in {flow.via for flow in file.flows} for name in way or ()}
-    ends = {end for link in {(flow.tail, flow.head) for flow in file.flows} for end in link}
-    names = sorted(sources | (ends - {int(one) for one in via}))
+    flows, demands = file.flows, file.demands
+    switches = {int(name) for way in flows.ways for name in way}
+    sources = distinct(np.concatenate((flows.source, demands[:, 0], demands[:, 2])))
+    ends = distinct(np.concatenate((flows.tail, flows.head)))
+    strange = np.setdiff1d(ends, [*switches, *sources.tolist()])  # neither a source nor a switch
+    names = np.union1d(sources, strange)
     if not 2 <= len(names) <= MOST_RANKS:
         raise refusal("wrong number of ranks", str(path), value=len(names), allowed=f"2 to {MOST_RANKS}")
-    rank = {name: place for place, name in enumerate(names)}
     collective = options.collective or _collective(file, len(names))
     if collective not in (CollectiveOp.ALLGATHER, CollectiveOp.ALL_TO_ALL):
         allowed = "allgather, all-to-all"
         raise refusal("TE-CCL has no such collective", str(path), value=str(collective), allowed=allowed)
-    builder = ProgramBuilder(str(path), tuple(map(str, names)), ("flow",))
-    if missing := sorted(end for end in ends - sources if str(end) not in via):
-        builder.defect("ranks", f"node {missing[0]} sends or receives, and is no source ({len(missing)} such nodes)")
-    pieces, sends = whole_pieces(file.flows)
-    number = {key: place for place, key in enumerate(pieces)}
-    below = math.lcm(*(share.denominator for share in pieces.values()))
+    builder = ProgramBuilder(str(path), tuple(map(str, names.tolist())), ("flow",))
+    if len(strange):
+        builder.defect("ranks", f"node {strange[0]} sends or receives, and is no source ({len(strange)} such nodes)")
+    pieces = whole_pieces(flows)
+    below = math.lcm(*{share.denominator for share in pieces.sizes})
     if below > MOST_PARTS:
         raise refusal("volumes without a common measure", str(path), value=below, allowed=f"parts of 1/{MOST_PARTS}")
-    first = add_sends(
-        builder,
-        [Piece(int(share * below), (rank[source],)) for (source, _, _), share in pieces.items()],
-        [
-            TimedSend(number[key], rank[flow.tail], rank[flow.head], flow.epoch, (flow.place,), flow.via)
-            for key, flow in sends
-            if flow.tail in rank and flow.head in rank
-        ],
-        timed=True,
-    )
-    parts: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for key in pieces:
-        parts.setdefault(key[:2], []).append(key)
-    for at, chunk, source in sorted(file.demands):
-        for key in parts.get((source, chunk), ()):
-            builder.due.append((first[rank[at]] + number[key], number[key], rank[source]))
-        if (source, chunk) not in parts:
-            builder.defect("result", f"chunk {chunk} of node {source}, due at node {at}, is never sent")
-    share_units = below * _chunks(file)
+    owner = np.repeat(np.searchsorted(names, pieces.source), np.diff(pieces.first)).tolist()
+    whole = [Piece(int(share * below), (rank,)) for share, rank in zip(pieces.sizes, owner, strict=True)]
+    first = add_sends(builder, whole, _sends(builder, flows, pieces, names), timed=True)
+    _add_demands(builder, demands, pieces, names, np.array(first, dtype=np.int64))
+    share_units = below * _most_chunks(demands)
     return builder.built(path.stem, collective, share_units * len(names), per_share=True, stated=file.stated)
+
+
+def _sends(builder: ProgramBuilder, flows: ChunkFlows, pieces: WholePieces, names: Ints) -> PieceSends:
+    """What is sent between ranks; what a file sends from a switch or to one is in no rank's memory."""
+    number = pieces.flow
+    between = np.isin(flows.tail[number], names) & np.isin(flows.head[number], names)
+    number, piece = number[between], pieces.piece[between]
+    via = flows.via[number]
+    known = np.array([UNKNOWN] * (len(flows.ways) + 1), dtype=np.int64)
+    for way in distinct(via[via >= 0]).tolist():
+        known[way] = builder.way(flows.ways[way])
+    tail, head = (np.searchsorted(names, end[number]) for end in (flows.tail, flows.head))
+    return PieceSends(piece, tail, head, flows.epoch[number], known[via], number[:, None])
+
+
+def _add_demands(builder: ProgramBuilder, demands: Ints, pieces: WholePieces, names: Ints, first: Ints) -> None:
+    """Every piece of a chunk where it is due."""
+    chunk = pieces.source * 10**9 + pieces.chunk
+    order = np.argsort(chunk)
+    wanted = demands[:, 2] * 10**9 + demands[:, 1]
+    place = np.searchsorted(chunk[order], wanted)
+    place = np.minimum(place, max(len(chunk) - 1, 0))
+    sent = chunk[order][place] == wanted if len(chunk) else np.zeros(len(wanted), dtype=np.bool_)
+    for at, number, source in demands[~sent].tolist():
+        builder.defect("result", f"chunk {number} of node {source}, due at node {at}, is never sent")
+    group = order[place[sent]]
+    count = np.diff(pieces.first)[group]
+    piece = np.repeat(pieces.first[group] - np.cumsum(count) + count, count) + np.arange(count.sum())
+    at, source = (np.repeat(np.searchsorted(names, demands[sent, column]), count) for column in (0, 2))
+    builder.due.add(first[at] + piece, piece, source)
 
 
 def parsed(path: Path) -> TecclFile:
     """Flows, demands and figures of a file.
 
     Raises:
-        InputError: not such a file; every line that is no flow, up to twenty.
+        InputError: not such a file; the first line that is no flow.
     """
     document = read_object(path, WHAT)
     with parsing(str(path), WHAT):
@@ -101,30 +120,36 @@ def parsed(path: Path) -> TecclFile:
         if not isinstance(lines, list):
             raise refusal("no flows", str(path), allowed=WHAT)
         flows = _flows(lines, str(path))
-        demands = frozenset(_demands(document, str(path)))
+        demands = _demands(document, str(path))
         stated = _stated(document)
     return TecclFile(flows, demands, stated)
 
 
-def _flows(lines: list[Any], file: str) -> tuple[ChunkFlow, ...]:
+def _flows(lines: list[Any], file: str) -> ChunkFlows:
     """Every line as a flow."""
-    found = [_FLOW.fullmatch(str(line)) for line in lines]
-    if None in found:
-        place = found.index(None)
-        raise refusal(f"flow {place} cannot be read", file, value=lines[place], allowed=_FLOW.pattern)
-    parts = [one.groups() for one in found if one is not None]
-    if not parts:
-        return ()
-    chunk, source, tail, head, volume, epoch, via = zip(*parts, strict=True)
-    volumes = {text: WHOLE if text is None else _volume(text) for text in set(volume)}
-    wrong = next((place for place, text in enumerate(volume) if volumes[text] is None), None)
-    if wrong is not None:
-        raise refusal(f"flow {wrong} cannot be read", file, value=lines[wrong], allowed=_FLOW.pattern)
-    ways = {text: None if text is None else tuple(_NUMBER.findall(text)) or None for text in set(via)}
-    numbers = [map(int, column) for column in (chunk, source, tail, head)]
-    shares, switches = map(volumes.get, volume), map(ways.get, via)
-    rows = zip(range(len(lines)), *numbers, shares, map(int, epoch), switches, strict=True)
-    return tuple(map(ChunkFlow._make, rows))
+    texts = list(map(str, lines))
+
+    def refused(place: int) -> InputError:
+        return refusal(f"flow {place} cannot be read", file, value=lines[place], allowed=_FLOW.pattern)
+
+    try:
+        numbers = number_table(texts, _FLOW, (1, 2, 3, 4, 6))
+    except LineError as error:
+        raise refused(error.place) from None
+    volume, via = np.zeros(len(texts), dtype=np.int64), np.full(len(texts), UNKNOWN, dtype=np.int64)
+    volumes, ways = {WHOLE: 0}, dict[tuple[str, ...], int]()
+    for place, text in enumerate(texts):
+        if " volume " not in text and " via " not in text:
+            continue
+        found = _FLOW.fullmatch(text)
+        part = WHOLE if found is None or found[5] is None else _volume(found[5])
+        if found is None or part is None:
+            raise refused(place)
+        volume[place] = volumes.setdefault(part, len(volumes))
+        if switches := tuple(_NUMBER.findall(found[7] or "")):
+            via[place] = ways.setdefault(switches, len(ways))
+    chunk, source, tail, head, epoch = numbers.T
+    return ChunkFlows(chunk, source, tail, head, epoch, volume, via, tuple(volumes), tuple(ways))
 
 
 def _volume(text: str) -> Fraction | None:
@@ -133,22 +158,32 @@ def _volume(text: str) -> Fraction | None:
     return volume.limit_denominator(10_000) if 0 < volume <= 10**6 else None
 
 
-def _demands(document: Mapping[str, Any], file: str) -> Iterator[tuple[int, int, int]]:
+def _demands(document: Mapping[str, Any], file: str) -> Ints:
+    """int64[d, 3], rows (at, chunk, from) in order, each once."""
     listed = next((document[key] for key in ("8-Chunk paths", "7-chunk paths") if key in document), None)
     if isinstance(listed, dict):
-        for text in listed:
-            found = _DEMAND.fullmatch(text)
-            if found is None:
-                raise refusal("a demand cannot be read", file, value=text, allowed=_DEMAND.pattern)
-            yield int(found[1]), int(found[2]), int(found[3])
-        return
-    met = document.get("6-Demand_Met")
-    if not isinstance(met, dict):
-        raise refusal("no demands", file, allowed="8-Chunk paths or 6-Demand_Met")
-    for at, sources in met.items():
-        for source, chunks in sources.items():
-            for chunk in chunks:
-                yield tuple(int(_NUMBER.findall(text)[0]) for text in (at, chunk, source))  # type: ignore[misc]
+        texts = list(listed)
+        try:
+            rows = number_table(texts, _DEMAND, (1, 2, 3))
+        except LineError as error:
+            text = texts[error.place]
+            raise refusal("a demand cannot be read", file, value=text, allowed=_DEMAND.pattern) from None
+    else:
+        met = document.get("6-Demand_Met")
+        if not isinstance(met, dict):
+            raise refusal("no demands", file, allowed="8-Chunk paths or 6-Demand_Met")
+        told = [(at, chunk, source) for at, sources in met.items() for source in sources for chunk in sources[source]]
+        read = [[int(_NUMBER.findall(text)[0]) for text in texts] for texts in told]
+        rows = np.array(read, dtype=np.int64).reshape(-1, 3)
+    return _rows_once(rows)
+
+
+def _rows_once(rows: Ints) -> Ints:
+    """Rows in order, each once."""
+    ordered = rows[np.lexsort(rows.T[::-1])]
+    fresh = np.ones(len(ordered), dtype=np.bool_)
+    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return ordered[fresh]
 
 
 def _stated(document: Mapping[str, Any]) -> StatedFigures:
@@ -165,16 +200,13 @@ def _stated(document: Mapping[str, Any]) -> StatedFigures:
 
 def _collective(file: TecclFile, ranks: int) -> CollectiveOp:
     """All-to-All when every chunk is for one node; AllGather when for all others."""
-    wanted = Counter(map(itemgetter(2, 1), file.demands))
-    single = ranks > 2 and all(count == 1 for count in wanted.values())
+    chunks = distinct(file.demands[:, 2] * 10**9 + file.demands[:, 1])
+    single = ranks > 2 and len(chunks) == len(file.demands)
     return CollectiveOp.ALL_TO_ALL if single else CollectiveOp.ALLGATHER
 
 
-def _chunks(file: TecclFile) -> int:
-    """Chunks of a share (of what goes to one node, in an All-to-All)."""
-    return max(_pairs(file.demands).values(), default=1)
-
-
-def _pairs(demands: Iterable[tuple[int, int, int]]) -> Counter[tuple[int, int]]:
-    """How many chunks every node is to get of every other, by (at, from)."""
-    return Counter(map(itemgetter(0, 2), demands))
+def _most_chunks(demands: Ints) -> int:
+    """Chunks of a share (of what goes to one node, in an All-to-All): the most that a node is to get of another."""
+    pairs = np.sort(demands[:, 0] * 10**9 + demands[:, 2])
+    begin = np.flatnonzero(np.concatenate((np.ones(min(len(pairs), 1), dtype=np.bool_), pairs[1:] != pairs[:-1])))
+    return int(np.diff(np.concatenate((begin, [len(pairs)]))).max(initial=1))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.arrays import Ints
+from topoopt.core.arrays import Bools, Ints, distinct
 from topoopt.core.chunk_program import ChunkProgram, Defect
 
 MOST_VISITS = 30_000_000
@@ -94,6 +94,8 @@ def accesses(program: ChunkProgram, order: Order) -> Accesses:
         OrderLimitError: after 30 million actions looked at.
     """
     pairs, cells = _pairs(program, order)
+    if len(pairs) == 0:
+        return Accesses((), 0)
     walk = _Walk(program, order)
     races: list[Defect] = []
     missed = others = 0
@@ -118,9 +120,7 @@ def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
     """Pairs of actions that must be in order, int64[p, 2], and the cell of each; those that plainly are left out."""
     moves = program.moves
     count = max(len(program.places), 1)
-    reads, writes = (
-        np.column_stack(np.divmod(np.unique(moves[:, end] * count + moves[:, 0]), count)) for end in (2, 1)
-    )
+    reads, writes = (np.column_stack(np.divmod(distinct(moves[:, end] * count + moves[:, 0]), count)) for end in (2, 1))
     cell = np.concatenate((reads[:, 0], writes[:, 0]))
     if len(cell) == 0:
         return np.zeros((0, 2), dtype=np.int64), cell
@@ -146,11 +146,21 @@ def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
     where = cell[late]
     key, kept = np.unique(pairs[:, 1] * count + pairs[:, 0], return_index=True)
     pairs, where = pairs[kept], where[kept]
-    direct = np.isin(key, program.after[:, 0] * count + program.after[:, 1])
+    direct = _among(key, program.after[:, 0] * count + program.after[:, 1])
     chain = program.chain
     same_chain = (chain[pairs[:, 0]] == chain[pairs[:, 1]]) & (pairs[:, 0] < pairs[:, 1])
     open_ = ~direct & ~same_chain & (pairs[:, 0] != pairs[:, 1])
     return pairs[open_], where[open_]
+
+
+def _among(wanted: Ints, given: Ints) -> Bools:
+    """bool[w], which of the wanted values are given."""
+    ordered = np.sort(given)
+    place = np.searchsorted(ordered, wanted)
+    found: Bools = np.zeros(len(wanted), dtype=np.bool_)
+    inside = place < len(ordered)
+    found[inside] = ordered[place[inside]] == wanted[inside]
+    return found
 
 
 class _Walk:

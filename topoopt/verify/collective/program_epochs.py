@@ -10,7 +10,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, Defect
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.verify.collective.program_network import MOST_SHOWN, MessageWays, first_copies
+from topoopt.verify.collective.program_network import MOST_SHOWN, MessageWays
 
 SLACK = 1e-6
 """Part of a window by which files round."""
@@ -35,15 +35,15 @@ def full_windows(
     """
     messages = program.messages
     length = np.full(len(network.arcs), 1.0)  # of the longest message on each link, in epochs
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
+    for hop in range(ways.hops):
+        arc = ways.hop(hop)
         used = arc >= 0
         np.maximum.at(length, arc[used], messages.units[used] * unit_us[arc[used]] / epoch_us)
     kappa = np.ceil(length * (1 - SLACK)).astype(np.int64)
     shift = np.zeros(len(messages), dtype=np.int64)
     starts: list[Ints] = []  # rows (arc, epoch, units)
-    for hop, first in enumerate(first_copies(program, ways)):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
+    for hop, first in enumerate(ways.firsts):
+        arc = ways.hop(hop)
         counted = (arc >= 0) & (first if multicast else True)
         starts.append(np.column_stack((arc, messages.epoch + shift, messages.units))[counted])
         there = arc >= 0
@@ -96,12 +96,12 @@ def early_departures(
     """
     messages = program.messages
     transit = np.zeros(len(messages))
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
+    for hop in range(ways.hops):
+        arc = ways.hop(hop)
         used = arc >= 0
         transit[used] = np.maximum(transit[used], messages.units[used] * unit_us[arc[used]])
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
+    for hop in range(ways.hops):
+        arc = ways.hop(hop)
         used = arc >= 0
         transit[used] += _latency_us(network, epoch_us)[arc[used]]
     transit[messages.via != UNKNOWN] = epoch_us
@@ -133,8 +133,8 @@ def last_epoch_end_us(
     """
     messages = program.messages
     ends = messages.epoch.astype(np.int64)
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
+    for hop in range(ways.hops):
+        arc = ways.hop(hop)
         used = (arc >= 0) & (messages.via == UNKNOWN)
         latency = _latency_us(network, epoch_us)[arc[used]]
         late = np.ceil((messages.units[used] * unit_us[arc[used]] + latency) / epoch_us - SLACK)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, Defect
 from topoopt.core.rated_network import RatedNetwork
 
@@ -22,11 +22,22 @@ class MessageWays:
         arcs: int64[w, h], arcs of each different way in order, -1 after the last.
         way: int32[k], of each message; -1: there is none.
         defects: links that do not exist.
+        firsts: bool[k] for each hop, whether no earlier message took the same bytes over that link in that epoch.
     """
 
     arcs: Ints
     way: Int32s
     defects: tuple[Defect, ...]
+    firsts: tuple[Bools, ...]
+
+    def hop(self, number: int) -> Ints:
+        """int64[k], link of each message in a hop; -1: none."""
+        return np.where(self.way >= 0, self.arcs[self.way, number], -1)
+
+    @property
+    def hops(self) -> int:
+        """Links of the longest way."""
+        return int(self.arcs.shape[1])
 
 
 def routed(program: ChunkProgram, network: RatedNetwork, node: Ints, switch: dict[str, int]) -> MessageWays:
@@ -62,7 +73,9 @@ def routed(program: ChunkProgram, network: RatedNetwork, node: Ints, switch: dic
     for row, arcs in enumerate(found):
         table[row, : len(arcs)] = arcs
     way = np.asarray(which, dtype=np.int32).reshape(-1).copy()
-    missing = np.isin(way, list(wrong))
+    no_way = np.zeros(len(found), dtype=np.bool_)
+    no_way[list(wrong)] = True
+    missing = no_way[way]
     defects = []
     for row, text in list(wrong.items())[:MOST_SHOWN]:
         own = np.flatnonzero(way == row)
@@ -72,7 +85,8 @@ def routed(program: ChunkProgram, network: RatedNetwork, node: Ints, switch: dic
         total = int(missing.sum())
         defects.append(Defect("link", f"{len(wrong) - MOST_SHOWN} more links do not exist ({total} sends in all)"))
     way[missing] = -1
-    return MessageWays(table, way, tuple(defects))
+    unmarked = MessageWays(table, way, tuple(defects), ())
+    return replace(unmarked, firsts=_first_copies(program, unmarked))
 
 
 def _joined(network: RatedNetwork, number: dict[tuple[int, int], int], stops: list[int]) -> list[int] | None:
@@ -122,34 +136,33 @@ class LinkBytes:
     multicast: Ints
 
 
-def first_copies(program: ChunkProgram, ways: MessageWays) -> list[np.ndarray]:
+def _first_copies(program: ChunkProgram, ways: MessageWays) -> tuple[Bools, ...]:
     """bool[k] for each hop: whether no earlier message took the same bytes over that link at the same time."""
     messages = program.messages
     if not len(messages) or messages.epoch.max() == UNKNOWN:
-        return [np.ones(len(messages), dtype=np.bool_)] * ways.arcs.shape[1]
+        return (np.ones(len(messages), dtype=np.bool_),) * ways.hops
     found = []
-    for hop in range(ways.arcs.shape[1]):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
-        key = arc.astype(np.int64)
+    for hop in range(ways.hops):
+        key = ways.hop(hop)
         for column in (messages.tail, messages.piece, messages.epoch):  # to one number, told apart again and again
             different = np.unique(column, return_inverse=True)[1]
             key = np.unique(key * (int(different.max()) + 1) + different, return_inverse=True)[1]
         first = np.zeros(len(messages), dtype=np.bool_)
         first[np.unique(key, return_index=True)[1]] = True
         found.append(first | (messages.epoch == UNKNOWN))
-    return found
+    return tuple(found)
 
 
-def copies_in_switches(program: ChunkProgram, ways: MessageWays) -> bool:
+def copies_in_switches(ways: MessageWays) -> bool:
     """Whether some link carries the same bytes of a rank more than once in an epoch: switches that copy spare that."""
-    return not all(bool(first.all()) for first in first_copies(program, ways))
+    return not all(bool(first.all()) for first in ways.firsts)
 
 
 def link_units(program: ChunkProgram, network: RatedNetwork, ways: MessageWays) -> LinkBytes:
     """What links carry in all."""
     single, multicast = (np.zeros(len(network.arcs), dtype=np.int64) for _ in range(2))
-    for hop, first in enumerate(first_copies(program, ways)):
-        arc = np.where(ways.way >= 0, ways.arcs[ways.way, hop], -1)
+    for hop, first in enumerate(ways.firsts):
+        arc = ways.hop(hop)
         used = arc >= 0
         np.add.at(single, arc[used], program.messages.units[used])
         np.add.at(multicast, arc[used & first], program.messages.units[used & first])

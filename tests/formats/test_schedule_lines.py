@@ -1,0 +1,36 @@
+"""Columns of numbers in many lines agree with a pattern that is matched line by line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topoopt.formats.schedules.lines import LineError, number_table
+
+PATTERN = re.compile(r"(\d{1,9}) to (\d{1,9})(?: with ([0-9.e-]{1,30}))?(?: at (\d{1,9}))\s*")
+NUMBER = st.integers(0, 10**9 - 1).map(str) | st.sampled_from(["0", "007", "1234567890", "", "x", "\u0663"])
+PART = st.sampled_from(["", " with 0.5", " with 3.0000000000000004e-1", " with nothing"])
+LINES = st.lists(st.tuples(NUMBER, NUMBER, PART, NUMBER, st.sampled_from(["", " ", "\n", "\0", "\n1 to 2 at 3"])))
+
+
+@given(LINES)
+def test_numbers_are_those_of_every_line_by_itself(parts: list[tuple[str, ...]]) -> None:
+    """Also where a line is of no such form, has too many digits, a letter of another alphabet, or a break in it."""
+    lines = [f"{one} to {other}{part} at {last}{end}" for one, other, part, last, end in parts]
+    found = [re.compile(PATTERN.pattern, re.ASCII).fullmatch(line) for line in lines]
+    if None in found:
+        with pytest.raises(LineError) as error:
+            number_table(lines, PATTERN, (1, 2, 4))
+        assert error.value.place in {place for place, one in enumerate(found) if one is None}
+        return
+    expected = [[int(one[group]) for group in (1, 2, 4)] for one in found if one is not None]
+    assert number_table(lines, PATTERN, (1, 2, 4)).tolist() == expected
+
+
+def test_a_line_without_any_number_is_named() -> None:
+    with pytest.raises(LineError) as error:
+        number_table(["1 to 2 at 3", "from nowhere"], PATTERN, (1, 2, 4))
+    assert error.value.place == 1
