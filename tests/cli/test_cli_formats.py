@@ -137,7 +137,7 @@ def test_import_damaged(tmp_path: Path, content: bytes) -> None:
 def test_other_collectives(tmp_path: Path) -> None:
     """A collective whose bytes are not known is refused by name."""
     from topoopt.formats.chakra.content import CommType
-    from topoopt.formats.chakra.write import collective_node, trace_bytes
+    from topoopt.formats.chakra.nodes import collective_node, trace_bytes
 
     for rank in range(2):
         (tmp_path / f"job.{rank}.et").write_bytes(trace_bytes([collective_node(0, "x", CommType.GATHER, 5)]))

@@ -140,3 +140,22 @@ def test_strategies_outside_what_was_measured_are_said_to_be(tmp_path: Path) -> 
     file.write_text(SMALL.read_text().replace("{context: [1, 2]", "{tensor: 16, context: 1"))
     found = run("solve", file, "-o", tmp_path, "--json").json
     assert any("tensor is 16 (measured: 1 to 8)" in note for note in found["notes"])
+
+
+def test_exports_of_a_plan(tmp_path: Path) -> None:
+    """Ranks, traces and patch lists of the plan of a fabric; an instance that was not solved is refused."""
+    file = INSTANCES / "llm-training" / "direct-connect-64.yaml"
+    run("solve", file, "-o", tmp_path / "out")
+    solution = tmp_path / "out" / "solution.json"
+    links = run("export", solution, "--to", "patch-list", "--fabric", "direct-connect", "-o", tmp_path / "p", "--json")
+    assert links.code == 0, links.stderr
+    assert (tmp_path / "p" / "circuits.csv").is_file()
+    run("export", solution, "--to", "megatron", "--fabric", "direct-connect", "-o", tmp_path / "m")
+    assert len((tmp_path / "m" / "hostfile").read_text().splitlines()) == 8
+    to_chakra = ("export", solution, "--to", "chakra", "-o", tmp_path / "t", "--ranks", "0,63")
+    assert run(*to_chakra, "--instance", file).code == 0
+    assert sorted(one.name for one in (tmp_path / "t").glob("*.et")) == [
+        "direct-connect-64.0.et",
+        "direct-connect-64.63.et",
+    ]
+    assert "not the instance that was solved" in run(*to_chakra, "--instance", SMALL, "--force").stderr

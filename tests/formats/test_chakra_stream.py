@@ -177,7 +177,7 @@ def test_streams_in_bounded_memory(tmp_path: Path) -> None:
 
 def test_published_hashes() -> None:
     """Two files of the reference repository, known by hash only, made from their description."""
-    from topoopt.formats.chakra.write import collective_node, trace_bytes
+    from topoopt.formats.chakra.nodes import collective_node, trace_bytes
 
     for n, rank, size, digest in (
         (4, 0, 81, "b6c97dd5366d439fe95f5db9b34ded4163f5e131584c941de0764a8957ba10fe"),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from hypothesis import strategies as st
 
 from solvers.network.constructions import circulant_topology
 from tests.support.make_solution import circulant, make_solution
+from tests.support.smallest import problem_of
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.host_rates import HostSetting, LinkSetting
@@ -26,7 +30,10 @@ from topoopt.formats.exporter import Export, ExportOptions, check_export
 from topoopt.formats.hosts.planned_paths import planned_paths, with_answers
 from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
 from topoopt.formats.table import EXPORTERS
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.library.exports import check_written
+from topoopt.library.training_exports import training_topology
 
 OPTIONS = ExportOptions()
 
@@ -309,3 +316,34 @@ def test_forwarding_refuses() -> None:
         EXPORTERS["linux-forwarding"].build(rewired(no_routes(solution), apart), OPTIONS)
     with pytest.raises(InputError, match="a link that no switch makes"):
         EXPORTERS["linux-forwarding"].build(rewired(make_solution(4, (1,)), circulant(4, (2,))), OPTIONS)
+
+
+@cache
+def training_solution() -> Any:
+    """The smallest language model on its ideal switch and on direct links."""
+    problem = replace(problem_of("llm-training"), fabrics=("ideal-switch", "direct-connect"))
+    return solve(problem, SolveOptions(seed=1))
+
+
+@pytest.mark.parametrize("target", ["patch-list", "graphml"])
+def test_links_of_training_are_patched(target: str) -> None:
+    """Every link of the plan on direct links is a circuit, as often as it stands there."""
+    solution, fabric = training_solution(), "direct-connect"
+    options = replace(OPTIONS, fabric=fabric, topology=training_topology(solution, fabric))
+    made = EXPORTERS[target].build(solution, options)
+    check_export(EXPORTERS[target], made)
+    (plan,) = [one.plan for one in solution.fabrics if one.plan.network.fabric == "direct-connect"]
+    due = {(tail + 1, head + 1): count for tail, head, count in plan.network.links}
+    assert due
+    if target == "patch-list":
+        rows = [tuple(map(int, row[:3])) for row in list(csv.reader(io.StringIO(text(made, "circuits.csv"))))[1:]]
+        assert Counter((into, out) for _, into, out in rows) == due
+        assert len({(switch, into) for switch, into, _ in rows}) == len(rows)
+
+
+def test_a_plan_without_links_is_not_patched() -> None:
+    """The ideal switch joins servers by packets; unknown fabrics are named."""
+    with pytest.raises(InputError, match=r"no links join its servers.*ideal-switch.*allowed: direct-connect"):
+        training_topology(training_solution(), "ideal-switch")
+    with pytest.raises(InputError, match=r"no plan for it.*torus-3d.*allowed: ideal-switch, direct-connect"):
+        training_topology(training_solution(), "torus-3d")

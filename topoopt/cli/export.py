@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from topoopt.cli.completions import complete_target
 from topoopt.cli.examples import ForceOption
-from topoopt.cli.export_inputs import previous_topology, task_graph_of
+from topoopt.cli.export_inputs import links_of, previous_topology, program_of, task_graph_of
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
@@ -21,6 +21,10 @@ from topoopt.kinds import kind_named
 if TYPE_CHECKING:
     from topoopt.core.host_rates import HostSetting
     from topoopt.formats.exporter import Export, Exporter
+
+
+LINKED = ("graphml", "patch-list")
+"""Targets that write the links of a language model."""
 
 
 def _list(output: Output) -> int:
@@ -102,8 +106,12 @@ def export(
         Path | None, typer.Option("--previous", help="Earlier solution, patched now: changes only (patch-list).")
     ] = None,
     instance: Annotated[
-        Path | None, typer.Option("--instance", help="The solved instance (flexnet-taskgraph).")
+        Path | None, typer.Option("--instance", help="The solved instance (flexnet-taskgraph, chakra of training).")
     ] = None,
+    fabric: Annotated[str | None, typer.Option(help="Training: the fabric whose plan is written.")] = None,
+    ranks: Annotated[
+        str, typer.Option(help="Training: ranks that get traces: stages (one of each), all, or 0,8-15.")
+    ] = "stages",
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Write a solution for another tool; it is read back and compared before anything is written."""
@@ -131,8 +139,12 @@ def export(
             ring_queues,
             named,
             strict,
-            previous=None if previous is None else previous_topology(previous),
+            previous=None if previous is None else previous_topology(previous, fabric),
             task_graph=None if instance is None or kind != "co-optimisation" else task_graph_of(instance, found),
+            topology=links_of(found, fabric) if kind == "llm-training" and to in LINKED else None,
+            program=None if instance is None or kind != "llm-training" else program_of(instance, found, fabric),
+            fabric=fabric,
+            ranks=ranks,
         )
         made = exporter.build(found, options)
         check_written(exporter, made, found)

@@ -9,6 +9,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
+    from topoopt.core.rank_program import RankProgram
     from topoopt.core.taskgraph import TaskGraph
     from topoopt.core.topology import Topology
 
@@ -33,14 +34,54 @@ def task_graph_of(instance: Path, solution: Any) -> TaskGraph:
     return build_task_graph(found.cluster, found.workload, solution.plan.strategy)
 
 
-def previous_topology(file: Path) -> Topology:
+def program_of(instance: Path, solution: Any, fabric: str | None) -> RankProgram:
+    """What ranks do in one iteration of a language model.
+
+    Args:
+        fabric: whose plan; None: that of the solution's own plan.
+
+    Raises:
+        InputError: the instance cannot be read, or is not the one that was solved.
+    """
+    from topoopt.core.llm_training import LlmTrainingProblem
+    from topoopt.kinds.instance_file import read_instance
+    from topoopt.library.training_exports import training_program
+
+    found = read_instance(instance)
+    if not isinstance(found, LlmTrainingProblem) or found.sha256 != solution.instance_sha256:
+        message = "not the instance that was solved"
+        raise InputError([Problem(message, str(instance), None, "--instance", found.sha256, solution.instance_sha256)])
+    return training_program(found, solution, fabric)
+
+
+def links_of(solution: Any, fabric: str | None) -> Topology:
+    """The links of a solution.
+
+    Args:
+        fabric: of a language model, whose plan; None: that of the solution's own plan.
+
+    Raises:
+        InputError: no links join its servers to each other.
+    """
+    from topoopt.core.llm_training_solution import LlmTrainingSolution
+    from topoopt.formats.graphml.graphs import topology_of
+    from topoopt.library.training_exports import training_topology
+
+    if isinstance(solution, LlmTrainingSolution):
+        return training_topology(solution, fabric)
+    return topology_of(solution)
+
+
+def previous_topology(file: Path, fabric: str | None) -> Topology:
     """The topology of an earlier solution.
+
+    Args:
+        fabric: of a language model, as for the solution that is written.
 
     Raises:
         InputError: not a solution with a topology.
     """
     from topoopt.files.solution_kind import solution_kind
-    from topoopt.formats.graphml.graphs import topology_of
 
-    kind = solution_kind(file, ["co-optimisation", "routing", "topology"])
-    return topology_of(kind_named(kind).files.solutions.read(file))
+    kind = solution_kind(file, ["co-optimisation", "llm-training", "routing", "topology"])
+    return links_of(kind_named(kind).files.solutions.read(file), fabric)

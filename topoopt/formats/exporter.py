@@ -14,6 +14,7 @@ from typing import Any
 from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.host_rates import HostSetting
+from topoopt.core.rank_program import RankProgram
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
 
@@ -32,6 +33,10 @@ class ExportOptions:
         strict: shares of bandwidth are also limits.
         previous: topology that is patched now; None: nothing is.
         task_graph: of the instance and the strategy of the solution; None: no instance was given.
+        topology: links of a language model's plan, on switches; None: those of the solution.
+        program: what ranks of a language model do; None: no instance was given.
+        fabric: of a language model whose plan is written; None: that of the solution's own plan.
+        ranks: of a language model that traces are written of: `stages`, `all`, or numbers.
     """
 
     link_gbps: float | None = None
@@ -41,6 +46,10 @@ class ExportOptions:
     strict: bool = False
     previous: Topology | None = None
     task_graph: TaskGraph | None = None
+    topology: Topology | None = None
+    program: RankProgram | None = None
+    fabric: str | None = None
+    ranks: str = "stages"
 
 
 @dataclass(frozen=True)

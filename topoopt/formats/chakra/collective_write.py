@@ -15,7 +15,7 @@ from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.formats.astrasim.system import system_document
 from topoopt.formats.chakra.collective_read import read_schedule
 from topoopt.formats.chakra.content import Metadata, NodeType, frame
-from topoopt.formats.chakra.write import VERSION, message_node, node
+from topoopt.formats.chakra.nodes import VERSION, message_node, node
 from topoopt.formats.exporter import (
     NOTES_FILE,
     Export,

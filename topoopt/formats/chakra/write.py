@@ -7,16 +7,19 @@ and takes part in the AllReduces of its groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from topoopt.core.job_solution import JobSolution
-from topoopt.formats.chakra.content import CommType, Metadata, Node, NodeType, frame
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.formats.chakra import training_write
+from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.chakra.nodes import MAX_NODES, collective_node, message_node, node, trace_bytes
 from topoopt.formats.chakra.read import read_chakra
 from topoopt.formats.chakra.trace_content import CollectiveUse, TraceContent
+from topoopt.formats.chakra.training_read import is_training, read_training
 from topoopt.formats.exporter import (
     NOTES_FILE,
     Export,
@@ -28,42 +31,11 @@ from topoopt.formats.exporter import (
     refuse,
 )
 
-VERSION = "0.0.4"
-MAX_NODES = 2_000_000
-
-
-def node(number: int, name: str, kind: NodeType, after: Iterable[int] = (), duration_us: int = 0) -> Any:
-    """A node that runs on the accelerator; attributes are still to be added."""
-    made = Node(id=number, name=name, type=kind, data_deps=list(after), duration_micros=duration_us)
-    made.attr.add(name="is_cpu_op", bool_val=False)
-    return made
-
-
-def collective_node(
-    number: int, name: str, kind: CommType, size_bytes: int, after: Iterable[int] = (), group: str | None = None
-) -> Any:
-    """A collective; no group: all ranks."""
-    made = node(number, name, NodeType.COMM_COLL, after)
-    made.attr.add(name="comm_type", int64_val=kind)
-    made.attr.add(name="comm_size", int64_val=size_bytes)
-    if group is not None:
-        made.attr.add(name="pg_name", string_val=group)
-    return made
-
-
-def message_node(number: int, sends: bool, peer: int, tag: int, size_bytes: int, after: Iterable[int] = ()) -> Any:
-    """One end of a message."""
-    word, key = ("send to", "comm_dst") if sends else ("receive from", "comm_src")
-    made = node(number, f"{word} {peer}", NodeType.COMM_SEND if sends else NodeType.COMM_RECV, after)
-    made.attr.add(name="comm_size", int64_val=size_bytes)
-    made.attr.add(name=key, int32_val=peer)
-    made.attr.add(name="comm_tag", int32_val=tag)
-    return made
-
-
-def trace_bytes(nodes: Iterable[Any], version: str = VERSION) -> bytes:
-    """File of one rank."""
-    return b"".join((frame(Metadata(version=version)), *(frame(one) for one in nodes)))
+LIMITS = (
+    "communication follows all compute of a server: solutions do not keep which operator waits for which message",
+    "compute times are whole microseconds; the AllReduces of a group are added up",
+    "routes, rings and the topology are not part of a trace: export them with --to astrasim or --to graphml",
+)
 
 
 class _Rank:
@@ -94,12 +66,14 @@ def _computed(solution: JobSolution) -> list[_Rank]:
     return ranks
 
 
-def build(solution: JobSolution, options: ExportOptions) -> Export:
-    """Traces of all servers and the groups of their collectives.
+def build(solution: JobSolution | LlmTrainingSolution, options: ExportOptions) -> Export:
+    """Traces of all servers and the groups of their collectives; of a language model those of ranks.
 
     Raises:
-        InputError: too many messages.
+        InputError: too many messages, or what traces of training cannot say.
     """
+    if isinstance(solution, LlmTrainingSolution):
+        return training_write.build(solution, options)
     n, demand = solution.cluster.servers, solution.demand
     sent = np.ceil(demand.model_parallel_bytes).astype(np.int64)
     groups = [one for one in demand.allreduce if one.payload_bytes > 0]
@@ -144,23 +118,21 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
         np.zeros(n),
     )
     title = f"{n} servers as Chakra execution traces: {prefix}.RANK.et, groups in comm_groups.json"
-    files = (*traces, ("comm_groups.json", json_bytes(named)), (NOTES_FILE, notes_bytes(title, EXPORTER.limits)))
-    return Export(files, content.comparable(), EXPORTER.limits)
+    files = (*traces, ("comm_groups.json", json_bytes(named)), (NOTES_FILE, notes_bytes(title, LIMITS)))
+    return Export(files, content.comparable(), LIMITS)
 
 
 def read_back(folder: Path) -> object:
     """What the traces of a folder say of each rank."""
+    if is_training(folder):
+        return read_training(folder)
     return read_chakra(folder, comm_groups=folder / "comm_groups.json").comparable()
 
 
 EXPORTER = Exporter(
-    kinds=("co-optimisation",),
-    makes="one trace a server (PREFIX.RANK.et) and comm_groups.json",
-    limits=(
-        "communication follows all compute of a server: solutions do not keep which operator waits for which message",
-        "compute times are whole microseconds; the AllReduces of a group are added up",
-        "routes, rings and the topology are not part of a trace: export them with --to astrasim or --to graphml",
-    ),
+    kinds=("co-optimisation", "llm-training"),
+    makes="one trace a server, of training a rank (PREFIX.RANK.et; --ranks), and comm_groups.json",
+    limits=(*LIMITS, *training_write.LIMITS),
     folder=True,
     build=build,
     read_back=read_back,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.job_solution import JobSolution
+from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import ExportOptions, refuse
@@ -14,6 +15,19 @@ HOP_LATENCY_US = 1.0
 def topology_of(solution: JobSolution | NetworkSolution) -> Topology:
     """The links that were found or given."""
     return solution.plan.topology if isinstance(solution, JobSolution) else solution.topology
+
+
+def written_topology(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options: ExportOptions) -> Topology:
+    """The links that are written; those of a language model are given beside its solution.
+
+    Raises:
+        InputError: they are not.
+    """
+    if not isinstance(solution, LlmTrainingSolution):
+        return topology_of(solution)
+    if options.topology is None:
+        raise refuse("no links between servers are given", path="--fabric", allowed="direct-connect, torus-3d")
+    return options.topology
 
 
 def link_of(solution: JobSolution | NetworkSolution, options: ExportOptions) -> tuple[float, float]:

@@ -7,15 +7,20 @@ from pathlib import Path
 import networkx as nx
 
 from topoopt.core.job_solution import JobSolution
+from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.files.graph_files import read_graph
 from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name
-from topoopt.formats.graphml.graphs import topology_of
+from topoopt.formats.graphml.graphs import written_topology
 
 
-def build(solution: JobSolution | NetworkSolution, options: ExportOptions) -> Export:
-    """A GraphML file that instances of kind `routing` can refer to."""
-    topology = topology_of(solution)
+def build(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options: ExportOptions) -> Export:
+    """A GraphML file that instances of kind `routing` can refer to.
+
+    Raises:
+        InputError: a plan that joins servers by switches of packets.
+    """
+    topology = written_topology(solution, options)
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(str(server) for server in range(topology.servers))
     links = []
@@ -34,7 +39,7 @@ def read_back(folder: Path) -> object:
 
 
 EXPORTER = Exporter(
-    kinds=("co-optimisation", "routing", "topology"),
+    kinds=("co-optimisation", "llm-training", "routing", "topology"),
     makes="one GraphML file: the topology",
     limits=("links only: no rates, no switch settings, no routes",),
     folder=False,

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
 from topoopt.core.parallelism import RANK_ORDER, ParallelDimension, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes
 from topoopt.formats.megatron.read import ARGUMENTS_FILE, HOST_FILE, RANKS_FILE, read_megatron
+from topoopt.formats.training_plans import plan_on
 
 HEAD = ("rank", "host", "gpu", "tensor", "context", "data", "pipeline")
 
@@ -23,9 +24,9 @@ SHARING = {2: "optim_grads", 3: "optim_grads_params"}
 """What its FSDP shares out, by ZeRO stage."""
 
 
-def arguments_of(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
+def arguments_of(strategy: ParallelStrategy, setting: TrainingSetting) -> tuple[tuple[str, str], ...]:
     """Names and values; an empty value for a flag."""
-    s, setting = solution.plan.strategy, solution.setting
+    s = strategy
     found = [
         ("--num-layers", setting.layers),
         ("--seq-length", setting.length),
@@ -80,13 +81,14 @@ def build(solution: LlmTrainingSolution, options: ExportOptions) -> Export:
     Raises:
         InputError: what Megatron-LM does not run.
     """
-    strategy, setting = solution.plan.strategy, solution.setting
+    plan, setting = plan_on(solution, options.fabric), solution.setting
+    strategy = plan.strategy
     _refuse(strategy)
-    servers = solution.plan.network.places or tuple(range(setting.servers))
+    servers = plan.network.places or tuple(range(setting.servers))
     names = {place: host.name for place, host in enumerate(options.hosts)}
     hosts = [names.get(server, f"server-{server}") for server in servers]
     g = setting.gpus_per_server
-    arguments = arguments_of(solution)
+    arguments = arguments_of(strategy, setting)
     rows = [
         (rank, hosts[rank // g], rank % g, *(coordinates(strategy, rank)[one] for one in RANK_ORDER))
         for rank in range(setting.gpus)

@@ -9,11 +9,12 @@ import numpy as np
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.host_rates import Host
 from topoopt.core.job_solution import JobSolution
+from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
-from topoopt.formats.graphml.graphs import topology_of
+from topoopt.formats.graphml.graphs import written_topology
 from topoopt.formats.hosts.server_names import named_servers
 from topoopt.formats.patch_list.read import read_patch_list
 
@@ -31,13 +32,13 @@ def circuits_of(topology: Topology) -> set[Circuit]:
     return {(switch, into, out) for switch, into, out in table.tolist()}
 
 
-def build(solution: JobSolution | NetworkSolution, options: ExportOptions) -> Export:
+def build(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options: ExportOptions) -> Export:
     """Circuits as CSV and as text; with a previous solution what to disconnect and to connect as well.
 
     Raises:
-        InputError: names that cannot be written, a previous solution of another cluster.
+        InputError: names that cannot be written, a previous solution of another cluster, no links between servers.
     """
-    topology = topology_of(solution)
+    topology = written_topology(solution, options)
     hosts = named_servers(topology, options.hosts)
     circuits = circuits_of(topology)
     text = [*_lines("Circuits", circuits, hosts)]
@@ -108,11 +109,12 @@ def _why_apart(topology: Topology) -> str:
 
 
 EXPORTER = Exporter(
-    kinds=("co-optimisation", "routing", "topology"),
+    kinds=("co-optimisation", "llm-training", "routing", "topology"),
     makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only",
     limits=(
         "optical switch j takes interface j of every server: the transmit fibre of the server with number p at input "
         "p + 1, the receive fibre at output p + 1",
+        "interfaces of a torus are two for each axis, and share the rate of a server",
         "switches with fewer ports than servers are not divided: `topoopt cost` says whether they can be",
     ),
     folder=True,

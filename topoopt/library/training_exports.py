@@ -1,0 +1,62 @@
+"""What exporters are handed of a language model in training: the links of a plan on switches, programs of ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.network.constructions.assemble import switched
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import TrainingPlan
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.topology import Topology
+from topoopt.formats.training_plans import plan_on
+from topoopt.simulate.llm_training.rank_program import TrainingProgram
+
+
+def training_topology(solution: LlmTrainingSolution, fabric: str | None) -> Topology:
+    """Links between servers, each on an optical switch; as many switches as a server has links at most.
+
+    Args:
+        fabric: whose plan; None: that of the solution's own plan.
+
+    Raises:
+        InputError: no plan for the fabric, or one that joins servers by switches of packets.
+    """
+    plan = plan_on(solution, fabric)
+    servers = solution.setting.servers
+    if not _direct(plan, servers):
+        able = [one.plan.network.fabric for one in solution.fabrics if _direct(one.plan, servers)]
+        text, value = "no links join its servers to each other", plan.network.fabric
+        allowed = ", ".join(able) or "a solution with direct-connect or torus-3d among its fabrics"
+        raise InputError([Problem(text, path="--fabric", value=value, allowed=allowed)])
+    rows = np.array(plan.network.links, dtype=np.int64)
+    arcs = np.repeat(rows[:, :2], rows[:, 2], axis=0)
+    return switched(Topology.of_arcs(servers, arcs, origin=plan.network.fabric))
+
+
+def _direct(plan: TrainingPlan, servers: int) -> bool:
+    links = plan.network.links
+    return bool(links) and all(max(tail, head) < servers for tail, head, _ in links)
+
+
+def training_program(problem: LlmTrainingProblem, solution: LlmTrainingSolution, fabric: str | None) -> TrainingProgram:
+    """What ranks do in one iteration of a plan.
+
+    Args:
+        fabric: whose plan; None: that of the solution's own plan.
+
+    Raises:
+        InputError: no plan for the fabric, or a strategy whose ranks are not told one by one.
+    """
+    strategy, problems = plan_on(solution, fabric).strategy, []
+    if strategy.schedule is PipelineSchedule.DUALPIPE:
+        text, value = "a stage on two ranks is not written", strategy.schedule.value
+        problems.append(Problem(text, path="plan.strategy.schedule", value=value))
+    if strategy.expert_tensor > 1:
+        text, value = "experts that GPUs share are not written", str(strategy.expert_tensor)
+        problems.append(Problem(text, path="plan.strategy.expert_tensor", value=value, allowed="1"))
+    if problems:
+        raise InputError(problems)
+    return TrainingProgram(problem, strategy)
