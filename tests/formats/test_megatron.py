@@ -18,9 +18,9 @@ def exported(**parts: object) -> Export:
     """Of the smallest solution with another strategy on its 16 GPUs."""
     solution = solution_of("llm-training")
     strategy = replace(ParallelStrategy(), **parts)
-    return EXPORTERS["megatron"].build(
-        replace(solution, plan=replace(solution.plan, strategy=strategy)), ExportOptions()
-    )
+    first = solution.fabrics[0]
+    changed = replace(first, plan=replace(first.plan, strategy=strategy))
+    return EXPORTERS["megatron"].build(replace(solution, fabrics=(changed,)), ExportOptions())
 
 
 def text(export: Export, name: str) -> str:

@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from topoopt.core.llm_training import StepBreakdown, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
 
 IDEAL_SWITCH = "ideal-switch"
 """Every dimension has the whole rate of the interfaces to itself: no network of the same interfaces is faster."""
+
+
+DIRECT_FABRICS = (
+    "direct-connect", "torus-3d", "torus-2d", "hypercube", "generalized-kautz", "random-regular", "expander",
+)  # fmt: skip
+"""Networks whose servers are joined to each other, and pass on what others send."""
+
+SWITCHED_FABRICS = (IDEAL_SWITCH, "rail-fat-tree", "rail-only", "fat-tree")
+"""Networks whose servers are joined to switches alone."""
 
 
 class TrafficFamily(StrEnum):
@@ -163,23 +173,49 @@ class RankedStrategy:
 
 
 @dataclass(frozen=True)
+class StrategyFigures:
+    """A strategy with what an iteration of it takes, and the memory of its fullest GPU."""
+
+    strategy: ParallelStrategy
+    breakdown: StepBreakdown
+    memory: TrainingMemory
+
+    @property
+    def iteration_time_s(self) -> float:
+        """Seconds."""
+        return self.breakdown.total
+
+
+@dataclass(frozen=True)
 class FabricOutcome:
     """What the instance comes to on one of its fabrics; the strategy is searched anew on each.
 
     Attributes:
         plan: the best found, with its network.
-        iteration_time_s: of an iteration, in closed form.
-        memory_bytes: of the fullest GPU.
-        bound_s: no strategy is faster on this fabric; of an ideal switch where nothing tighter is known.
+        breakdown: of the time of an iteration, by the time model at the rates that the network gives.
+        memory: of the fullest GPU.
+        bound_s: no strategy of the space, wherever its ranks stand, is faster on any network of this fabric.
         note: what the figures leave out, for people.
-        timeline_s: of an iteration by the explicit order of its passes; 0: not evaluated.
-        tried: strategies for which a network was made.
+        timeline_s: of the same iteration by the explicit order of its passes; 0: on an ideal switch.
+        tried: strategies for which a network was made; 0: on an ideal switch.
+        next: the fastest others of them, ranks in their order; empty on an ideal switch.
     """
 
     plan: TrainingPlan
-    iteration_time_s: float
-    memory_bytes: float
+    breakdown: StepBreakdown
+    memory: TrainingMemory
     bound_s: float
     note: str = ""
     timeline_s: float = 0.0
     tried: int = 0
+    next: tuple[StrategyFigures, ...] = ()
+
+    @property
+    def fabric(self) -> str:
+        """Its name."""
+        return self.plan.network.fabric
+
+    @property
+    def iteration_time_s(self) -> float:
+        """Seconds, which fabrics are compared by."""
+        return self.breakdown.total

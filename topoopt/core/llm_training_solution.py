@@ -5,24 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from topoopt.core.llm_training import StepBreakdown, TrainingMemory
-from topoopt.core.llm_training_plan import FabricOutcome, ShapeOutcome, ShapeVerdict, TrainingPlan
-from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.llm_training_plan import (
+    IDEAL_SWITCH,
+    FabricOutcome,
+    ShapeOutcome,
+    ShapeVerdict,
+    StrategyFigures,
+    TrainingPlan,
+)
 from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
-
-
-@dataclass(frozen=True)
-class StrategyFigures:
-    """A strategy with what an iteration of it takes, and the memory of its fullest GPU."""
-
-    strategy: ParallelStrategy
-    breakdown: StepBreakdown
-    memory: TrainingMemory
-
-    @property
-    def iteration_time_s(self) -> float:
-        """Seconds."""
-        return self.breakdown.total
 
 
 @dataclass(frozen=True)
@@ -105,25 +97,19 @@ class LlmTrainingSolution(SolutionHead):
     """Result of `topoopt solve` on an instance of kind `llm-training`.
 
     Attributes, besides those of `SolutionHead`:
-        objective: `iteration_time`, s.
+        objective: `iteration_time`, s, on the first fabric; `bound` and `status` are those of that fabric.
         setting: of the instance.
-        plan: the best strategy, and the network it runs on.
-        breakdown: of its time, which they add up to.
-        memory: of its fullest GPU, bytes.
         model_flops: of an iteration over all GPUs: forward and backward once, attention causal.
         peak_flops: of one GPU, operations a second.
         sent_bytes: by a GPU in an iteration, by dimension.
-        stages: of its pipeline.
+        stages: of the pipeline of the plan, on its network.
         ranked: the fastest on an ideal switch, the best first.
-        shapes: the certificate: for every way to divide the GPUs why none of its strategies is faster, on an ideal
-            switch.
-        fabrics: the instance on each of its fabrics, the first one planned for.
+        shapes: the certificate: for every way to divide the GPUs why none of its strategies is faster on an ideal
+            switch, which no fabric betters.
+        fabrics: the instance on each of its fabrics; the first is planned for.
     """
 
     setting: TrainingSetting
-    plan: TrainingPlan
-    breakdown: StepBreakdown
-    memory: TrainingMemory
     model_flops: float
     peak_flops: float
     sent_bytes: tuple[tuple[str, float], ...]
@@ -133,6 +119,29 @@ class LlmTrainingSolution(SolutionHead):
     fabrics: tuple[FabricOutcome, ...]
 
     kind: str = field(default="llm-training", init=False)
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """The best strategy on the first fabric, and its network."""
+        return self.fabrics[0].plan
+
+    @property
+    def breakdown(self) -> StepBreakdown:
+        """Of its time."""
+        return self.fabrics[0].breakdown
+
+    @property
+    def memory(self) -> TrainingMemory:
+        """Of its fullest GPU, bytes."""
+        return self.fabrics[0].memory
+
+    @property
+    def best(self) -> tuple[StrategyFigures, ...]:
+        """The strategy of the plan, then the next best on the first fabric."""
+        first = self.fabrics[0]
+        if first.fabric == IDEAL_SWITCH:
+            return self.ranked
+        return (StrategyFigures(first.plan.strategy, first.breakdown, first.memory), *first.next)
 
     @property
     def flops_per_gpu(self) -> float:

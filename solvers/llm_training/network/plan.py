@@ -8,34 +8,34 @@ than the best found, none that follows is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 
 from solvers.llm_training.network.evaluation import EvaluatedNetwork, dimension_loads, evaluated
+from solvers.llm_training.network.fabric_bound import optimistic_rates
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
 from solvers.llm_training.network.rank_map import MOST_PERMUTED, best_map
 from solvers.stop import Stop
-from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
+from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     DimensionRings,
     FabricOutcome,
     RankedStrategy,
     ServerRoute,
+    StrategyFigures,
     TrainingNetwork,
     TrainingPlan,
 )
-from topoopt.core.regular_graphs import moore_bound
+from topoopt.simulate.llm_training.estimate import roofline_estimate
 from topoopt.simulate.llm_training.network.groups import FamilyGroups, family_groups
 from topoopt.simulate.llm_training.network.links import PlacedNetwork
 from topoopt.simulate.llm_training.network.timeline import iteration_timeline
 from topoopt.simulate.llm_training.roofline import roofline_columns
-from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.strategies import columns_of
 
 BLOCK = 64
 """Strategies whose bounds are computed together."""
@@ -56,16 +56,31 @@ class StrategyNetwork:
     evaluated: EvaluatedNetwork
 
 
+@dataclass(frozen=True, eq=False)
+class FoundOnFabric:
+    """What a search found on a fabric.
+
+    Attributes:
+        fabric: its name.
+        best: ranks where they serve it best.
+        next: the fastest others, ranks in their order.
+        tried: strategies that got a network.
+    """
+
+    fabric: str
+    best: StrategyNetwork
+    next: tuple[StrategyNetwork, ...]
+    tried: int
+
+
 def best_on_fabric(
-    problem: LlmTrainingProblem,
-    fabric: str,
-    candidates: Callable[[], Iterable[RankedStrategy]],
-    stop: Stop,
-) -> FabricOutcome:
+    problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
+) -> FoundOnFabric:
     """Search strategies and networks together.
 
     Args:
         candidates: strategies by ascending time on an ideal switch.
+        count: how many of the fastest are asked for.
 
     Raises:
         InputError: no such fabric, or the cluster cannot have it.
@@ -74,34 +89,30 @@ def best_on_fabric(
     problems = fabric_problems(problem.cluster, (fabric,))
     if problems:
         raise InputError(problems)
-    line = TRAINING_FABRICS[fabric]
     most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
-    best: StrategyNetwork | None = None
-    tried, least = 0, np.inf
-    for ranked, bound in _bounded(problem, candidates(), direct=line.direct):
-        time = np.inf if best is None else best.evaluated.iteration_time_s
-        if ranked.iteration_time_s >= time:
+    found: list[StrategyNetwork] = []
+    tried, time = 0, np.inf
+    for ranked, bound in _bounded(problem, candidates, direct=TRAINING_FABRICS[fabric].direct):
+        if ranked.iteration_time_s >= time or tried == most or (found and stop.reason() is not None):
             break
-        if tried == most or (best is not None and stop.reason() is not None):
-            least = min(least, ranked.iteration_time_s)
-            break
-        least = min(least, bound)
         if bound >= time:
             continue
-        found = best_network(problem, fabric, ranked)
+        one = best_network(problem, fabric, ranked)
         tried += 1
-        if found is not None and found.evaluated.iteration_time_s < time:
-            best = found
-    if best is None:
-        raise InfeasibleError(f"{fabric}: {problem.cluster.degree} interfaces a server join none of {tried} strategies")
-    outcome, best = planned(problem, fabric, best, stop)
-    return replace(outcome, bound_s=min(least, outcome.iteration_time_s), tried=tried)
+        if one is not None:
+            found = sorted([*found, one], key=lambda each: each.evaluated.iteration_time_s)[:count]
+            time = found[-1].evaluated.iteration_time_s if len(found) == count else np.inf
+    if not found:
+        degree = problem.cluster.degree
+        has = "1 interface of a server joins" if degree == 1 else f"{degree} interfaces of a server join"
+        those = "1 strategy" if tried == 1 else f"{tried} strategies"
+        raise InfeasibleError(f"{fabric}: {has} none of {those}")
+    first, *others = found
+    return FoundOnFabric(fabric, mapped(problem, fabric, first, stop), tuple(others), tried)
 
 
-def planned(
-    problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop
-) -> tuple[FabricOutcome, StrategyNetwork]:
-    """The plan of a strategy on its network, ranks where they serve it best; no bound but its own time."""
+def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop) -> StrategyNetwork:
+    """The same strategy, its ranks where they serve it best."""
     strategy, groups = found.ranked.strategy, found.groups
     networks = [found.fabric]
     if problem.cluster.servers <= MOST_PERMUTED:
@@ -109,10 +120,10 @@ def planned(
     best = found
     for one in networks:
         start = evaluated(problem, strategy, one.network, groups)
-        mapped = best_map(problem, strategy, groups, one, start, stop)
-        if one is networks[0] or mapped.iteration_time_s < best.evaluated.iteration_time_s:
-            best = replace(found, fabric=one, evaluated=mapped)
-    return _outcome(problem, fabric, best), best
+        placed = best_map(problem, strategy, groups, one, start, stop)
+        if one is networks[0] or placed.iteration_time_s < best.evaluated.iteration_time_s:
+            best = replace(found, fabric=one, evaluated=placed)
+    return best
 
 
 def best_network(problem: LlmTrainingProblem, fabric: str, ranked: RankedStrategy) -> StrategyNetwork | None:
@@ -142,35 +153,32 @@ def _bounded(
         yield from zip(block, total.tolist(), strict=True)
 
 
-def optimistic_rates(problem: LlmTrainingProblem, columns: StrategyColumns) -> GroupRates:
-    """Rates that no direct links of the cluster exceed: every byte of an exchange takes up as many links as hops."""
-    cluster = problem.cluster
-    ideal = GroupRates.of(cluster, problem.device.reached, columns)
-    servers = np.maximum(1.0, columns.expert * columns.expert_tensor / cluster.gpus_per_server)
-    hops = {count: _mean_hops(round(count), cluster) for count in np.unique(servers).tolist()}
-    mean: Floats = np.array([hops[count] for count in servers.tolist()])
-    return replace(ideal, expert=ideal.expert / mean)
+def figures_of(problem: LlmTrainingProblem, one: StrategyNetwork) -> StrategyFigures:
+    """What an iteration takes on the network."""
+    step = roofline_estimate(problem, one.ranked.strategy, one.evaluated.rates)
+    return StrategyFigures(one.ranked.strategy, step.breakdown, step.memory)
 
 
-def _mean_hops(servers: int, cluster: GpuCluster) -> float:
-    """Of the ways from a server to all others of its group, at least."""
-    if servers <= cluster.degree + 1:
-        return 1.0
-    return moore_bound(servers, max(2, cluster.degree), cluster.links).distances / (servers - 1)
+def outcome_of(problem: LlmTrainingProblem, found: FoundOnFabric, bound_s: float) -> FabricOutcome:
+    """What was found in plain numbers, for solution files.
 
-
-def _outcome(problem: LlmTrainingProblem, fabric: str, best: StrategyNetwork) -> FabricOutcome:
+    Args:
+        bound_s: no strategy is faster on this fabric.
+    """
+    best = found.best
     strategy, one = best.ranked.strategy, best.evaluated
     loads = dimension_loads(problem, strategy, one)
-    network = replace(stated(fabric, one.network), degree_split=best.fabric.split, loads=loads)
+    network = replace(stated(found.fabric, one.network), degree_split=best.fabric.split, loads=loads)
+    own = figures_of(problem, best)
     return FabricOutcome(
         plan=TrainingPlan(strategy, network),
-        iteration_time_s=one.iteration_time_s,
-        memory_bytes=best.ranked.memory_bytes,
-        bound_s=best.ranked.iteration_time_s,
+        breakdown=own.breakdown,
+        memory=own.memory,
+        bound_s=min(bound_s, own.iteration_time_s),
         note=best.fabric.note,
         timeline_s=iteration_timeline(problem, strategy, one.rates).total_s,
-        tried=1,
+        tried=found.tried,
+        next=tuple(figures_of(problem, other) for other in found.next),
     )
 
 

@@ -14,7 +14,9 @@ from topoopt.kinds.llm_training.timeline import stage_times
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.llm_training.strategies import stage_layers
 from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.llm_training.space import records_of, row_of
 from topoopt.verify.llm_training.stage_times import check_stages
+from topoopt.verify.llm_training.transfers import ideal_rates
 
 SCHEDULES = {1: PipelineSchedule.ONE_F_ONE_B, 2: PipelineSchedule.INTERLEAVED}
 """By chunks of a rank."""
@@ -42,7 +44,8 @@ def test_every_schedule_is_followed(schedule: PipelineSchedule, *, blocking: boo
         place = stages.passes.index(own)
         passes = (*stages.passes[:place], *changed, *stages.passes[place + 1 :])
         findings = ViolationLog()
-        check_stages(findings, problem, replace(solution, stages=replace(stages, passes=passes)))
+        rates = ideal_rates(problem, records_of([row_of(solution.plan.strategy)]))
+        check_stages(findings, problem, replace(solution, stages=replace(stages, passes=passes)), rates)
         assert not findings.clean
 
 

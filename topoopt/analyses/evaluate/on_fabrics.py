@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from solvers.llm_training.network.fabrics import fabric_problems
-from solvers.llm_training.network.plan import best_network, planned
+from solvers.llm_training.network.plan import FoundOnFabric, best_network, mapped, outcome_of
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
@@ -42,8 +42,10 @@ def on_fabrics(
         one = best_network(problem, fabric, ranked)
         if one is None:
             degree = problem.cluster.degree
-            raise InfeasibleError(f"{fabric}: {degree} interfaces of a server do not join all that send to each other")
-        outcome, mapped = planned(problem, fabric, one, stop)
+            has = "1 interface of a server does" if degree == 1 else f"{degree} interfaces of a server do"
+            raise InfeasibleError(f"{fabric}: {has} not join all that send to each other")
+        best = mapped(problem, fabric, one, stop)
+        outcome = outcome_of(problem, FoundOnFabric(fabric, best, (), 1), ranked.iteration_time_s)
         network = outcome.plan.network
         found.append(
             {
@@ -56,6 +58,6 @@ def on_fabrics(
             }
         )
         if follow:
-            placed = mapped.evaluated
-            found[-1]["followed_s"] = explicit_s(problem, strategy, placed.network, mapped.groups, placed.found)
+            placed = best.evaluated
+            found[-1]["followed_s"] = explicit_s(problem, strategy, placed.network, best.groups, placed.found)
     return found

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from topoopt.core.llm_training_plan import IDEAL_SWITCH
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.drawing.format import counted, percent
 from topoopt.drawing.sentences import rejection, room
-from topoopt.kinds.llm_training.words import seconds, strategy_words
+from topoopt.kinds.llm_training.words import fabric_name, seconds, strategy_words
 
 
 def answer(solution: LlmTrainingSolution) -> str:
     """Strategy, time of an iteration and use of the peak, and how much faster another strategy could be."""
-    setting, fabric = solution.setting, solution.plan.network.fabric
-    where = "an ideal switch" if fabric == IDEAL_SWITCH else fabric
+    setting, where = solution.setting, fabric_name(solution.plan.network.fabric)
     return rejection(solution.check) or (
         f"Train {setting.model} on {counted(setting.gpus, 'GPU')} with {strategy_words(solution.plan.strategy)}: "
         f"{seconds(solution.objective.value)} an iteration on {where}, {percent(solution.mfu)} of the peak; "

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
+from solvers.llm_training.candidates import Candidates
 from solvers.llm_training.network.fabrics import fabric_problems
-from solvers.llm_training.network.plan import best_on_fabric
+from solvers.llm_training.network.plan import FoundOnFabric, best_on_fabric
 from solvers.llm_training.search import SearchedSpace, search
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, RankedStrategy
+from topoopt.core.llm_training_plan import IDEAL_SWITCH
 from topoopt.core.units import GIB
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
-
-MORE = 64
-"""Strategies that are ranked when those known are not enough."""
 
 
 @dataclass(frozen=True)
@@ -26,43 +25,55 @@ class FoundTraining:
 
     Attributes:
         space: on an ideal switch.
-        fabrics: on the other fabrics, in the order of the instance.
+        networks: on the first fabrics of the instance, in its order; None: an ideal switch.
+        stopped_by: why no more.
     """
 
     space: SearchedSpace
-    fabrics: tuple[FabricOutcome, ...] = ()
+    networks: tuple[FoundOnFabric | None, ...]
+    stopped_by: StopReason
 
 
 def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> FoundTraining:
+    count = 1 + problem.top
+    network_first = problem.fabrics[0] != IDEAL_SWITCH
+
     def tell(found: SearchedSpace, done: int, total: int) -> None:
         effort.tell("shapes of strategies", done, total)
         if found.ranked:
-            effort.keep(partial(FoundTraining, found))
+            effort.keep(_in_haste(problem, found, effort.stop), rough=network_first)
 
-    space = search(problem, effort.stop, count=1 + problem.top, tell=tell)
+    space = search(problem, effort.stop, count=count, tell=tell)
     if not space.ranked:
         raise _nothing(problem, space)
-    others = [name for name in problem.fabrics if name != IDEAL_SWITCH]
-    found = FoundTraining(space)
-    for done, name in enumerate(others):
-        effort.tell("fabrics", done, len(others))
-        if effort.stop.reason() is not None:
-            return replace(found, space=replace(space, stopped_by=effort.stop.reason() or space.stopped_by))
-        outcome = best_on_fabric(problem, name, lambda: _candidates(problem, space, effort.stop), effort.stop)
-        found = replace(found, fabrics=(*found.fabrics, outcome))
-        effort.keep(partial(FoundTraining, space, found.fabrics))
+    candidates = Candidates(problem, space, effort.stop)
+    networks: tuple[FoundOnFabric | None, ...] = ()
+    for done, name in enumerate(problem.fabrics):
+        effort.tell("fabrics", done, len(problem.fabrics))
+        if networks and effort.stop.reason() is not None:
+            break
+        wanted = 1 if networks else count
+        one = None if name == IDEAL_SWITCH else best_on_fabric(problem, name, candidates, effort.stop, wanted)
+        networks += (one,)
+        found = _found(candidates.space, networks, count, effort.stop)
+        effort.keep(partial(replace, found))
     return found
 
 
-def _candidates(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> Iterator[RankedStrategy]:
-    """Strategies by their time on an ideal switch: those that are known, then as many as are asked for."""
-    seen = 0
-    while True:
-        yield from space.ranked[seen:]
-        if len(space.ranked) == seen or stop.reason() is not None:
-            return
-        seen = len(space.ranked)
-        space = search(problem, stop, count=max(MORE, 4 * seen))
+def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> Callable[[], FoundTraining]:
+    """What a search that is left amounts to: the first fabric alone, with the strategies that are known."""
+
+    def made() -> FoundTraining:
+        first = problem.fabrics[0]
+        network = None if first == IDEAL_SWITCH else best_on_fabric(problem, first, space.ranked[:1], stop)
+        return _found(space, (network,), len(space.ranked), stop)
+
+    return made
+
+
+def _found(space: SearchedSpace, networks: tuple[FoundOnFabric | None, ...], count: int, stop: Stop) -> FoundTraining:
+    limited = stop.reason() if any(networks) else None
+    return FoundTraining(replace(space, ranked=space.ranked[:count]), networks, limited or space.stopped_by)
 
 
 def _nothing(problem: LlmTrainingProblem, found: SearchedSpace) -> Exception:
@@ -84,9 +95,6 @@ def _covers(problem: LlmTrainingProblem) -> Problem | None:
         text, allowed = "not searched with a proof", "roofline; topoopt evaluate --best goes through all executions"
         return Problem(text, path="time_model", value=problem.time_model, allowed=allowed)
     wrong = fabric_problems(problem.cluster, problem.fabrics)
-    if not wrong and problem.fabrics[0] != IDEAL_SWITCH:
-        text, allowed = "all others are held against it", f"{IDEAL_SWITCH} first, others behind it"
-        return Problem(text, path="fabrics[0]", value=problem.fabrics[0], allowed=allowed)
     return wrong[0] if wrong else None
 
 

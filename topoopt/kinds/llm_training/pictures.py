@@ -118,7 +118,7 @@ def _stacked(label: str, value: str, parts: Sequence[tuple[str, str, float]], mo
 def memory_picture(solution: LlmTrainingSolution) -> Markup:
     """Memory of the best strategies against the limit."""
     usable = solution.setting.usable_bytes
-    rows = solution.ranked[:6]
+    rows = solution.best[:6]
     most = max([*(one.memory.total for one in rows), float(usable or 0)]) or 1.0
     shapes = []
     for place, one in enumerate(rows):
@@ -133,7 +133,8 @@ def memory_picture(solution: LlmTrainingSolution) -> Markup:
 
 def time_picture(solution: LlmTrainingSolution) -> tuple[Markup, tuple[tuple[str, str], ...]]:
     """The parts of the time of the best strategies; and the legend."""
-    rows, most = solution.ranked[:6], max(one.iteration_time_s for one in solution.ranked[:6])
+    rows = solution.best[:6]
+    most = max(one.iteration_time_s for one in rows)
     shown = [name for name in NAMES if any(getattr(one.breakdown, name) > 0 for one in rows)]
     shapes, colours = [], {name: f"k{place % 8}" for place, name in enumerate(shown)}
     for place, one in enumerate(rows):

@@ -17,7 +17,7 @@ from topoopt.core.llm_training import (
     TrainingBatch,
     TrainingDevice,
 )
-from topoopt.core.llm_training_plan import IDEAL_SWITCH
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, SWITCHED_FABRICS
 from topoopt.core.parallelism import Overlap, ParallelDimension, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
@@ -45,6 +45,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     model = findings.attempt(lambda: within("model", lambda: model_of(file.model, folder)), ("model",))
     findings.add(_cluster_faults(file.cluster))
     findings.add(_calculon_faults(file, model))
+    findings.add(_fabric_faults(file))
     if model is not None:
         findings.add(_strategy_faults(file, model))
     findings.refuse(document)
@@ -67,8 +68,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         time_model=file.time_model,
         calculon=None if file.calculon is None else file.calculon.build(),
         device=_device(file),
-        # all others are held against the ideal switch
-        fabrics=(IDEAL_SWITCH, *(name for name in file.fabrics if name != IDEAL_SWITCH)),
+        fabrics=_fabrics(file),
         top=file.search.top,
         prove=file.search.proof,
         search=SearchSettings(file.search.method, file.search.budget, file.search.time_limit_s, file.search.seed),
@@ -98,6 +98,25 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
 def _device(file: LlmTrainingFile) -> TrainingDevice:
     device = TRAINING_DEVICES[file.cluster.device]
     return device if file.efficiencies is None else replace(device, reached=file.efficiencies.build())
+
+
+def _fabrics(file: LlmTrainingFile) -> tuple[str, ...]:
+    """The first is planned for."""
+    if file.fabrics is not None:
+        return tuple(file.fabrics)
+    return (IDEAL_SWITCH,) if file.time_model == "calculon" else ("direct-connect", IDEAL_SWITCH)
+
+
+def _fabric_faults(file: LlmTrainingFile) -> Iterator[Fault]:
+    known = (*SWITCHED_FABRICS, *DIRECT_FABRICS)
+    for place, name in enumerate(file.fabrics or ()):
+        if name not in known:
+            yield Fault(("fabrics", place), "no such fabric", value_text(name), nearest_text(name, known))
+        elif name in (file.fabrics or ())[:place]:
+            yield Fault(("fabrics", place), "stands twice", value_text(name), "each fabric once")
+        elif name != IDEAL_SWITCH and file.time_model == "calculon":
+            text = "networks of time_model: calculon are those of its section"
+            yield Fault(("fabrics", place), text, value_text(name), IDEAL_SWITCH)
 
 
 def _space(section: StrategySection) -> StrategySpace:

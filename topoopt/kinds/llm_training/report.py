@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.verdict import Status
-from topoopt.drawing.format import counted, number, percent
+from topoopt.drawing.format import counted, number, percent, shortened
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
 from topoopt.drawing.sentences import bound_text
 from topoopt.kinds.llm_training.answer import answer
@@ -60,12 +60,12 @@ def strategy_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
         "recomputed": str(s.recompute),
         "ranks count fastest along": ", ".join(map(str, s.order)),
     }
-    return tuple(rows.items())
+    return (*rows.items(), *network_rows(solution))
 
 
 def next_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
     """Time, how much slower, memory, what differs, why."""
-    best = solution.ranked[0]
+    best = solution.best[0]
     return tuple(
         (
             seconds(one.iteration_time_s),
@@ -74,18 +74,39 @@ def next_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
             differences(best.strategy, one.strategy),
             why_slower(best, one),
         )
-        for one in solution.ranked[1:]
+        for one in solution.best[1:]
     )
 
 
+def network_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
+    """The network of the plan: interfaces, places of ranks, what its dimensions wait for; none on an ideal switch."""
+    network, first = solution.plan.network, solution.fabrics[0]
+    if not network.loads:
+        return ()
+    split = ", ".join(f"{family.value} {count}" for family, count in network.degree_split if count)
+    places = network.places or tuple(range(solution.setting.servers))
+    moved = places != tuple(range(len(places)))
+    waits = ", ".join(f"{one.dimension.value} {seconds(one.exposed_s)}" for one in network.loads if one.exposed_s > 0)
+    rows = {
+        "network": first.fabric + (f", {first.note}" if first.note else ""),
+        "interfaces of a server": split,
+        "places of ranks": f"moved: {shortened(' '.join(map(str, places)), 60)}" if moved else "servers in order",
+        "waits for": waits or "nothing between servers",
+        "the same by the order of its passes": seconds(first.timeline_s),
+    }
+    return tuple((name, value) for name, value in rows.items() if value)
+
+
 def fabric_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
-    """Name, time, over the first, strategy, what is left out."""
+    """Name, time, over the plan, bound, the order of the passes, memory, strategy, form."""
     return tuple(
         (
-            one.plan.network.fabric,
+            one.fabric,
             seconds(one.iteration_time_s),
             f"{one.iteration_time_s / solution.objective.value:.3f}",
-            gib(one.memory_bytes),
+            seconds(one.bound_s),
+            seconds(one.timeline_s) if one.timeline_s else "",
+            gib(one.memory.total),
             strategy_words(one.plan.strategy),
             one.note,
         )

@@ -187,10 +187,9 @@ class LlmTrainingFile(FileModel):
     time_model: Literal["roofline", "calculon"] = "roofline"
     efficiencies: EfficienciesSection | None = Field(default=None, description="default: those of the device")
     calculon: CalculonSection | None = Field(default=None, description="with time_model: calculon")
-    fabrics: list[str] = Field(
-        default=["ideal-switch"],
-        min_length=1,
-        max_length=16,
-        description="networks that the strategy is searched for, each anew; the ideal switch is always among them",
+    fabrics: Annotated[list[str], Field(min_length=1, max_length=16)] | None = Field(
+        default=None,
+        description="networks that the strategy is searched for, each anew; the first is planned for, the others stand "
+        "beside it. Default: direct-connect and ideal-switch, with time_model: calculon ideal-switch alone",
     )
     search: LlmSearchFile = LlmSearchFile()

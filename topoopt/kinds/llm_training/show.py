@@ -16,11 +16,12 @@ from topoopt.core.units import GIB
 from topoopt.drawing.format import number
 from topoopt.kinds.kind import Pages
 from topoopt.kinds.llm_training.answer import answer
-from topoopt.kinds.llm_training.report import render_llm_training
+from topoopt.kinds.llm_training.report import network_rows, render_llm_training
 from topoopt.kinds.llm_training.words import (
     NAMES,
     differences,
     exposed,
+    fabric_name,
     gib,
     proof_words,
     seconds,
@@ -31,7 +32,7 @@ from topoopt.kinds.llm_training.words import (
 
 def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -> dict[str, Any]:
     """Keys of this kind in the JSON object of a solve."""
-    best, memory = solution.ranked[0], asdict(solution.memory)
+    best, memory = solution.best[0], asdict(solution.memory)
     searched = [line for line in solution.shapes if line.records]
     return {
         "iteration_time_s": solution.objective.value,
@@ -43,7 +44,9 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
         "tflops_per_gpu": solution.flops_per_gpu / 1e12,
         "tokens_per_s_per_gpu": solution.tokens_per_s_per_gpu,
         "sent_bytes": dict(solution.sent_bytes),
-        "timeline_s": solution.stages.makespan_s,
+        "passes_s": solution.stages.makespan_s,
+        "degree_split": {family.value: count for family, count in solution.plan.network.degree_split},
+        "exposed": [asdict(load) for load in solution.plan.network.loads],
         "records": sum(line.records for line in searched),
         "fitting": sum(line.fitting for line in searched),
         "shapes": {name: solution.counted(name) for name in sorted({line.verdict for line in solution.shapes})},
@@ -55,13 +58,14 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
                 "differs": differences(best.strategy, one.strategy),
                 "slower_by": why_slower(best, one),
             }
-            for one in solution.ranked[1:]
+            for one in solution.best[1:]
         ],
         "fabrics": [
             {
-                "fabric": one.plan.network.fabric,
+                "fabric": one.fabric,
                 "iteration_time_s": one.iteration_time_s,
-                "memory_gib": one.memory_bytes / GIB,
+                "timeline_s": one.timeline_s,
+                "memory_gib": one.memory.total / GIB,
                 "strategy": strategy_words(one.plan.strategy),
                 "bound_s": one.bound_s,
                 "note": one.note,
@@ -79,6 +83,7 @@ def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None
     rows = (
         ("iteration", seconds(solution.objective.value)),
         *((f"  {NAMES[name]}", seconds(value)) for name, value in parts.items() if value > 0),
+        *network_rows(solution),
         ("passes in their order", seconds(solution.stages.makespan_s)),
         ("memory of the fullest GPU", f"{gib(solution.memory.total)} {limit}"),
         ("most exposed", exposed(solution)),
@@ -88,20 +93,34 @@ def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None
         ("proof", proof_words(solution)),
     )
     show_figures(console, solution, wall_s, rows, title=f"{solution.setting.model}, {solution.status}")
-    if len(solution.ranked) > 1:
+    if len(solution.best) > 1:
         console.print(_next(solution))
+    if len(solution.fabrics) > 1:
+        console.print(_fabrics(solution))
 
 
 def _next(solution: LlmTrainingSolution) -> TerminalTable:
     """The next best strategies, and why they are slower."""
-    best = solution.ranked[0]
-    table = TerminalTable(title="the next best on an ideal switch")
+    best = solution.best[0]
+    table = TerminalTable(title=f"the next best on {fabric_name(solution.fabrics[0].fabric)}")
     for name in ("slower", "memory", "differs in", "by"):
         table.add_column(name, justify="right" if name in ("slower", "memory") else "left")
-    for one in solution.ranked[1:]:
+    for one in solution.best[1:]:
         slower = 100.0 * (one.iteration_time_s / best.iteration_time_s - 1.0)
         differs = differences(best.strategy, one.strategy)
         table.add_row(f"{number(slower)} %", gib(one.memory.total), escape(differs), escape(why_slower(best, one)))
+    return table
+
+
+def _fabrics(solution: LlmTrainingSolution) -> TerminalTable:
+    """The best of every fabric beside the plan."""
+    table = TerminalTable(title="time by fabric")
+    for name in ("fabric", "iteration", "over the plan", "bound", "strategy"):
+        table.add_column(name, justify="left" if name in ("fabric", "strategy") else "right")
+    for one in solution.fabrics:
+        ratio = number(one.iteration_time_s / solution.objective.value)
+        times = seconds(one.iteration_time_s), ratio, seconds(one.bound_s)
+        table.add_row(one.fabric, *times, escape(strategy_words(one.plan.strategy)))
     return table
 
 

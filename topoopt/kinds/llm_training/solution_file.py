@@ -11,20 +11,21 @@ from topoopt.kinds.llm_training.solution_schema import LlmTrainingSolutionFile
 def _faults(file: LlmTrainingSolutionFile) -> list[Fault]:
     """What the schema cannot state: tables of fitting length."""
     faults = []
-    stages = file.plan.strategy.pipeline * file.plan.strategy.chunks
+    plan = file.fabrics[0].plan
+    stages = plan.strategy.pipeline * plan.strategy.chunks
     for key in ("forward_s", "inputs_s", "weights_s"):
         count = len(getattr(file.stages, key))
         if count != stages:
             faults.append(Fault(("stages", key), "wrong number of stages", str(count), str(stages)))
     if not file.objective.value > 0:
         faults.append(Fault(("objective", "value"), "not above 0", str(file.objective.value)))
-    strategy, setting = file.plan.strategy, file.setting
+    strategy, setting = plan.strategy, file.setting
     if setting.sequences // (strategy.data * strategy.micro_batch) < 1:
         text = "more than the sequences of an iteration"
-        faults.append(Fault(("plan", "strategy", "micro_batch"), text, str(strategy.micro_batch)))
+        faults.append(Fault(("fabrics", 0, "plan", "strategy", "micro_batch"), text, str(strategy.micro_batch)))
     return faults
 
 
 SOLUTION_FILE: SolutionFormat[LlmTrainingSolution] = SolutionFormat(
-    LlmTrainingSolutionFile, _faults, rows=("ranked", "shapes", "fabrics"), nested=("plan",)
+    LlmTrainingSolutionFile, _faults, rows=("ranked", "shapes", "fabrics")
 )

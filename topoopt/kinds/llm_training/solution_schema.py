@@ -14,6 +14,7 @@ from topoopt.core.llm_training_plan import (
     ServerRoute,
     ShapeOutcome,
     ShapeVerdict,
+    StrategyFigures,
     StrategyShape,
     TrafficFamily,
     TrainingNetwork,
@@ -22,7 +23,6 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.llm_training_solution import (
     LlmTrainingSolution,
     StageSeconds,
-    StrategyFigures,
     TimedPass,
     TrainingSetting,
 )
@@ -221,12 +221,15 @@ class FabricOutcomePart(FilePart):
     core = FabricOutcome
 
     plan: TrainingPlanPart
-    iteration_time_s: Amount
-    memory_bytes: Amount
-    bound_s: Amount
+    breakdown: StepBreakdownPart
+    memory: TrainingMemoryPart
+    bound_s: Amount = Field(description="no strategy is faster on any network of the fabric")
     note: Text
-    timeline_s: Amount
-    tried: Count
+    timeline_s: Amount = Field(description="of the same iteration by the explicit order of its passes")
+    tried: Count = Field(description="strategies that got a network")
+    next: Annotated[Listed[FiguresPart], Field(max_length=1000)] = Field(
+        default=(), exclude_if=is_empty, description="the fastest others on this fabric"
+    )
 
 
 class LlmTrainingSolutionFile(SolutionHeadFile):
@@ -239,9 +242,6 @@ class LlmTrainingSolutionFile(SolutionHeadFile):
     versions: Versions
     notes: Notes
     setting: SettingPart
-    plan: TrainingPlanPart
-    breakdown: StepBreakdownPart
-    memory: TrainingMemoryPart
     model_flops: Amount
     peak_flops: Amount
     sent_bytes: Annotated[tuple[tuple[str, float], ...], PairsOf(Amount, most=100)]
@@ -252,7 +252,9 @@ class LlmTrainingSolutionFile(SolutionHeadFile):
     shapes: Annotated[Listed[OutcomePart], Field(max_length=MOST_SHAPES)] = Field(
         description="for every way to divide the GPUs why none of its strategies is faster"
     )
-    fabrics: Annotated[Listed[FabricOutcomePart], Field(max_length=100)]
+    fabrics: Annotated[Listed[FabricOutcomePart], Field(min_length=1, max_length=100)] = Field(
+        description="the first one is planned for"
+    )
 
     def arguments(self) -> dict[str, Any]:
         """Parts are made again."""

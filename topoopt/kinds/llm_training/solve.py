@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
-
+from solvers.llm_training.network.fabric_bound import fabric_bound_s
+from solvers.llm_training.network.plan import FoundOnFabric, outcome_of
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, ShapeVerdict, TrainingPlan
-from topoopt.core.llm_training_solution import LlmTrainingSolution, StrategyFigures, TrainingSetting
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, StrategyFigures, TrainingPlan
+from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import UNCHECKED, Objective
@@ -15,48 +15,51 @@ from topoopt.core.versions import versions
 from topoopt.kinds.kind import Effort, Solver
 from topoopt.kinds.llm_training.methods import LLM_TRAINING_METHODS, FoundTraining
 from topoopt.kinds.llm_training.timeline import stage_times
-from topoopt.kinds.llm_training.validity import outside_measured
+from topoopt.kinds.llm_training.validity import order_notes, outside_measured
 from topoopt.simulate.llm_training.estimate import estimate
 
 
 def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) -> LlmTrainingSolution:
-    """The solution that strategies amount to."""
+    """The solution that strategies and networks amount to."""
     ranked = tuple(_figures(problem, one.strategy) for one in found.space.ranked)
-    best, own = ranked[0], estimate(problem, ranked[0].strategy)
-    lines = found.space.shapes
-    least = min(
-        float("inf") if line.verdict is ShapeVerdict.MEMORY else line.bound_s if line.best_s is None else line.best_s
-        for line in lines
-    )
-    value = best.iteration_time_s
-    verdict = settle(value, (Bound(least, Argument.ALL_SHAPES),), Tolerance.ROUNDING)
-    plan = TrainingPlan(best.strategy)
-    ideal = FabricOutcome(plan, value, best.memory.total, verdict.bound.value)
-    known = {IDEAL_SWITCH: ideal, **{one.plan.network.fabric: one for one in found.fabrics}}
+    fabrics = tuple(_outcome(problem, found, one, ranked[0]) for one in found.networks)
+    first, network = fabrics[0], found.networks[0]
+    strategy = first.plan.strategy
+    own = estimate(problem, strategy)
+    verdict = settle(first.iteration_time_s, (Bound(first.bound_s, Argument.ALL_SHAPES),), Tolerance.ROUNDING)
     return LlmTrainingSolution(
         name=problem.name,
         status=verdict.status,
-        stopped_by=found.space.stopped_by,
-        objective=Objective("iteration_time", value, "s"),
+        stopped_by=found.stopped_by,
+        objective=Objective("iteration_time", first.iteration_time_s, "s"),
         bound=verdict.bound,
         check=UNCHECKED,
         seed=effort.search.seed,
         method="branch-and-bound",
         instance_sha256=problem.sha256,
         versions=versions(),
-        notes=(*problem.notes, *outside_measured(problem, best.strategy)),
+        notes=(*problem.notes, *outside_measured(problem, strategy), *order_notes(first)),
         setting=_setting(problem),
-        plan=plan,
-        breakdown=best.breakdown,
-        memory=best.memory,
         model_flops=own.model_flops,
         peak_flops=own.peak_flops,
         sent_bytes=own.detail,
-        stages=stage_times(problem, best.strategy),
+        stages=stage_times(problem, strategy, None if network is None else network.best.evaluated.rates),
         ranked=ranked,
-        shapes=lines,
-        fabrics=tuple(known[name] for name in takewhile(known.__contains__, problem.fabrics)),
+        shapes=found.space.shapes,
+        fabrics=fabrics,
     )
+
+
+def _outcome(
+    problem: LlmTrainingProblem, found: FoundTraining, one: FoundOnFabric | None, ideal: StrategyFigures
+) -> FabricOutcome:
+    """One fabric, with its bound by the certificate."""
+    fabric = IDEAL_SWITCH if one is None else one.fabric
+    value = ideal.iteration_time_s if one is None else one.best.evaluated.iteration_time_s
+    bound = fabric_bound_s(problem, fabric, found.space.shapes, value)
+    if one is None:
+        return FabricOutcome(TrainingPlan(ideal.strategy), ideal.breakdown, ideal.memory, bound)
+    return outcome_of(problem, one, bound)
 
 
 def _figures(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StrategyFigures:

@@ -15,10 +15,17 @@ MOST_RANKS = 16
 MOST_PASSES = 1500
 
 
-def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageSeconds:
-    """Every stage, and all micro-batches in the order of the schedule."""
-    columns = columns_of([strategy], problem.model.layers)
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+def stage_times(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates | None = None
+) -> StageSeconds:
+    """Every stage, and all micro-batches in the order of the schedule.
+
+    Args:
+        rates: of the groups; None: of an ideal switch.
+    """
+    if rates is None:
+        columns = columns_of([strategy], problem.model.layers)
+        rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
     several, slow = strategy.pipeline > 1, problem.cluster.slowdown
     plain = stages.stage_times(problem, strategy, rates).costs(blocking=several and not problem.overlap.pipeline)
     costs = StageCosts(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from topoopt.core.llm_training import StepBreakdown
-from topoopt.core.llm_training_plan import ShapeVerdict
-from topoopt.core.llm_training_solution import LlmTrainingSolution, StrategyFigures
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, ShapeVerdict, StrategyFigures
+from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.units import GIB
 from topoopt.drawing.format import counted, number
@@ -54,6 +54,11 @@ def seconds(value: float) -> str:
 def gib(value: float) -> str:
     """Memory with its unit."""
     return f"{number(value / GIB)} GiB"
+
+
+def fabric_name(fabric: str) -> str:
+    """As it stands in a sentence."""
+    return "an ideal switch" if fabric == IDEAL_SWITCH else fabric
 
 
 def proof_words(solution: LlmTrainingSolution) -> str:

@@ -10,6 +10,7 @@ from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import iteration_traffic
+from topoopt.simulate.llm_training.transfers import GroupRates
 from topoopt.workloads.llm_training.facts import token_operations
 
 
@@ -24,13 +25,20 @@ def estimate(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEst
         problems = calculon_problems(problem, strategy)
     if problems:
         raise InputError(problems)
-    return _roofline(problem, strategy) if problem.calculon is None else calculon_estimate(problem, strategy)
+    return roofline_estimate(problem, strategy) if problem.calculon is None else calculon_estimate(problem, strategy)
 
 
-def _roofline(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEstimate:
+def roofline_estimate(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates | None = None
+) -> StepEstimate:
+    """Time and memory of an iteration of a strategy that obeys the rules.
+
+    Args:
+        rates: of its groups; None: of an ideal switch.
+    """
     model, batch, device = problem.model, problem.batch, problem.device
     columns = columns_of([strategy], model.layers)
-    step = roofline_columns(problem, device, columns)
+    step = roofline_columns(problem, device, columns, rates)
     sent = iteration_traffic(
         model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
     )

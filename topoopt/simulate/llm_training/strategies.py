@@ -85,7 +85,11 @@ def short_ends(
 
 
 def stage_layers(layers: int, pipeline: int, chunks: int, ends: tuple[int, int] | None = None) -> tuple[int, ...]:
-    """Layers of every chunk in the order of the model, for loads of the first and the last rank; None: even ones."""
+    """Layers of every chunk in the order of the model, for loads of the first and the last rank; None: even ones.
+
+    Where chunks of a rank differ, all ranks have the longer ones at the same turns, as ranks that go round in step wait
+    for the slowest at each turn: the last turns, but for the last rank not the one that the head stands behind.
+    """
     if ends is None:
         first, _, last = even_layers(layers, np.array([float(pipeline)]), np.array([float(chunks)]))
         ends = (int(first[0]), int(last[0]))
@@ -95,9 +99,9 @@ def stage_layers(layers: int, pipeline: int, chunks: int, ends: tuple[int, int] 
     found = [0] * (pipeline * chunks)
     for rank, load in enumerate(loads):
         plain, extra = divmod(load, chunks)
-        early = rank == pipeline - 1  # the head stands behind the last chunk, the embedding before the first
+        end = chunks - (rank == pipeline - 1)
         for chunk in range(chunks):
-            found[chunk * pipeline + rank] = plain + (chunk < extra if early else chunk >= chunks - extra)
+            found[chunk * pipeline + rank] = plain + (end - extra <= chunk < end)
     return tuple(found)
 
 

@@ -7,20 +7,22 @@ from dataclasses import fields
 
 import numpy as np
 
-from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, TrainingMemory
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, StrategyShape
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, StrategyFigures, StrategyShape
 from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
 from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
-from topoopt.verify.llm_training.lines import check_lines, proven_bound
+from topoopt.verify.llm_training.fabric_bound import proven_bound
+from topoopt.verify.llm_training.lines import check_lines
 from topoopt.verify.llm_training.model_sizes import model_flops
 from topoopt.verify.llm_training.network import check_network
 from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.stage_times import check_stages
-from topoopt.verify.llm_training.step import recomputed
+from topoopt.verify.llm_training.step import Recomputed, recomputed
+from topoopt.verify.llm_training.transfers import ideal_rates
 
 RELATIVE = Tolerance.ROUNDING.relative
 
@@ -35,10 +37,8 @@ def check_llm_training(problem: LlmTrainingProblem, solution: LlmTrainingSolutio
     findings.guard("strategy", "the strategies", lambda: _check_strategies(findings, problem, solution))
     if findings.clean:
         findings.guard("figures", "the figures", lambda: _check_figures(findings, problem, solution))
-        findings.guard("stages", "the stages", lambda: check_stages(findings, problem, solution))
-        findings.guard("certificate", "the certificate", lambda: check_lines(findings, problem, solution))
         findings.guard("fabrics", "the fabrics", lambda: _check_fabrics(findings, problem, solution))
-        findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
+        findings.guard("certificate", "the certificate", lambda: _check_certificate(findings, problem, solution))
     return findings.findings()
 
 
@@ -56,19 +56,24 @@ def _check_identity(findings: ViolationLog, problem: LlmTrainingProblem, solutio
 
 
 def _check_strategies(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
-    """Each is of the space, and stands once; the plan is the best of its fabric."""
-    shapes, seen = set(shapes_of(problem)), set()
-    for place, one in enumerate(solution.ranked):
-        wrong = _outside(problem, one.strategy)
-        if not wrong:
-            rows = strategies_of(problem, _shape(one.strategy)) if _shape(one.strategy) in shapes else None
-            known = rows is not None and bool((rows == np.array(row_of(one.strategy))).all(axis=1).any())
-            wrong = "" if known else "is none of the space"
-        if one.strategy in seen:
-            wrong = "stands twice"
-        seen.add(one.strategy)
-        if wrong:
-            findings.add("strategy", f"strategy {place} {wrong}")
+    """Each is of the space, and stands once in its list."""
+    shapes = set(shapes_of(problem))
+    lists = {"ranked": [one.strategy for one in solution.ranked]}
+    for place, fabric in enumerate(solution.fabrics):
+        lists[f"fabrics[{place}]"] = [fabric.plan.strategy, *(one.strategy for one in fabric.next)]
+    for where, strategies in lists.items():
+        seen = set()
+        for place, one in enumerate(strategies):
+            wrong = _outside(problem, one)
+            if not wrong:
+                rows = strategies_of(problem, _shape(one)) if _shape(one) in shapes else None
+                known = rows is not None and bool((rows == np.array(row_of(one))).all(axis=1).any())
+                wrong = "" if known else "is none of the space"
+            if one in seen:
+                wrong = "stands twice"
+            seen.add(one)
+            if wrong:
+                findings.add("strategy", f"{where}: strategy {place} {wrong}")
 
 
 def _shape(strategy: ParallelStrategy) -> StrategyShape:
@@ -84,10 +89,12 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
     own = [strategy.stage_layers[rank::p] for rank in range(p)]
     if any(max(chunks) - min(chunks) > 1 for chunks in own):
         return "has chunks of a rank that differ by more than a layer"
-    spread = [sorted(chunks) for chunks in own[:-1]] + [sorted(own[-1], reverse=p > 1)]
+    due = [sorted(chunks) for chunks in own]
+    if p > 1:
+        due[-1] = [*due[-1][1:], due[-1][0]]
     between = [sum(chunks) for chunks in own[1:-1]]
-    if spread != [list(chunks) for chunks in own] or between != sorted(between, reverse=True):
-        return "has its short chunks elsewhere than at the ends of the model"
+    if due != [list(chunks) for chunks in own] or between != sorted(between, reverse=True):
+        return "has its long chunks at other turns than all ranks"
     if strategy.order not in (problem.space.order or (RANK_ORDER,)):
         return "has another order of ranks"
     return ""
@@ -98,81 +105,117 @@ def _check_figures(findings: ViolationLog, problem: LlmTrainingProblem, solution
     due = recomputed(problem, records_of([row_of(one.strategy) for one in own]))
     usable = problem.cluster.usable_bytes
     for place, one in enumerate(own):
-        total = float(due.total[place])
-        for part in fields(StepBreakdown):
-            _figure(findings, place, part.name, getattr(one.breakdown, part.name), due.seconds[part.name][place], total)
-        for part in fields(TrainingMemory):
-            _figure(findings, place, part.name, getattr(one.memory, part.name), due.memory[part.name][place], 0.0)
+        _check_step(findings, f"strategy {place}", one, due, place)
         if usable is not None and float(due.bytes[place]) > usable:
             findings.add("memory", f"strategy {place} takes {float(due.bytes[place])!r} bytes of {usable}")
     times = [float(due.total[place]) for place in range(len(own))]
     if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
         findings.add("order", "strategies are not in the order of their times")
-    if solution.plan.network.fabric == IDEAL_SWITCH:
-        best = own[0]
-        if (solution.plan.strategy, solution.breakdown, solution.memory) != (
-            best.strategy,
-            best.breakdown,
-            best.memory,
-        ):
-            findings.add("plan", "the plan is not the first of the strategies ranked, with its figures")
-        if differs(solution.objective.value, float(due.total[0]), RELATIVE):
-            text = f"the iteration takes {float(due.total[0])!r} s, not {solution.objective.value!r}"
-            findings.add("objective", text)
+    sent = recomputed(problem, records_of([row_of(solution.plan.strategy)])).sent
     flops = model_flops(problem.model, problem.batch.length) * problem.batch.tokens
     device, eight = problem.device, problem.formats.fp8
     peak = 1e12 * (device.fp8_tflops if eight and device.fp8_tflops is not None else device.matrix_tflops)
     for name, stated, value in (
         ("model_flops", solution.model_flops, flops),
         ("peak_flops", solution.peak_flops, peak),
-        *((name, dict(solution.sent_bytes).get(name), float(part[0])) for name, part in due.sent.items()),
+        *((name, dict(solution.sent_bytes).get(name), float(part[0])) for name, part in sent.items()),
     ):
         if stated is None or differs(stated, value, RELATIVE):
             findings.add("figure", f"{name} is {stated!r}, {value!r} is due")
-    if len(solution.sent_bytes) != len(due.sent):
+    if len(solution.sent_bytes) != len(sent):
         findings.add("figure", "bytes are sent in a dimension that there is not")
 
 
-def _figure(findings: ViolationLog, place: int, name: str, stated: float, due: float, scale: float) -> None:
-    if not abs(stated - due) <= RELATIVE * max(abs(due), scale):
-        findings.add("figure", f"{name} of strategy {place} is {stated!r}, {float(due)!r} is due")
-
-
 def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
-    names = tuple(one.plan.network.fabric for one in solution.fabrics)
+    """Each network, its rates, and what an iteration takes at these; the objective is the time on the first."""
+    names = tuple(one.fabric for one in solution.fabrics)
     if names != problem.fabrics[: len(names)] or (
         names != problem.fabrics and solution.stopped_by is StopReason.CONVERGED
     ):
         findings.add("fabrics", f"the fabrics are {', '.join(names)}, not {', '.join(problem.fabrics)}")
-    for one in solution.fabrics:
-        if one.plan.network.fabric != IDEAL_SWITCH:
-            check_network(findings, problem, one)
-            findings.leave_out(f"timeline on {one.plan.network.fabric}", "the order of its passes is not followed anew")
+    for place, one in enumerate(solution.fabrics):
+        records = records_of([row_of(one.plan.strategy)])
+        ideal = one.fabric == IDEAL_SWITCH
+        rates = ideal_rates(problem, records) if ideal else check_network(findings, problem, one)
+        if rates is None:
             continue
-        rows = (
-            ("plan", one.plan, solution.plan),
-            ("bound_s", one.bound_s, solution.bound.value),
-            ("iteration_time_s", one.iteration_time_s, solution.objective.value),
-            ("memory_bytes", one.memory_bytes, solution.memory.total),
-        )
-        for name, stated, value in rows:
-            if stated != value:
-                findings.add("fabrics", f"{name} on {IDEAL_SWITCH} is {stated!r}, {value!r} is due")
-        if one.note or one.timeline_s or one.tried:
-            findings.add("fabrics", f"{IDEAL_SWITCH} needs no network")
-    network = solution.plan.network
-    if network.fabric == IDEAL_SWITCH and any(
-        getattr(network, part.name) for part in fields(network) if part.name != "fabric"
-    ):
+        if ideal:
+            _check_ideal(findings, solution, one)
+        due = recomputed(problem, records, rates)
+        figures = StrategyFigures(one.plan.strategy, one.breakdown, one.memory)
+        _check_step(findings, f"the plan on {one.fabric}", figures, due, 0)
+        if problem.cluster.usable_bytes is not None and float(due.bytes[0]) > problem.cluster.usable_bytes:
+            findings.add("memory", f"the plan on {one.fabric} takes {float(due.bytes[0])!r} bytes")
+        _check_next(findings, problem, one)
+        if place == 0:
+            check_stages(findings, problem, solution, rates)
+            if differs(solution.objective.value, float(due.total[0]), RELATIVE):
+                text = f"the iteration takes {float(due.total[0])!r} s, not {solution.objective.value!r}"
+                findings.add("objective", text)
+
+
+def _check_ideal(findings: ViolationLog, solution: LlmTrainingSolution, one: FabricOutcome) -> None:
+    """An ideal switch has the best of the strategies ranked, and no network of its own."""
+    best, network = solution.ranked[0], one.plan.network
+    if (one.plan.strategy, one.breakdown, one.memory) != (best.strategy, best.breakdown, best.memory):
+        findings.add("plan", "the plan on an ideal switch is not the first of the strategies ranked, with its figures")
+    if any(getattr(network, part.name) for part in fields(network) if part.name != "fabric"):
         findings.add("network", f"{IDEAL_SWITCH} has no links of its own")
+    if one.note or one.timeline_s or one.tried or one.next:
+        findings.add("fabrics", f"{IDEAL_SWITCH} needs no network")
 
 
-def _check_bound(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
-    value = solution.objective.value
-    check_stated(findings, solution.bound, {Argument.ALL_SHAPES: lambda: proven_bound(solution)}, value)
+def _check_step(findings: ViolationLog, where: str, one: StrategyFigures, due: Recomputed, place: int) -> None:
+    """Every part of time and memory."""
+    total = float(due.total[place])
+    for holder, parts, scale in ((one.breakdown, due.seconds, total), (one.memory, due.memory, 0.0)):
+        for part in fields(holder):
+            stated, value = getattr(holder, part.name), float(parts[part.name][place])
+            if not abs(stated - value) <= RELATIVE * max(abs(value), scale):
+                findings.add("figure", f"{part.name} of {where} is {stated!r}, {value!r} is due")
+
+
+def _check_next(findings: ViolationLog, problem: LlmTrainingProblem, one: FabricOutcome) -> None:
+    """Strategies that were not chosen: memory anew, and no time below that on an ideal switch or that of the plan."""
+    if len(one.next) > min(problem.top, one.tried):
+        findings.add("fabrics", f"{len(one.next)} more strategies on {one.fabric} than were asked for or tried")
+    if not one.next:
+        return
+    due = recomputed(problem, records_of([row_of(other.strategy) for other in one.next]))
+    times = [one.iteration_time_s, *(other.iteration_time_s for other in one.next)]
+    if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
+        findings.add("order", f"strategies on {one.fabric} are not in the order of their times")
+    for place, other in enumerate(one.next):
+        where = f"strategy {place} behind the plan on {one.fabric}"
+        if beats(other.iteration_time_s, float(due.total[place]), Tolerance.ROUNDING):
+            findings.add("figure", f"{where} is faster than on an ideal switch")
+        for part in fields(other.memory):
+            stated, value = getattr(other.memory, part.name), float(due.memory[part.name][place])
+            if differs(stated, value, RELATIVE):
+                findings.add("figure", f"{part.name} of {where} is {stated!r}, {value!r} is due")
+        if problem.cluster.usable_bytes is not None and float(due.bytes[place]) > problem.cluster.usable_bytes:
+            findings.add("memory", f"{where} takes {float(due.bytes[place])!r} bytes")
+    findings.leave_out(f"times of the next best on {one.fabric}", "networks that were not chosen are not kept")
+
+
+def _check_certificate(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
+    """Every line, and what the lines prove of each fabric."""
+    hopped = check_lines(findings, problem, solution)
+    value, bound = solution.objective.value, solution.bound
+
+    def proven(fabric: str) -> float:
+        return proven_bound(solution, fabric, hopped)
+
+    check_stated(findings, bound, {Argument.ALL_SHAPES: lambda: proven(solution.fabrics[0].fabric)}, value)
     check_claim(findings, solution, ())
-    if beats(value, solution.bound.value, Tolerance.ROUNDING):
-        findings.add("bound", f"{value!r} s is better than its bound {solution.bound.value!r}")
-    optimal = meets(value, solution.bound.value, Tolerance.ROUNDING)
+    if beats(value, bound.value, Tolerance.ROUNDING):
+        findings.add("bound", f"{value!r} s is better than its bound {bound.value!r}")
+    optimal = meets(value, bound.value, Tolerance.ROUNDING)
     if (solution.status is Status.OPTIMAL) != optimal:
-        findings.add("status", f"called {solution.status} with {value!r} and bound {solution.bound.value!r}")
+        findings.add("status", f"called {solution.status} with {value!r} and bound {bound.value!r}")
+    for one in solution.fabrics:
+        due = min(one.iteration_time_s, proven(one.fabric))
+        if differs(one.bound_s, due, RELATIVE):
+            findings.add("bound", f"the bound on {one.fabric} is {one.bound_s!r}, {due!r} is due")
+    if differs(solution.fabrics[0].bound_s, bound.value, RELATIVE):
+        findings.add("bound", "the bound is not that of the first fabric")

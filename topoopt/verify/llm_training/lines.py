@@ -9,11 +9,12 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import ShapeOutcome, ShapeVerdict, StrategyShape
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.verdict import StopReason, Tolerance, beats
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.llm_training.certificate import bounds_of
+from topoopt.verify.llm_training.fabric_bound import hopped_rates
 from topoopt.verify.llm_training.memory import memory_of
 from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.step import recomputed
@@ -24,15 +25,21 @@ BLOCK = 1 << 14
 RELATIVE = Tolerance.ROUNDING.relative
 
 
-def check_lines(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
-    """All shapes have one, in order; none hides a strategy that is faster than the last one stated."""
+def check_lines(
+    findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution
+) -> dict[StrategyShape, float]:
+    """All shapes have one, in order; none hides a strategy that is faster than the last one stated.
+
+    Returns:
+        of searched shapes that share experts among servers, the fastest on direct links, where there are such fabrics.
+    """
     lines = {line.shape: line for line in solution.shapes}
     if len(lines) != len(solution.shapes):
         findings.add("certificate", "a shape stands twice")
     shapes = sorted(shapes_of(problem))
     if [line.shape for line in solution.shapes] != [shape for shape in shapes if shape in lines]:
         findings.add("certificate", "shapes are not those of the instance, in order")
-        return
+        return {}
     best, cutoff = _BestTimes(1 + problem.top), _cutoff(problem, solution)
     tables: dict[StrategyShape, Floats] = {}
     searched: list[tuple[ShapeOutcome, Floats]] = []
@@ -58,9 +65,11 @@ def check_lines(findings: ViolationLog, problem: LlmTrainingProblem, solution: L
             findings.add("certificate", f"nothing is said of {shape}")
         else:
             searched.append((line, rows))
+    hopped: dict[StrategyShape, float] | None = {} if set(problem.fabrics) & set(DIRECT_FABRICS) else None
     for block in _blocks(searched):
-        _check_searched(findings, problem, block, best)
+        _check_searched(findings, problem, block, best, hopped)
     _check_best(findings, solution, best)
+    return hopped or {}
 
 
 def _cutoff(problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> float:
@@ -115,20 +124,31 @@ def _check_searched(
     problem: LlmTrainingProblem,
     block: list[tuple[ShapeOutcome, Floats]],
     best: _BestTimes,
+    hopped: dict[StrategyShape, float] | None,
 ) -> None:
-    """Shapes whose strategies were all evaluated."""
+    """Shapes whose strategies were all evaluated.
+
+    Args:
+        hopped: gets the fastest of each that fits, where tokens take hops; None: nobody asks.
+    """
     rows = np.concatenate([part for _, part in block])
     r = records_of(rows)
     usable = problem.cluster.usable_bytes
     held = np.asarray(sum(memory_of(problem, r, problem.batch.sequences / (r.d * r.b)).values()))
     fits = np.ones(len(rows), dtype=bool) if usable is None else held <= usable
     times = np.full(len(rows), np.inf)
-    times[fits] = recomputed(problem, records_of(rows[fits])).total
+    own = records_of(rows[fits])
+    times[fits] = recomputed(problem, own).total
+    farther = times.copy()
+    if hopped is not None and problem.model.experts is not None:
+        farther[fits] = recomputed(problem, own, hopped_rates(problem, own)).total
     begin = 0
     for line, part in block:
         here = slice(begin, begin + len(part))
         begin += len(part)
         fitting = int(fits[here].sum())
+        if hopped is not None and fitting and line.shape.expert * line.shape.expert_tensor > 1:
+            hopped[line.shape] = float(farther[here].min())
         best.add(times[here][fits[here]])
         due = ShapeOutcome(
             line.shape,
@@ -162,12 +182,3 @@ def _check_best(findings: ViolationLog, solution: LlmTrainingSolution, best: _Be
     for place, (stated, due) in enumerate(zip(own, best.times.tolist(), strict=True)):
         if differs(stated, due, RELATIVE):
             findings.add("order", f"the strategy in place {place} takes {stated!r} s, one of {due!r} s is due")
-
-
-def proven_bound(solution: LlmTrainingSolution) -> float:
-    """Seconds that no strategy is below, by lines that hold."""
-    times = [
-        np.inf if line.verdict is ShapeVerdict.MEMORY else line.bound_s if line.best_s is None else line.best_s
-        for line in solution.shapes
-    ]
-    return float(min(times))
