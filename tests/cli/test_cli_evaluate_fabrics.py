@@ -42,4 +42,4 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     file.write_text(CASE.read_text().replace("degree: 8", "degree: 1").replace("per-gpu", "per-server"))
     answer = run("evaluate", file, *SIZES, "--fabric", "direct-connect")
     assert answer.code == 3
-    assert "direct-connect: 1 interfaces of a server do not join all" in answer.stderr
+    assert "direct-connect: 1 interface of a server does not join all" in answer.stderr
