@@ -97,9 +97,9 @@ def machine(name: str, boxes: int = 1) -> RatedNetwork:
     return RatedNetwork.of_links(made.is_switch, made.links, names=made.names, origin=made.name)
 
 
-def random_network(rng: np.random.Generator, *, switches: bool) -> RatedNetwork:
-    """A small strongly connected network; links in and out of switches carry the same."""
-    ranks, extra = int(rng.integers(2, 8)), int(rng.integers(1, 4)) if switches else 0
+def random_network(rng: np.random.Generator, *, switches: bool, most_ranks: int = 7) -> RatedNetwork:
+    """A small strongly connected network, of up to three switches; links in and out of them carry the same."""
+    ranks, extra = int(rng.integers(2, most_ranks + 1)), int(rng.integers(1, 4)) if switches else 0
     n = ranks + extra
     links = []
     for _ in range(int(rng.integers(1, 4))):

@@ -124,14 +124,15 @@ def sccl(
     chunks: Sequence[tuple[Sequence[int], Sequence[int], int]],
     steps: Sequence[tuple[int, Sequence[tuple[int, int, int]]]],
     links: Sequence[Sequence[int]] | None = None,
+    maps: tuple[Mapping[str, list[int]], Mapping[str, list[int]]] = ({}, {}),
 ) -> Path:
-    """An algorithm of SCCL: chunks (pre, post, address), steps (rounds, sends), links[dst][src]."""
+    """An algorithm of SCCL: chunks (pre, post, address), steps (rounds, sends), links[dst][src], maps of addresses."""
     document: dict[str, Any] = {
         "msccl_type": "algorithm",
         "name": f"{name}-t",
         "instance": {"msccl_type": "instance", "steps": len(steps), "extra_rounds": 0, "chunks": 1, "pipeline": None},
-        "input_map": {},
-        "output_map": {},
+        "input_map": maps[0],
+        "output_map": maps[1],
         "steps": [
             {"msccl_type": "step", "rounds": rounds, "sends": [list(one) for one in sends]} for rounds, sends in steps
         ],

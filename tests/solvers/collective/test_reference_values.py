@@ -13,11 +13,16 @@ from solvers.collective.all_to_all import all_to_all_rate
 from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.breadth_first import step_loads
 from solvers.collective.forest import best_scale, fixed_scale, forest, scaled
+from solvers.collective.limits import limiting
 from solvers.collective.ratio import cut_ratio, ratio_cut
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
+from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.collective.bounds import all_to_all_units, allgather_ratio, allreduce_units
+from topoopt.verify.collective.check import bandwidth_us
 
 F = Fraction
 
@@ -125,19 +130,28 @@ def test_rates_of_few_trees(make: Callable[[], RatedNetwork], gbytes_per_s: tupl
         assert float(len(network.ranks) * trees * per_tree) == pytest.approx(due, rel=1e-6)
 
 
+def largest_ratio(network: RatedNetwork) -> Fraction:
+    """Ranks inside over the rate out, of all sets that do not have all ranks: every one of them is tried."""
+    inside = (np.arange(1 << network.nodes)[:, None] >> np.arange(network.nodes)) & 1 == 1
+    ranks = inside[:, network.ranks].sum(axis=1)
+    tails, heads = network.arcs.T
+    rate = (inside[:, tails] & ~inside[:, heads]) @ network.units
+    cuts = (ranks > 0) & (ranks < len(network.ranks))
+    return max({Fraction(*one) for one in set(zip(ranks[cuts].tolist(), rate[cuts].tolist(), strict=True))})
+
+
 def test_every_cut_of_random_networks() -> None:
-    """300 random networks of up to 10 nodes, with and without switches: the ratio is the largest of all cuts."""
+    """300 random networks of up to 11 nodes, with and without switches: the ratio is the largest of all cuts."""
     rng = np.random.default_rng(5)
+    sizes = set()
     for number in range(300):
-        network = nets.random_network(rng, switches=number % 2 == 0)
-        ranks = set(network.ranks.tolist())
-        best = Fraction(0)
-        for chosen in itertools.product((False, True), repeat=network.nodes):
-            side = np.array(chosen)
-            inside = set(np.flatnonzero(side).tolist()) & ranks
-            if inside and inside != ranks:
-                best = max(best, cut_ratio(network, side))
-        assert ratio_cut(network).ratio == best
+        switches = number % 2 == 0
+        network = nets.random_network(rng, switches=switches, most_ranks=8 if switches else 11)
+        sizes.add(network.nodes)
+        found = ratio_cut(network)
+        assert found.ratio == largest_ratio(network)
+        assert found.ratio == cut_ratio(network, found.side)
+    assert max(sizes) == 11
 
 
 def test_allreduce_against_the_whole_program() -> None:
@@ -172,28 +186,48 @@ def test_allreduce_against_the_whole_program() -> None:
         assert float(allreduce_units(network, found.proof)) == pytest.approx(due, rel=1e-6)
 
 
-def test_invariances() -> None:
+@pytest.mark.parametrize("switches", [False, True])
+def test_invariances(switches: bool) -> None:
     """Relabelling changes nothing, faster links scale rates, one more link never hurts ratio, lambda or X."""
     rng = np.random.default_rng(9)
-    for _ in range(12):
-        network = nets.random_network(rng, switches=False)
-        before = rates(network)
-        order = rng.permutation(network.nodes)
-        renamed = nets.network(
-            network.nodes,
-            [(int(order[a]), int(order[b]), int(u)) for (a, b), u in zip(network.arcs, network.units, strict=True)],
-        )
-        assert rates(renamed)[:2] == before[:2]
-        tail, head = rng.choice(network.nodes, 2, replace=False).tolist()
-        links = [(int(a), int(b), 3 * int(u)) for (a, b), u in zip(network.arcs, network.units, strict=True)]
-        unit = network.unit_gbytes_per_s
-        more = rates(nets.network(network.nodes, [(a, b, float(r * unit)) for a, b, r in links]))
-        assert (more[0] * 3, more[1] / 3) == before[:2]
-        wider = rates(nets.network(network.nodes, [*links, (tail, head, 1)]))
-        scaled = rates(nets.network(network.nodes, links))
-        assert wider[0] <= scaled[0]
-        assert wider[1] >= scaled[1]
-        assert float(wider[2]) >= float(scaled[2]) * (1 - 1e-9)
+    for _ in range(8):
+        network = nets.random_network(rng, switches=switches)
+        own = np.flatnonzero(network.is_switch).tolist()
+        unit = float(network.unit_gbytes_per_s)
+        links = [(int(a), int(b), int(u) * unit) for (a, b), u in zip(network.arcs, network.units, strict=True)]
+        ratio, both, pairs = rates(network)
+        order = rng.permutation(network.nodes).tolist()
+        renamed = [(order[a], order[b], rate) for a, b, rate in links]
+        again = rates(nets.network(network.nodes, renamed, [order[one] for one in own]))
+        assert again[0] == ratio
+        assert [float(one) for one in again[1:]] == pytest.approx([float(both), float(pairs)], rel=1e-6)
+        scaled = rates(nets.network(network.nodes, [(a, b, 3 * rate) for a, b, rate in links], own))
+        assert scaled[0] * 3 == ratio
+        assert [float(one) / 3 for one in scaled[1:]] == pytest.approx([float(both), float(pairs)], rel=1e-6)
+        tail, head = rng.choice(network.ranks, 2, replace=False).tolist()
+        wider = rates(nets.network(network.nodes, [*links, (tail, head, unit)], own))
+        assert wider[0] <= ratio
+        assert float(wider[1]) >= float(both) * (1 - 1e-9)
+        assert float(wider[2]) >= float(pairs) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("switches", [False, True])
+def test_transposing_swaps_allgather_and_reduce_scatter(switches: bool) -> None:
+    """Bound and schedule of a ReduceScatter are those of an AllGather over the links turned round."""
+    rng = np.random.default_rng(14)
+    for _ in range(5):
+        network = nets.random_network(rng, switches=switches)
+        found = [
+            CollectiveProblem("x", one, operation, 10**6, objective=CollectiveObjective.THROUGHPUT, sha256="0" * 64)
+            for one, operation in (
+                (network, CollectiveOp.REDUCE_SCATTER),
+                (network.transposed(), CollectiveOp.ALLGATHER),
+            )
+        ]
+        summed, gathered = (bandwidth_us(one, limiting(one, Stop())) for one in found)
+        assert summed == gathered
+        up, down = (solve(one, SolveOptions(method="forest")) for one in found)
+        assert up.time_us == pytest.approx(down.time_us, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,15 @@ class RateBound:
         }
 
 
-def rate_bound(collective: CollectiveOp, network: RatedNetwork, root: int, stop: Stop) -> RateBound:
-    """The bound of section 1 of each collective, re-derived from its proof in rationals."""
-    problem = CollectiveProblem("bound", network, collective, 10**9, root)
+def rate_bound(
+    collective: CollectiveOp, network: RatedNetwork, root: int, stop: Stop, *, multicast: bool = False
+) -> RateBound:
+    """The bound of each collective, re-derived from its proof in rationals.
+
+    Args:
+        multicast: whether switches copy, which may help an AllReduce.
+    """
+    problem = CollectiveProblem("bound", network, collective, 10**9, root, multicast=multicast)
     proof = limiting(problem, stop)
     rate = Fraction(10**6) / bandwidth_us(problem, proof)
     if collective is CollectiveOp.ALL_TO_ALL:

@@ -122,6 +122,9 @@ def _nodes(work: _Read, rank: int, stream: Any) -> None:
     taken: dict[int, list[int]] = {}
     for one in stream:
         number = len(action)
+        if one.type == NodeType.COMM_COLL:
+            text = f"rank {rank}, node {one.id} is a whole collective: its schedule is not in the traces"
+            raise refusal(text, builder.file, allowed="sends and receives of single messages")
         if one.id in action:
             raise ValueError(f"two nodes {one.id} of rank {rank}")
         own = action[one.id] = builder.single_action((rank, int(one.id)), rank)

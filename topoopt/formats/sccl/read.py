@@ -65,6 +65,7 @@ def _program(path: Path, document: Mapping[str, Any], options: ScheduleOptions) 
         for rank in sorted({rank for _, post in chunks[address] for rank in post}):
             whose = ALL_RANKS if summed else pieces[number[address]].holders[0]
             builder.due.append((first[rank] + number[address], number[address], whose))
+    builder.notes.extend(_odd_maps(document, chunks, ranks))
     units = len(pieces) // ranks if collective is CollectiveOp.ALL_TO_ALL else len(pieces)
     topology = document.get("topology")
     network = None
@@ -75,6 +76,29 @@ def _program(path: Path, document: Mapping[str, Any], options: ScheduleOptions) 
     return builder.built(
         str(document.get("name") or path.stem), collective, max(units, 1), per_share=False, topology=network
     )
+
+
+def _odd_maps(
+    document: Mapping[str, Any], chunks: Mapping[int, Sequence[tuple[tuple[int, ...], tuple[int, ...]]]], ranks: int
+) -> list[str]:
+    """Maps from ranks to addresses that are not what the chunks say; composed algorithms are known to have such."""
+    notes = []
+    for end, key in enumerate(("input_map", "output_map")):
+        stated = {int(rank): sorted(addresses) for rank, addresses in (document.get(key) or {}).items()}
+        for rank in range(ranks) if stated else ():
+            due = sorted(address for address, ends in chunks.items() if any(rank in one[end] for one in ends))
+            if (given := stated.get(rank, [])) != due:
+                notes.append(
+                    f"{key} gives rank {rank} the addresses {_listed(given)}, its chunks {_listed(due)}: "
+                    "converters that go by the map make something else of the algorithm"
+                )
+                break
+    return notes
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Up to eight of them."""
+    return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "") if numbers else "none"
 
 
 def whole(value: object, low: int, high: int) -> int:

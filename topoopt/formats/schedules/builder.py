@@ -19,7 +19,7 @@ from topoopt.core.collective import CollectiveOp
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.untrusted import refusal
 from topoopt.formats.schedules.limits import MOST_ACTIONS, MOST_CELLS, MOST_SHOWN
-from topoopt.formats.schedules.rows import Rows
+from topoopt.formats.schedules.row_store import RowStore
 
 
 @dataclass
@@ -34,20 +34,20 @@ class ProgramBuilder:
     ranks: tuple[str, ...]
     place_words: tuple[str, ...]
     buffers: list[CellRange] = field(default_factory=list)
-    actions: Rows = field(init=False)
-    moves: Rows = field(default_factory=lambda: Rows(3))
-    edges: Rows = field(default_factory=lambda: Rows(2))
-    sent: Rows = field(default_factory=lambda: Rows(7))
+    actions: RowStore = field(init=False)
+    moves: RowStore = field(default_factory=lambda: RowStore(3))
+    edges: RowStore = field(default_factory=lambda: RowStore(2))
+    sent: RowStore = field(default_factory=lambda: RowStore(7))
     ways: dict[tuple[str, ...], int] = field(default_factory=dict)
-    start: Rows = field(default_factory=lambda: Rows(3))
-    due: Rows = field(default_factory=lambda: Rows(3))
+    start: RowStore = field(default_factory=lambda: RowStore(3))
+    due: RowStore = field(default_factory=lambda: RowStore(3))
     defects: list[Defect] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cells: int = 0
     _told: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.actions = Rows(2 + len(self.place_words))
+        self.actions = RowStore(2 + len(self.place_words))
 
     def buffer(self, rank: int, name: str, count: int) -> int:
         """A new buffer; its first cell.

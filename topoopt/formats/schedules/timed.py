@@ -15,7 +15,7 @@ import numpy as np
 from topoopt.core.arrays import Ints
 from topoopt.core.chunk_program import UNKNOWN
 from topoopt.formats.schedules.builder import ProgramBuilder
-from topoopt.formats.schedules.rows import Row
+from topoopt.formats.schedules.row_store import Row
 
 NOBODY, BEFORE = -2, -1
 """Which send brought a piece to a rank: none, or it was there before."""

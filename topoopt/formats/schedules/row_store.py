@@ -11,7 +11,7 @@ from topoopt.core.arrays import Ints
 Row = tuple[int, ...]
 
 
-class Rows:
+class RowStore:
     """Rows of one width, in the order in which they are added."""
 
     def __init__(self, width: int) -> None:
