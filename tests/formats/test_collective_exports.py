@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -30,6 +32,7 @@ TARGETS = ("msccl", "mscclpp", "astrasim-collective")
 GATHERS = ("allgather", "reduce-scatter", "allreduce")
 NETWORKS: dict[str, dict[str, Any]] = {
     "ring": {"family": "ring", "servers": 5, "link_gbytes_per_s": 12.5},
+    "one-way": {"family": "ring", "servers": 5, "links": "unidirectional", "link_gbytes_per_s": 12.5},
     "boxes": {
         "links": [[k, 8 + k // 4, 100] for k in range(8)] + [[k, 10, 10] for k in range(8)],
         "directed": False,
@@ -97,6 +100,44 @@ def test_what_is_written_is_valid(target: str, collective: str, method: str, net
     recomputed = found.document["recomputed"]
     assert recomputed["busiest_link_us"] == pytest.approx(solution.busy_us, rel=1e-9)
     assert recomputed["part_of_bound"] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("collective", "method", "network"), CASES)
+def test_fused_steps_do_the_same(collective: str, method: str, network: str, tmp_path: Path) -> None:
+    """The same bytes over every link, executed and valid, with fewer steps wherever ranks pass on what they receive."""
+    solution = solved(collective, method, network)
+    plain = EXPORTERS["msccl"].build(solution, OPTIONS)
+    export = EXPORTERS["msccl"].build(solution, replace(OPTIONS, fused=True))
+    check_written(EXPORTERS["msccl"], export, solution)
+    assert export.content == plain.content
+    program = read_program("msccl", export, solution, tmp_path)
+    settings = AuditSettings(
+        relaying=True, stated=StatedFigures(vector_bytes=float(solution.vector_bytes)), root=solution.root
+    )
+    found = audit(program, solution.network, settings, Stop())
+    assert found.verdict == "valid", found.reasons
+    assert found.document["recomputed"]["busiest_link_us"] == pytest.approx(solution.busy_us, rel=1e-9)
+    kinds = written_kinds(export)
+    assert {"rcs", "rrs", "rrcs"} & set(written_kinds(plain)) == set()
+    sends = solution.schedule.sends
+    came, left = (list(zip(sends.block, end, sends.step, strict=True)) for end in (sends.head, sends.tail))
+    passed = any(a[:2] == b[:2] and a[2] < b[2] for a in came for b in left)
+    assert bool({"rcs", "rrs", "rrcs"} & set(kinds)) is passed
+    assert passed is (kinds.total() - kinds["nop"] < written_kinds(plain).total() - written_kinds(plain)["nop"])
+
+
+def written_kinds(export: Export) -> Counter[str]:
+    """How many steps of each type stand in the algorithm of an export."""
+    (text,) = (data.decode() for name, data in export.files if name.endswith(".xml"))
+    return Counter(re.findall(r'type="([a-z]+)"', text))
+
+
+def test_a_ring_fused_is_the_ring_of_nccl() -> None:
+    """Of five ranks: send, three sums that are passed on and not kept, one that is kept, three copies, receive."""
+    export = EXPORTERS["msccl"].build(solved("allreduce", "rings", "one-way"), replace(OPTIONS, fused=True))
+    (text,) = (data.decode() for name, data in export.files if name.endswith(".xml"))
+    assert written_kinds(export) == Counter(s=5, rrs=15, rrcs=5, rcs=15, r=5)
+    assert max(map(int, re.findall(r'tb id="(\d+)"', text))) <= 4
 
 
 def test_neighbouring_pieces_are_joined() -> None:

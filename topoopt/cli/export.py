@@ -105,6 +105,9 @@ def export(
     previous: Annotated[
         Path | None, typer.Option("--previous", help="Earlier solution, patched now: changes only (patch-list).")
     ] = None,
+    fused: Annotated[
+        bool, typer.Option("--fused", help="Steps that receive and send on at once: rcs, rrs, rrcs (msccl).")
+    ] = False,
     instance: Annotated[
         Path | None, typer.Option("--instance", help="The solved instance (flexnet-taskgraph, chakra of training).")
     ] = None,
@@ -140,6 +143,7 @@ def export(
             named,
             strict,
             previous=None if previous is None else previous_topology(previous, fabric),
+            fused=fused,
             task_graph=None if instance is None or kind != "co-optimisation" else task_graph_of(instance, found),
             topology=links_of(found, fabric) if kind == "llm-training" and to in LINKED else None,
             program=None if instance is None or kind != "llm-training" else program_of(instance, found, fabric),

@@ -32,6 +32,7 @@ class ExportOptions:
         hosts: names and addresses of real hosts, for those that are not the default.
         strict: shares of bandwidth are also limits.
         previous: topology that is patched now; None: nothing is.
+        fused: steps of MSCCL that receive and send on at once (rcs, rrs, rrcs).
         task_graph: of the instance and the strategy of the solution; None: no instance was given.
         topology: links of a language model's plan, on switches; None: those of the solution.
         program: what ranks of a language model do; None: no instance was given.
@@ -45,6 +46,7 @@ class ExportOptions:
     hosts: tuple[HostSetting, ...] = ()
     strict: bool = False
     previous: Topology | None = None
+    fused: bool = False
     task_graph: TaskGraph | None = None
     topology: Topology | None = None
     program: RankProgram | None = None

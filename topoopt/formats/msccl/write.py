@@ -97,10 +97,12 @@ def build(solution: JobSolution | CollectiveSolution, options: ExportOptions) ->
     Raises:
         InputError: no group of two or more servers, or more than the format takes.
     """
-    return build_collective(solution) if isinstance(solution, CollectiveSolution) else _of_job(solution)
+    if isinstance(solution, CollectiveSolution):
+        return build_collective(solution, fused=options.fused)
+    return _of_job(solution, fused=options.fused)
 
 
-def _of_job(solution: JobSolution) -> Export:
+def _of_job(solution: JobSolution, *, fused: bool) -> Export:
     """One algorithm for each group that has rings, and for each schedule.
 
     Raises:
@@ -134,7 +136,7 @@ def _of_job(solution: JobSolution) -> Export:
         file = f"{prefix}{SCHEDULED}{number}.xml"
         schedule = placed(one.schedule, one.members, CollectiveOp.ALLREDUCE)
         largest = MAX_BYTES if one.below_bytes is None else one.below_bytes - 1
-        text = algorithm_of(f"{prefix}-schedule-{number}", schedule, (one.from_bytes, largest))
+        text = algorithm_of(f"{prefix}-schedule-{number}", schedule, (one.from_bytes, largest), fused=fused)
         files.append((file, text.encode()))
         content[file] = traffic_of(schedule)
         table += [f"{file},{index},{server}" for index, server in enumerate(one.members)]
