@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from solvers.collective.group_options import too_many_servers
 from solvers.job.alternate import Alternation
 from solvers.job.loop import Keep, LoopResult, LoopSettings, Progress
 from solvers.stop import Stop
@@ -66,27 +67,21 @@ def candidate_limit(servers: int) -> int:
     return 48 if servers <= 20 else 24 if servers <= 40 else 10 if servers <= 160 else 4
 
 
-MOST_SERVERS = {AllReduceChoice.TREES: 64, AllReduceChoice.BFB: 256, AllReduceChoice.BEST: 256}
-"""Servers up to which schedules are made: packing trees takes some ten seconds a topology at 64 servers."""
-
 RINGS_ONLY = ("robust", "joint")
 """Methods whose proofs and repairs are of rings."""
 
 
 def allreduce_problems(search: SearchSettings, cluster: Cluster) -> list[Problem]:
     """What no schedules are made for: methods that know rings only, and too many servers."""
-    choice, most = search.allreduce, MOST_SERVERS.get(search.allreduce)
+    choice = search.allreduce
     problems: list[Problem] = []
-    if most is None:
+    if choice is AllReduceChoice.RINGS:
         return problems
     method = "robust" if search.method == "auto" and search.robust is not None else search.method
     if method in RINGS_ONLY:
         text = f"method {method} knows AllReduces on rings only"
         problems.append(Problem(text, path="search.allreduce", value=choice.value, allowed="rings"))
-    if cluster.servers > most:
-        text = f"too many servers for search.allreduce: {choice.value}"
-        problems.append(Problem(text, path="cluster.servers", value=str(cluster.servers), allowed=f"at most {most}"))
-    return problems
+    return problems + too_many_servers(choice, cluster.servers)
 
 
 def run_method(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from solvers.collective.allreduce_options import AllReduceOption, allreduce_options, best_option
+from solvers.collective.allreduce_options import AllReduceOption, best_option
+from solvers.collective.group_options import GroupOption, GroupOptions
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.collective import CollectiveSchedule
 from topoopt.core.collective_solution import BestBySize
 from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.rated_network import RatedNetwork
@@ -20,9 +19,6 @@ from topoopt.core.routing import GroupRings
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
-
-TREES_IN_BEST = 32
-"""Servers up to which trees are tried where the best is asked for: packing them takes a second a topology there."""
 
 Sizes = Mapping[tuple[int, ...], tuple[int, ...]]
 """Sorted members of a group -> the sizes of its AllReduces, ascending, bytes."""
@@ -65,52 +61,21 @@ def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> BestBy
     return BestBySize(1, "rings", 1, steps, steps * latency, steps * float((load / gbytes_per_s).max()) * 1e3)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupOption:
-    """A schedule of a group, and whether servers outside it pass messages on."""
-
-    option: AllReduceOption
-    forwarding: bool
-
-    @property
-    def family(self) -> tuple[str, bool]:
-        """How it was made."""
-        return self.option.method, self.forwarding
-
-
 class JobSchedules:
     """Schedules for the groups of one job, kept by topology and group."""
 
     def __init__(self, cluster: Cluster, choice: AllReduceChoice, stop: Stop) -> None:
-        self.cluster, self.choice, self.stop = cluster, choice, stop
+        self.cluster = cluster
+        message_us = max(cluster.ring_round_latency_us - cluster.hop_latency_us, 0.0)
+        self._made = GroupOptions(choice, message_us=message_us, stop=stop)
         self._known: dict[tuple[bytes, tuple[int, ...]], tuple[GroupOption, ...]] = {}
 
     def options(self, topology: Topology, members: tuple[int, ...]) -> tuple[GroupOption, ...]:
         """All schedules of a group on a topology: over the links between members, and over all links."""
         key = (topology.arcs.tobytes() + topology.multiplicity.tobytes(), members)
         if key not in self._known:
-            whole = group_network(self.cluster, topology, members)
-            found, choice = list[GroupOption](), self.choice
-            if len(members) < self.cluster.servers:
-                inner = inner_network(whole)
-                if inner.unreachable() is None:
-                    own = (renumbered(option, members) for option in self._made(inner, choice))
-                    found += [GroupOption(option, False) for option in own]
-            if not found:
-                found += [GroupOption(one, len(members) < self.cluster.servers) for one in self._made(whole, choice)]
-            elif choice is AllReduceChoice.BEST:  # trees over all links take long to make, and get in each other's way
-                found += [GroupOption(option, True) for option in self._made(whole, AllReduceChoice.BFB)]
-            self._known[key] = tuple(found)
+            self._known[key] = self._made.of(group_network(self.cluster, topology, members))
         return self._known[key]
-
-    def _made(self, network: RatedNetwork, choice: AllReduceChoice) -> tuple[AllReduceOption, ...]:
-        return allreduce_options(
-            network,
-            choice,
-            message_us=max(self.cluster.ring_round_latency_us - self.cluster.hop_latency_us, 0.0),
-            stop=self.stop,
-            with_trees=self.cluster.servers <= TREES_IN_BEST,
-        )
 
     def proposals(
         self, topology: Topology, sizes: Sizes, rings: Sequence[GroupRings]
@@ -149,29 +114,6 @@ class JobSchedules:
                 picks.append(None if slower else (option, line.pieces))
             found += _ranges(members, own, picks)
         return tuple(found)
-
-
-def inner_network(network: RatedNetwork) -> RatedNetwork:
-    """The ranks and the links between them alone, numbered in their order."""
-    place = np.cumsum(~network.is_switch) - 1
-    kept = ~network.is_switch[network.arcs].any(axis=1)
-    return replace(
-        network,
-        is_switch=np.zeros(len(network.ranks), dtype=np.bool_),
-        arcs=place[network.arcs[kept]].astype(np.int32),
-        units=network.units[kept],
-        latency_us=network.latency_us[kept],
-        names=tuple(network.names[rank] for rank in network.ranks),
-    )
-
-
-def renumbered(option: AllReduceOption, members: Sequence[int]) -> AllReduceOption:
-    """The option of a network of ranks alone, its nodes given the numbers of the members."""
-    number, schedule = np.array(members, dtype=np.int32), option.schedule
-    blocks = replace(schedule.blocks, owner=number[schedule.blocks.owner])
-    sends = replace(schedule.sends, tail=number[schedule.sends.tail], head=number[schedule.sends.head])
-    routes = tuple(tuple(members[node] for node in route) for route in schedule.routes)
-    return replace(option, schedule=CollectiveSchedule(blocks, sends, routes))
 
 
 def _ranges(

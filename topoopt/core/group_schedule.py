@@ -9,7 +9,7 @@ from topoopt.core.collective import CollectiveSchedule
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.shown import Shown
 
-TREES, BREADTH_FIRST, FEWEST_STEPS = "trees", "bfb", "fewest-steps"
+RINGS, TREES, BREADTH_FIRST, FEWEST_STEPS = "rings", "trees", "bfb", "fewest-steps"
 METHODS_OF = {
     AllReduceChoice.RINGS: frozenset[str](),
     AllReduceChoice.TREES: frozenset({TREES}),

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+<<<<<<< HEAD
 from topoopt.core.llm_training import StepBreakdown, TrainingMemory
+=======
+from topoopt.core.group_schedule import GroupSchedule
+>>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
 from topoopt.core.parallelism import ParallelStrategy
 
 IDEAL_SWITCH = "ideal-switch"
@@ -35,6 +39,9 @@ class TrafficFamily(StrEnum):
 RING_FAMILIES = (TrafficFamily.TENSOR, TrafficFamily.CONTEXT, TrafficFamily.DATA, TrafficFamily.EXPERT_DATA)
 """Families whose groups pass bytes round; in the others servers send to each other."""
 
+ALLREDUCE_FAMILIES = (TrafficFamily.TENSOR, TrafficFamily.DATA, TrafficFamily.EXPERT_DATA)
+"""Of them those that reduce, and may do so on schedules."""
+
 
 @dataclass(frozen=True)
 class DimensionRings:
@@ -47,6 +54,19 @@ class DimensionRings:
 
     dimension: TrafficFamily
     orders: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class DimensionSchedules:
+    """What the groups of a family reduce on in place of rings.
+
+    Attributes:
+        dimension: one of `ALLREDUCE_FAMILIES`.
+        schedules: one for each group of servers, all begin together and take a step after the other in step.
+    """
+
+    dimension: TrafficFamily
+    schedules: tuple[GroupSchedule, ...]
 
 
 @dataclass(frozen=True)
@@ -74,6 +94,8 @@ class DimensionLoad:
         gbytes_per_s: 10^9 bytes a second that each GPU sends when all groups of the family do, and none of others.
         shared_gbytes_per_s: the same beside the families that send at the same time.
         hops: of its longest route.
+        method: what it reduces on, where rounds are counted; empty: on rings as if these took no time of their own.
+        rounds: of one AllReduce then.
     """
 
     dimension: TrafficFamily
@@ -83,6 +105,8 @@ class DimensionLoad:
     gbytes_per_s: float = 0.0
     shared_gbytes_per_s: float = 0.0
     hops: int = 1
+    method: str = ""
+    rounds: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +120,7 @@ class TrainingNetwork:
         places: server of each block of `gpus_per_server` ranks that follow each other; empty: the servers in order.
         degree_split: interfaces of a server that are given to a family; empty: all serve all.
         rings: of the families that pass bytes round.
+        schedules: of those families that reduce otherwise, which have no rings.
         loads: what each family asks of it.
         link_gbps: rate of one link, each direction.
         routes: of pairs of servers that send; those that are not here use the link between them.
@@ -109,6 +134,7 @@ class TrainingNetwork:
     loads: tuple[DimensionLoad, ...] = ()
     link_gbps: float = 0.0
     routes: tuple[ServerRoute, ...] = ()
+    schedules: tuple[DimensionSchedules, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topoopt.core.search_settings import RobustGoal, SearchSettings
+from topoopt.core.search_settings import AllReduceChoice, RobustGoal, SearchSettings
 from topoopt.files.fields import Seed
-from topoopt.files.file_part import FilePart, is_none
+from topoopt.files.file_part import FilePart, NameOf, is_none
+
+
+def _is_rings(value: object) -> bool:
+    return value is AllReduceChoice.RINGS
+
+
+# Not written where it is rings, so that the hash of an instance is the same as without.
+AllReduceField = Annotated[
+    AllReduceChoice,
+    NameOf(AllReduceChoice),
+    Field(
+        exclude_if=_is_rings,
+        description="what AllReduces run on: rings, trees, bfb (breadth-first broadcasts), or the best by size",
+    ),
+]
 
 
 class SearchFile(FilePart):

@@ -105,6 +105,8 @@ def dimension_loads(
                 gbytes_per_s=alone / 1e9,
                 shared_gbytes_per_s=float(getattr(one.rates, name)[0]) / 1e9,
                 hops=load.hops,
+                method=load.method,
+                rounds=load.rounds,
             )
         )
     return tuple(found)

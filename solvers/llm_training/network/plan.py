@@ -18,11 +18,13 @@ from solvers.llm_training.network.evaluation import EvaluatedNetwork, dimension_
 from solvers.llm_training.network.fabric_bound import optimistic_rates
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
 from solvers.llm_training.network.rank_map import MOST_PERMUTED, best_map
+from solvers.llm_training.network.reductions import with_schedules
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     DimensionRings,
+    DimensionSchedules,
     FabricOutcome,
     RankedStrategy,
     ServerRoute,
@@ -97,7 +99,11 @@ def best_on_fabric(
             break
         if bound >= time:
             continue
+<<<<<<< HEAD
         one = best_network(problem, fabric, ranked)
+=======
+        found = _reducing(problem, best_network(problem, fabric, ranked), stop)
+>>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
         tried += 1
         if one is not None:
             found = sorted([*found, one], key=lambda each: each.evaluated.iteration_time_s)[:count]
@@ -111,8 +117,23 @@ def best_on_fabric(
     return FoundOnFabric(fabric, mapped(problem, fabric, first, stop), tuple(others), tried)
 
 
+<<<<<<< HEAD
 def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop) -> StrategyNetwork:
     """The same strategy, its ranks where they serve it best."""
+=======
+def _reducing(problem: LlmTrainingProblem, found: StrategyNetwork | None, stop: Stop) -> StrategyNetwork | None:
+    """The network, chosen with rings, with families on what the instance asks for."""
+    if found is None:
+        return None
+    strategy = found.ranked.strategy
+    return replace(found, evaluated=with_schedules(problem, strategy, found.evaluated, found.groups, stop))
+
+
+def planned(
+    problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop
+) -> tuple[FabricOutcome, StrategyNetwork]:
+    """The plan of a strategy on its network, ranks where they serve it best; no bound but its own time."""
+>>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
     strategy, groups = found.ranked.strategy, found.groups
     networks = [found.fabric]
     if problem.cluster.servers <= MOST_PERMUTED:
@@ -120,10 +141,18 @@ def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, sto
     best = found
     for one in networks:
         start = evaluated(problem, strategy, one.network, groups)
+<<<<<<< HEAD
         placed = best_map(problem, strategy, groups, one, start, stop)
         if one is networks[0] or placed.iteration_time_s < best.evaluated.iteration_time_s:
             best = replace(found, fabric=one, evaluated=placed)
     return best
+=======
+        mapped = best_map(problem, strategy, groups, one, start, stop)
+        mapped = with_schedules(problem, strategy, mapped, groups, stop)
+        if one is networks[0] or mapped.iteration_time_s < best.evaluated.iteration_time_s:
+            best = replace(found, fabric=one, evaluated=mapped)
+    return _outcome(problem, fabric, best), best
+>>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
 
 
 def best_network(problem: LlmTrainingProblem, fabric: str, ranked: RankedStrategy) -> StrategyNetwork | None:
@@ -194,6 +223,7 @@ def stated(fabric: str, network: PlacedNetwork) -> TrainingNetwork:
     orders = tuple(
         DimensionRings(family, tuple(tuple(map(tuple, group)) for one in classes for group in one.tolist()))
         for family, classes in network.orders.items()
+        if family not in network.schedules
     )
     return TrainingNetwork(
         fabric=fabric,
@@ -202,4 +232,5 @@ def stated(fabric: str, network: PlacedNetwork) -> TrainingNetwork:
         rings=orders,
         link_gbps=graph.link_gbps,
         routes=tuple(listed),
+        schedules=tuple(DimensionSchedules(family, own) for family, own in network.schedules.items()),
     )

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from solvers.collective.allreduce_options import AllReduceOption, best_option
-from solvers.job.scheduled import JobSchedules, allreduce_sizes, group_network, inner_network
+from solvers.collective.group_options import inner_network
+from solvers.job.scheduled import JobSchedules, allreduce_sizes, group_network
 from solvers.stop import Stop
 from tests.support.cli_cases import chain, job, run, write
 from tests.support.schedule_cases import links_topology

@@ -24,12 +24,12 @@ from topoopt.verify.job.instance_bounds import instance_bounds
 from topoopt.verify.job.plan import Inspection, check_plan, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.rings import check_rings
-from topoopt.verify.job.schedules import check_choice, check_schedules
 from topoopt.verify.job.simulation.flows import flows_of
 from topoopt.verify.job.simulation.network import plan_network
 from topoopt.verify.job.simulation.rounds import simulate_rounds
 from topoopt.verify.job.simulation.tasks import ALLREDUCE, IterationTasks, tasks_of
 from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.laws.schedules import check_choice, check_schedules
 
 MB_MS, HOP_MS, ROUND_MS = 1.0, 0.1, 0.5  # what 1e6 bytes take on a link, and the latencies of `links_topology`
 RING_OF_4 = [(0, 1), (1, 2), (2, 3), (0, 3)]

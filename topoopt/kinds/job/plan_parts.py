@@ -10,13 +10,12 @@ from pydantic import Field, Strict
 
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, RowOf, is_empty
-from topoopt.files.schedule_part import SchedulePart
+from topoopt.files.group_schedule_part import GroupSchedulePart
 from topoopt.files.solution_head import Amount, Text
 from topoopt.files.topology_part import LinksPart, Server, Switches
 
@@ -24,8 +23,6 @@ MAX_NODES = 2 * MAX_SERVERS
 """Servers and switches of a fabric; link tables take the square of it."""
 
 MAX_DEGREE = 64
-
-MAX_PIECES = 4096
 
 Share = Annotated[float, Field(ge=0, le=1 + 1e-9)]
 Node = Annotated[int, Field(ge=0, lt=MAX_NODES)]
@@ -108,19 +105,6 @@ class GroupRingsPart(FilePart):
 
     members: Servers
     rings: Annotated[Listed[RingPart], Field(max_length=1000)]
-
-
-class GroupSchedulePart(FilePart):
-    """What AllReduces of a group run on whose payloads are of some sizes."""
-
-    core = GroupSchedule
-
-    members: Servers
-    from_bytes: int = Field(ge=0, le=1 << 60)
-    below_bytes: int | None = Field(ge=1, le=1 << 60, description="payloads of fewer bytes; null: any more")
-    method: Text
-    pieces: int = Field(ge=1, le=MAX_PIECES, description="of every block, each a step behind the one before")
-    schedule: SchedulePart
 
 
 class PlanPart(FilePart):

@@ -28,7 +28,7 @@ from topoopt.files.fields import (
     Ways,
 )
 from topoopt.files.file_part import FilePart, Listed, NameOf, is_none
-from topoopt.files.search_section import RobustSearchFile
+from topoopt.files.search_section import AllReduceField, RobustSearchFile
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS
 from topoopt.workloads.parameters import all_parameters
@@ -37,10 +37,6 @@ _SIZES = "; ".join(
     f"{model.name}: " + ", ".join(f"{size.name} ({size.default})" for size in all_parameters(model))
     for model in MODELS.values()
 )
-
-
-def _is_rings(value: object) -> bool:
-    return value is AllReduceChoice.RINGS
 
 
 class ClusterFields(FilePart):
@@ -179,12 +175,7 @@ class BaselinesFile(FilePart):
 class JobSearchFile(RobustSearchFile):
     """How hard to search, and what AllReduces may run on."""
 
-    # Not written where it is rings, so that the hash of an instance is the same as without.
-    allreduce: Annotated[AllReduceChoice, NameOf(AllReduceChoice)] = Field(
-        default=AllReduceChoice.RINGS,
-        exclude_if=_is_rings,
-        description="what AllReduces run on: rings, trees, bfb (breadth-first broadcasts), or the best by size",
-    )
+    allreduce: AllReduceField = AllReduceChoice.RINGS
 
 
 class CoOptimisationFile(FileModel):

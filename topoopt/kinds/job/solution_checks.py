@@ -10,16 +10,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from topoopt.files.faults import Fault, Path
+from topoopt.files.group_schedule_part import group_schedule_faults
 from topoopt.files.link_tree_part import link_tree_faults
-from topoopt.files.schedule_part import schedule_faults
-from topoopt.kinds.job.plan_parts import GroupRingsPart, GroupSchedulePart, PlanPart, RoutesPart
+from topoopt.kinds.job.plan_parts import GroupRingsPart, PlanPart, RoutesPart
 from topoopt.kinds.job.solution_schema import EvaluationPart, JobSolutionFile
 
 _MOST = 50
 """Faults reported of one table."""
-
-_MOST_STEPS = (1 << 16) - 1
-"""Steps of a schedule that are simulated."""
 
 _MANY = 1000
 """Faults beyond which the rest of a file is not looked at."""
@@ -107,20 +104,6 @@ def _rings(groups: tuple[GroupRingsPart, ...], n: int) -> list[Fault]:
     return faults
 
 
-def _schedules(schedules: tuple[GroupSchedulePart, ...], n: int) -> list[Fault]:
-    faults = []
-    for index, one in enumerate(schedules):
-        where: Path = ("plan", "schedules", index)
-        faults += _servers(one.members, n, (*where, "members"), distinct=True)
-        faults += schedule_faults(one.schedule, n, (*where, "schedule"))
-        steps = int(one.schedule.sends[:, 0].max(initial=0)) + one.pieces
-        if steps > _MOST_STEPS:
-            faults.append(Fault(where, "too many steps", str(steps), f"at most {_MOST_STEPS}"))
-        if len(faults) > _MOST:
-            break
-    return faults
-
-
 def _evaluation(evaluation: EvaluationPart, arcs: int, n: int) -> list[Fault]:
     faults = []
     if (given := len(evaluation.link_bytes)) != arcs:
@@ -157,7 +140,7 @@ def solution_faults(file: JobSolutionFile) -> list[Fault]:
     faults += _topology(file.plan, n)
     faults += _routes(file.plan.routes, n)
     faults += _rings(file.plan.rings, n)
-    faults += _schedules(file.plan.schedules, n)
+    faults += group_schedule_faults(file.plan.schedules, n, ("plan", "schedules"))
     seen: set[tuple[int, int]] = set()
     for index, (source, target, _) in enumerate(file.demand.model_parallel_bytes):
         row: Path = ("demand", "model_parallel_bytes", index)

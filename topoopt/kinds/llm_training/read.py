@@ -71,7 +71,13 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         fabrics=_fabrics(file),
         top=file.search.top,
         prove=file.search.proof,
-        search=SearchSettings(file.search.method, file.search.budget, file.search.time_limit_s, file.search.seed),
+        search=SearchSettings(
+            file.search.method,
+            file.search.budget,
+            file.search.time_limit_s,
+            file.search.seed,
+            allreduce=file.search.allreduce,
+        ),
         sha256=canonical_sha256({**file.model_dump(mode="json"), "model": asdict(model)}),
     )
 

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from topoopt.core.llm_training import ReachedRates
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
 from topoopt.files.file_part import FilePart
-from topoopt.files.search_section import SearchFile
+from topoopt.files.search_section import AllReduceField, SearchFile
 from topoopt.kinds.llm_training.calculon_schema import CalculonSection
 
 MOST_GPUS = 2**20
@@ -168,6 +169,7 @@ class EfficienciesSection(FilePart):
 class LlmSearchFile(SearchFile):
     """How hard to search."""
 
+    allreduce: AllReduceField = AllReduceChoice.RINGS
     proof: bool = Field(default=True, description="search until the best is proven")
     top: int = Field(default=10, ge=1, le=1000, description="next best strategies that are reported")
 

@@ -10,6 +10,7 @@ from topoopt.core.llm_training import StepBreakdown, TrainingMemory
 from topoopt.core.llm_training_plan import (
     DimensionLoad,
     DimensionRings,
+    DimensionSchedules,
     FabricOutcome,
     ServerRoute,
     ShapeOutcome,
@@ -29,6 +30,7 @@ from topoopt.core.llm_training_solution import (
 from topoopt.core.parallelism import ParallelDimension, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, RowOf, built, is_empty, is_none
+from topoopt.files.group_schedule_part import GroupSchedulePart
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, Versions
 from topoopt.kinds.llm_training.schema import MOST_GPUS, MOST_LAYERS
 
@@ -152,6 +154,15 @@ class RingsPart(FilePart):
     orders: Annotated[Listed[Group], Field(max_length=MOST_GPUS)]
 
 
+class SchedulesPart(FilePart):
+    """Schedules of a family that reduces on them, one for each of its groups of servers."""
+
+    core = DimensionSchedules
+
+    dimension: Family
+    schedules: Annotated[Listed[GroupSchedulePart], Field(min_length=1, max_length=10_000)]
+
+
 class RoutePart(FilePart):
     """A way between servers that have no link, or not only one."""
 
@@ -173,6 +184,8 @@ class LoadPart(FilePart):
     gbytes_per_s: Amount
     shared_gbytes_per_s: Amount
     hops: Node
+    method: Text = Field(default="", exclude_if=is_empty, description="what it reduces on, where rounds are counted")
+    rounds: Node = Field(default=0, exclude_if=is_empty, description="of one AllReduce then")
 
 
 class TrainingNetworkPart(FilePart):
@@ -188,6 +201,7 @@ class TrainingNetworkPart(FilePart):
     loads: Annotated[Listed[LoadPart], Field(max_length=10)] = Field(default=(), exclude_if=is_empty)
     link_gbps: Amount
     routes: Annotated[Listed[RoutePart], Field(max_length=MOST_LINKS)] = Field(default=(), exclude_if=is_empty)
+    schedules: Annotated[Listed[SchedulesPart], Field(max_length=10)] = Field(default=(), exclude_if=is_empty)
 
 
 class TrainingPlanPart(FilePart):

@@ -122,6 +122,16 @@ def data_bytes(
     )
 
 
+def matrix_weights(model: LanguageModel) -> tuple[int, int]:
+    """Weights of the matrices of all layers: what every token meets, and routed experts."""
+    plain = layer_weights(model, expert_layer=False)
+    dense = (model.layers - expert_layers(model)) * (plain.attention + plain.dense)
+    if model.experts is None:
+        return dense, 0
+    own = layer_weights(model, expert_layer=True)
+    return dense + expert_layers(model) * (own.attention + own.dense), expert_layers(model) * own.expert * own.experts
+
+
 def iteration_traffic(
     model: LanguageModel,
     formats: NumberFormats,
@@ -136,13 +146,8 @@ def iteration_traffic(
     passes = m * model.layers / columns.pipeline
     moe = m * expert_layers(model) / columns.pipeline
     directions = np.where(columns.pipeline > 1, 2.0 * m * columns.chunks, 0.0)
-    plain = layer_weights(model, expert_layer=False)
-    dense = (model.layers - expert_layers(model)) * (plain.attention + plain.dense)
-    routed = np.zeros_like(m)
-    if model.experts is not None:
-        own = layer_weights(model, expert_layer=True)
-        dense += expert_layers(model) * (own.attention + own.dense)
-        routed = expert_layers(model) * own.expert * own.experts / (columns.expert * columns.expert_tensor)
+    dense, experts = matrix_weights(model)
+    routed = experts / (columns.expert * columns.expert_tensor)
     replicas = columns.data * columns.context
     of_experts = columns.tensor * replicas / (columns.expert * columns.expert_tensor)
     rest = (columns.zero, formats.gradient_bytes, m)

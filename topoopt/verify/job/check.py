@@ -19,7 +19,6 @@ from topoopt.verify.job.joint_bound import check_joint
 from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.prices import book_at_hand, check_prices
-from topoopt.verify.job.schedules import check_choice
 from topoopt.verify.job.simulation.budget import EventBudget
 from topoopt.verify.job.simulation.iteration import check_iteration
 from topoopt.verify.job.stated import check_history, check_operators, check_units
@@ -37,6 +36,7 @@ from topoopt.verify.laws.findings import (
     float_array,
     int_array,
 )
+from topoopt.verify.laws.schedules import check_choice
 
 ROUNDING = Tolerance.ROUNDING.relative
 """Forgiven when a value is held against a bound, and sums of the same sizes against each other."""

@@ -13,9 +13,9 @@ from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts, check_strategy
 from topoopt.verify.job.rings import RingHops, check_rings
 from topoopt.verify.job.routes import Hops, check_routes
-from topoopt.verify.job.schedules import ScheduleLoads, check_schedules
 from topoopt.verify.job.traffic import Traffic, recompute_traffic
 from topoopt.verify.laws.findings import Violation, ViolationLog
+from topoopt.verify.laws.schedules import ScheduleLoads, check_schedules
 from topoopt.verify.laws.topology import check_topology
 
 

@@ -8,17 +8,24 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import RING_FAMILIES, FabricOutcome, TrainingNetwork
+from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES, RING_FAMILIES, FabricOutcome, TrainingNetwork
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.llm_training.reductions import (
+    DIRECT,
+    RankGroups,
+    check_reductions,
+    reducing,
+    ring_rate,
+    vector_of,
+)
 from topoopt.verify.llm_training.space import records_of, row_of
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates
 
@@ -27,19 +34,10 @@ RATE = {
     F.TENSOR: "tensor", F.CONTEXT: "context", F.EXPERT: "expert", F.PIPELINE: "hop", F.DATA: "data",
     F.EXPERT_DATA: "expert_data",
 }  # fmt: skip
-RAIL_ONLY, DIRECT = "rail-only", "direct-connect"
+RAIL_ONLY = "rail-only"
 
 Pairs = dict[tuple[int, int], float]
 Ways = dict[tuple[int, int], list[tuple[tuple[int, ...], float]]]
-
-
-@dataclass
-class _Groups:
-    """Groups of ranks of a family by the servers they stand on: how many, and the part of edges between rails."""
-
-    ranks: int
-    on: dict[tuple[int, ...], int]
-    relayed: float
 
 
 def check_network(findings: ViolationLog, problem: LlmTrainingProblem, outcome: FabricOutcome) -> DimensionRates | None:
@@ -53,17 +51,26 @@ def check_network(findings: ViolationLog, problem: LlmTrainingProblem, outcome: 
         return None
     _check_links(findings, problem, network)
     groups = dict(_groups(strategy, places, g))
-    pairs = dict(_sent(findings, network, groups))
+    made = reducing(problem, network) or {}
+    on_rings = {family: one for family, one in groups.items() if family not in made}
+    pairs = dict(_sent(findings, network, on_rings))
     pairs[F.PIPELINE], relayed = _hops(strategy, places, g)
     ways = _ways(findings, network)
     stated = {load.dimension: load for load in network.loads}
-    due = {family for family, sent in pairs.items() if sent}
+    due = {family for family, sent in pairs.items() if sent} | set(made)
     if set(stated) != due:
         findings.add("loads", f"{where}: loads are of {sorted(stated)}, {sorted(due)} send between servers")
         return None
+    on_schedules = check_reductions(findings, problem, strategy, network, groups)
     for family, load in stated.items():
-        part = relayed if family is F.PIPELINE else 0.0 if family is F.EXPERT else groups[family].relayed
-        most = _rate(findings, problem, network, pairs[family], ways, part)
+        if family in made:
+            most = on_schedules.get(family, 0.0)
+        else:
+            part = relayed if family is F.PIPELINE else 0.0 if family is F.EXPERT else groups[family].relayed
+            most = _rate(findings, problem, network, pairs[family], ways, part)
+        if family in ALLREDUCE_FAMILIES and family not in made and load.method:
+            hops = _longest(pairs[family], ways)
+            most = ring_rate(problem, vector_of(problem, strategy, family), groups[family], most, hops)
         if load.gbytes_per_s * 1e9 > most * (1.0 + RELATIVE):
             text = f"{where}: {family.value} gets {most / 1e9!r} GB/s of the links, not {load.gbytes_per_s!r}"
             findings.add("rates", text)
@@ -104,7 +111,7 @@ def _coordinates(strategy: ParallelStrategy) -> list[dict[D, int]]:
     return found
 
 
-def _groups(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> Iterator[tuple[F, _Groups]]:
+def _groups(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> Iterator[tuple[F, RankGroups]]:
     """Families that pass bytes round or exchange tokens, of those groups that leave a server."""
     whole = strategy.expert * strategy.expert_tensor
     members: dict[F, dict[object, list[int]]] = {family: defaultdict(list) for family in F}
@@ -129,10 +136,12 @@ def _groups(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> Iter
                 if a // g != b // g:
                     crossing[a % g != b % g] += 1
         if on:
-            yield family, _Groups(len(next(iter(rows.values()))), on, crossing[1] / max(sum(crossing), 1))
+            yield family, RankGroups(len(next(iter(rows.values()))), on, crossing[1] / max(sum(crossing), 1))
 
 
-def _sent(findings: ViolationLog, network: TrainingNetwork, groups: Mapping[F, _Groups]) -> Iterator[tuple[F, Pairs]]:
+def _sent(
+    findings: ViolationLog, network: TrainingNetwork, groups: Mapping[F, RankGroups]
+) -> Iterator[tuple[F, Pairs]]:
     """Bytes from server to server for every byte that each GPU sends."""
     rings = {one.dimension: one.orders for one in network.rings}
     for family, one in groups.items():
@@ -225,6 +234,11 @@ def _rate(
     server = g * cluster.intra_server_gbps * 1.25e8 * reached.scale_up
     seconds = max(seconds, max(inside.values(), default=0.0) / server)
     return np.inf if seconds == 0 else 1.0 / seconds
+
+
+def _longest(sent: Pairs, ways: Ways) -> int:
+    """Links of the longest way between servers that send."""
+    return max((len(path) - 1 for pair in sent for path, share in ways.get(pair, []) if share > 0), default=1)
 
 
 def _rates(problem: LlmTrainingProblem, outcome: FabricOutcome) -> DimensionRates:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.llm_training_plan import TrafficFamily
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.network.groups import BlockGroups, FamilyGroups
@@ -65,12 +66,14 @@ class PlacedNetwork:
         places: int64[n], server of each block of ranks.
         orders: rings of the groups, as the classes of `FamilyGroups`.
         routes: of the pairs of servers that send.
+        schedules: of families that reduce on them, not on their rings.
     """
 
     graph: LinkGraph
     places: Ints
     orders: RingOrders
     routes: PathTable
+    schedules: Mapping[TrafficFamily, tuple[GroupSchedule, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +135,22 @@ class FamilyLoad:
         seconds: float64[L + n], of each link at its whole rate, and of the network inside each server.
         sent: the most bytes that leave one server.
         hops: of the longest route; a switch is one hop.
+        waits: seconds beside those of the fullest link: of rounds, and of steps that fill other links.
+        method: what it reduces on, where rounds are counted.
+        rounds: of one AllReduce then.
     """
 
     seconds: Floats
     sent: float
     hops: int
+    waits: float = 0.0
+    method: str = ""
+    rounds: int = 0
+
+    @property
+    def taken(self) -> float:
+        """Seconds of a byte alone, links at their whole rate."""
+        return float(self.seconds.max()) + self.waits
 
 
 def family_loads(

@@ -8,16 +8,26 @@ rates rise together, in parts of what each has alone, until a link is full, whos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from topoopt.core.arrays import Floats
+from topoopt.core.group_schedule import RINGS
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
-from topoopt.simulate.llm_training.network.groups import FamilyGroups
-from topoopt.simulate.llm_training.network.links import BYTES_PER_GBIT, FamilyLoad, PlacedNetwork, family_loads
+from topoopt.simulate.llm_training.network.buckets import Bucket, family_buckets, rounds_counted
+from topoopt.simulate.llm_training.network.groups import BlockGroups, FamilyGroups
+from topoopt.simulate.llm_training.network.links import (
+    BYTES_PER_GBIT,
+    FamilyLoad,
+    LinkGraph,
+    PlacedNetwork,
+    family_loads,
+)
+from topoopt.simulate.llm_training.network.schedule_load import ScheduleLoads
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.transfers import GroupHops, GroupRates
 
@@ -37,12 +47,45 @@ class NetworkRates:
     rates: GroupRates
 
 
+def ring_load(load: FamilyLoad, classes: tuple[BlockGroups, ...], bucket: Bucket) -> FamilyLoad:
+    """A family on rings, its rounds counted."""
+    rounds = 2 * (max(one.blocks.shape[1] for one in classes) - 1)
+    waits = bucket.waits_s(rounds, load.hops) * bucket.network / bucket.passed(classes[0].ranks)
+    return replace(load, waits=waits, method=RINGS, rounds=rounds)
+
+
+def schedule_loads(problem: LlmTrainingProblem, graph: LinkGraph) -> ScheduleLoads:
+    """Loads of schedules on the links of a cluster."""
+    reached, g = problem.device.reached, problem.cluster.gpus_per_server
+    inside = problem.cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
+    return ScheduleLoads(graph, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
+
+
+def _reduced(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, network: PlacedNetwork, groups: FamilyGroups,
+    loads: Mapping[F, FamilyLoad],
+) -> dict[F, FamilyLoad]:  # fmt: skip
+    """Families that reduce on what they reduce on, their rounds counted."""
+    found, buckets = dict(loads), family_buckets(problem, strategy)
+    on_links = schedule_loads(problem, network.graph)
+    for family in ALLREDUCE_FAMILIES:
+        if family not in loads:
+            continue
+        classes, own = groups.collectives[family], network.schedules.get(family)
+        if own is None:
+            found[family] = ring_load(loads[family], classes, buckets[family])
+        else:
+            found[family] = on_links.load(classes, network.places, own, buckets[family])
+    return found
+
+
 def network_rates(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, network: PlacedNetwork, groups: FamilyGroups
 ) -> NetworkRates:
     """Rates of families that have the links to themselves.
 
-    No rate is above that of an ideal switch, where ranks are in the usual order.
+    No rate is above that of an ideal switch, where ranks are in the usual order: k servers that send at rate B need
+    2 (k-1)/k of the vector over B for an AllReduce on any schedule, as on rings of one rank a server.
 
     Raises:
         InfeasibleError: a pair that sends has no route.
@@ -58,7 +101,9 @@ def network_rates(
         usual = (ideal.tensor, ideal.context, ideal.expert, ideal.hop, ideal.data, ideal.expert_data)
         families = (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE, F.DATA, F.EXPERT_DATA)
         most = {family: float(rate[0]) for family, rate in zip(families, usual, strict=True)}
-    alone = {family: min(most[family], reached.network / float(load.seconds.max())) for family, load in loads.items()}
+    if rounds_counted(problem, network.graph):
+        loads = _reduced(problem, strategy, network, groups, loads)
+    alone = {family: min(most[family], reached.network / load.taken) for family, load in loads.items()}
     return NetworkRates(loads, alone, group_rates(alone, loads, ideal))
 
 
@@ -85,8 +130,13 @@ def group_rates(alone: Mapping[F, float], loads: Mapping[F, FamilyLoad], ideal: 
 
 
 def max_min_parts(loads: Sequence[FamilyLoad]) -> list[float]:
-    """Part of its rate alone that each family keeps when all of them send at once."""
-    full = np.stack([load.seconds / load.seconds.max() for load in loads])
+    """Part of its rate alone that each family keeps when all of them send at once.
+
+    One that also waits fills no link alone, and keeps no more than all of its rate.
+    """
+    full = np.stack([load.seconds / load.taken for load in loads])
+    waiting = [place for place, load in enumerate(loads) if load.waits > 0]
+    full = np.concatenate([full, np.eye(len(loads))[:, waiting]], axis=1)
     part, rising, left = np.zeros(len(loads)), np.ones(len(loads), dtype=bool), np.ones(full.shape[1])
     level = 0.0
     while rising.any():

@@ -11,8 +11,8 @@ import numpy as np
 from topoopt.core.cluster import Cluster
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable
-from topoopt.verify.job.schedules import ScheduleLoads
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
+from topoopt.verify.laws.schedules import ScheduleLoads
 
 US_PER_MS = 1000.0
 
