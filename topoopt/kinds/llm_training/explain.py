@@ -21,7 +21,7 @@ from topoopt.files.documents import Document
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.llm_training.answer import answer
 from topoopt.kinds.llm_training.read import read_llm_training
-from topoopt.kinds.llm_training.words import NAMES, exposed, seconds, strategy_words
+from topoopt.kinds.llm_training.words import NAMES, exposed, reduction_words, seconds, strategy_words
 from topoopt.verify.llm_training.check import check_llm_training
 
 TRANSFERS = ("tensor", "context", "expert", "pipeline", "data")
@@ -52,7 +52,7 @@ def explain(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution, q
     Raises:
         InputError: the solution is not one of this instance.
     """
-    words = [answer(solution), f"Most exposed: {exposed(solution)}.", _parts(solution)]
+    words = [answer(solution), f"Most exposed: {exposed(solution)}.", _parts(solution), *_reductions(solution)]
     if problem is None and solution.instance is not None:
         problem = read_llm_training(Document("solution#/instance", solution.instance, lambda _: {}))
     if problem is None:
@@ -77,6 +77,16 @@ def _parts(solution: LlmTrainingSolution) -> str:
     parts = sorted(((value, name) for name, value in asdict(solution.breakdown).items() if value > 0), reverse=True)
     total = solution.objective.value
     return "Of an iteration " + ", ".join(f"{percent(value / total)} {NAMES[name]}" for value, name in parts) + "."
+
+
+def _reductions(solution: LlmTrainingSolution) -> list[str]:
+    """What AllReduces run on, fabric by fabric, where that was asked for."""
+    found = []
+    for one in solution.fabrics:
+        if words := reduction_words(one.plan.network):
+            took = f"{seconds(one.iteration_time_s)} an iteration, rounds of AllReduces counted"
+            found.append(f"On {one.plan.network.fabric} {took}: {words}.")
+    return found
 
 
 def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str, GpuCluster]]:

@@ -14,6 +14,7 @@ from topoopt.kinds.llm_training.words import (
     exposed,
     gib,
     proof_words,
+    reduction_words,
     seconds,
     strategy_words,
     why_slower,
@@ -108,6 +109,7 @@ def fabric_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
             seconds(one.timeline_s) if one.timeline_s else "",
             gib(one.memory.total),
             strategy_words(one.plan.strategy),
+            reduction_words(one.plan.network) or "rings",
             one.note,
         )
         for one in solution.fabrics

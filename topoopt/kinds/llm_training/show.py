@@ -68,6 +68,7 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
                 "memory_gib": one.memory.total / GIB,
                 "strategy": strategy_words(one.plan.strategy),
                 "bound_s": one.bound_s,
+                "allreduce": {load.dimension.value: load.method for load in one.plan.network.loads if load.method},
                 "note": one.note,
             }
             for one in solution.fabrics

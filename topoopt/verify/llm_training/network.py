@@ -51,7 +51,7 @@ def check_network(findings: ViolationLog, problem: LlmTrainingProblem, outcome: 
         return None
     _check_links(findings, problem, network)
     groups = dict(_groups(strategy, places, g))
-    made = reducing(problem, network) or {}
+    made = reducing(findings, problem, network)
     on_rings = {family: one for family, one in groups.items() if family not in made}
     pairs = dict(_sent(findings, network, on_rings))
     pairs[F.PIPELINE], relayed = _hops(strategy, places, g)
@@ -61,7 +61,7 @@ def check_network(findings: ViolationLog, problem: LlmTrainingProblem, outcome: 
     if set(stated) != due:
         findings.add("loads", f"{where}: loads are of {sorted(stated)}, {sorted(due)} send between servers")
         return None
-    on_schedules = check_reductions(findings, problem, strategy, network, groups)
+    on_schedules = check_reductions(findings, problem, strategy, network, groups, made)
     for family, load in stated.items():
         if family in made:
             most = on_schedules.get(family, 0.0)

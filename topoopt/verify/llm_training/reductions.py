@@ -66,13 +66,22 @@ def vector_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, family: F
     return Vector(sizes.expert * count / (s.expert * s.expert_tensor) * size, s.zero > 0, 0)
 
 
-def reducing(problem: LlmTrainingProblem, network: TrainingNetwork) -> dict[F, tuple[GroupSchedule, ...]] | None:
-    """Schedules by family; None where AllReduces are on rings, and their rounds take no time of their own."""
+def rounds_counted(problem: LlmTrainingProblem, network: TrainingNetwork) -> bool:
+    """Whether AllReduces have a choice; where not, they are on rings, whose rounds take no time of their own."""
     n = problem.cluster.servers
     switched = any(max(tail, head) >= n for tail, head, _ in network.links)
-    if problem.search.allreduce is AllReduceChoice.RINGS or switched:
-        return None
-    return {one.dimension: one.schedules for one in network.schedules}
+    return problem.search.allreduce is not AllReduceChoice.RINGS and not switched
+
+
+def reducing(
+    findings: ViolationLog, problem: LlmTrainingProblem, network: TrainingNetwork
+) -> dict[F, tuple[GroupSchedule, ...]]:
+    """Schedules by family, where there may be any."""
+    if rounds_counted(problem, network):
+        return {one.dimension: one.schedules for one in network.schedules}
+    if network.schedules or any(load.method or load.rounds for load in network.loads):
+        findings.add("schedules", f"{network.fabric}: AllReduces on schedules, rings are due")
+    return {}
 
 
 def check_reductions(
@@ -81,15 +90,13 @@ def check_reductions(
     strategy: ParallelStrategy,
     network: TrainingNetwork,
     groups: dict[F, RankGroups],
+    made: dict[F, tuple[GroupSchedule, ...]],
 ) -> dict[F, float]:
     """What is wrong with what families reduce on; bytes a second of a GPU that schedules allow."""
     where, choice = network.fabric, problem.search.allreduce
-    made = reducing(problem, network)
-    loads = {load.dimension: load for load in network.loads}
-    if made is None:
-        if network.schedules or any(load.method or load.rounds for load in network.loads):
-            findings.add("schedules", f"{where}: AllReduces on schedules, rings are due")
+    if not rounds_counted(problem, network):
         return {}
+    loads = {load.dimension: load for load in network.loads}
     if len(made) < len(network.schedules) or not set(made) <= set(groups) & set(ALLREDUCE_FAMILIES):
         findings.add("schedules", f"{where}: schedules of families that do not reduce between servers, or twice")
         return {}
@@ -103,9 +110,8 @@ def check_reductions(
         elif _sound(findings, problem, network, made[family], set(groups[family].on)):
             one = _Steps(problem, network, made[family], groups[family], vector_of(problem, strategy, family))
             rates[family] = one.rate()
-            _check_stated(
-                findings, where, loads[family], ", ".join(sorted({each.method for each in made[family]})), one.rounds
-            )
+            methods = ", ".join(sorted({each.method for each in made[family]}))
+            _check_stated(findings, where, loads[family], methods, one.rounds)
     return rates
 
 

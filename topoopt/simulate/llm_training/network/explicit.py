@@ -13,6 +13,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.routing import GroupRings
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.network.explicit_servers import ExplicitServers
 from topoopt.simulate.llm_training.network.explicit_transfers import FORWARD, WEIGHTS, PassExchanges, ReplicaSync
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
@@ -64,6 +65,9 @@ def _refuse(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
         found.append(Problem("not followed task by task", path="overlap.pipeline", value="false", allowed="true"))
     if strategy.zero >= 3:
         found.append(Problem("not followed task by task", path="zero", value=str(strategy.zero), allowed="0 to 2"))
+    if problem.search.allreduce is not AllReduceChoice.RINGS:
+        allowed, choice = AllReduceChoice.RINGS.value, problem.search.allreduce.value
+        found.append(Problem("not followed task by task", path="search.allreduce", value=choice, allowed=allowed))
     if found:
         raise InputError(found)
 

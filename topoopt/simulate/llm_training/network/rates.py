@@ -27,7 +27,7 @@ from topoopt.simulate.llm_training.network.links import (
     PlacedNetwork,
     family_loads,
 )
-from topoopt.simulate.llm_training.network.schedule_load import ScheduleLoads
+from topoopt.simulate.llm_training.network.schedule_load import LinkSchedules
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.transfers import GroupHops, GroupRates
 
@@ -54,11 +54,11 @@ def ring_load(load: FamilyLoad, classes: tuple[BlockGroups, ...], bucket: Bucket
     return replace(load, waits=waits, method=RINGS, rounds=rounds)
 
 
-def schedule_loads(problem: LlmTrainingProblem, graph: LinkGraph) -> ScheduleLoads:
+def schedule_loads(problem: LlmTrainingProblem, graph: LinkGraph) -> LinkSchedules:
     """Loads of schedules on the links of a cluster."""
     reached, g = problem.device.reached, problem.cluster.gpus_per_server
     inside = problem.cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
-    return ScheduleLoads(graph, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
+    return LinkSchedules(graph, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
 
 
 def _reduced(

@@ -14,7 +14,7 @@ from topoopt.simulate.llm_training.network.groups import BlockGroups
 from topoopt.simulate.llm_training.network.links import FamilyLoad, LinkGraph, Rails
 
 
-class ScheduleLoads:
+class LinkSchedules:
     """Loads of schedules on the links of a graph, each schedule counted once."""
 
     def __init__(self, graph: LinkGraph, *, server_bytes_per_s: float, gpus_per_server: int) -> None:
