@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from solvers.collective.group_options import too_many_servers
-from solvers.llm_training.network.plan import best_network, best_on_fabric
+from solvers.llm_training.network.plan import best_network, best_on_fabric, outcome_of
 from solvers.stop import Stop
 from tests.support.llm_cases import strategy, training
 from topoopt.core.cluster import LinkDirection
@@ -44,7 +44,7 @@ def _outcome(problem: LlmTrainingProblem, one: ParallelStrategy, fabric: str) ->
     one = replace(one, stage_layers=stage_layers(problem.model.layers, one.pipeline, one.chunks))
     ideal = estimate(problem, one)
     ranked = RankedStrategy(one, ideal.iteration_time_s, ideal.memory.total)
-    return best_on_fabric(problem, fabric, lambda: [ranked], Stop())
+    return outcome_of(problem, best_on_fabric(problem, fabric, [ranked], Stop()), ideal.iteration_time_s)
 
 
 def _load(outcome: FabricOutcome, family: F = F.DATA) -> DimensionLoad:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-<<<<<<< HEAD
-from topoopt.core.llm_training import StepBreakdown, TrainingMemory
-=======
 from topoopt.core.group_schedule import GroupSchedule
->>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
+from topoopt.core.llm_training import StepBreakdown, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
 
 IDEAL_SWITCH = "ideal-switch"

@@ -99,11 +99,7 @@ def best_on_fabric(
             break
         if bound >= time:
             continue
-<<<<<<< HEAD
-        one = best_network(problem, fabric, ranked)
-=======
-        found = _reducing(problem, best_network(problem, fabric, ranked), stop)
->>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
+        one = _reducing(problem, best_network(problem, fabric, ranked), stop)
         tried += 1
         if one is not None:
             found = sorted([*found, one], key=lambda each: each.evaluated.iteration_time_s)[:count]
@@ -117,10 +113,6 @@ def best_on_fabric(
     return FoundOnFabric(fabric, mapped(problem, fabric, first, stop), tuple(others), tried)
 
 
-<<<<<<< HEAD
-def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop) -> StrategyNetwork:
-    """The same strategy, its ranks where they serve it best."""
-=======
 def _reducing(problem: LlmTrainingProblem, found: StrategyNetwork | None, stop: Stop) -> StrategyNetwork | None:
     """The network, chosen with rings, with families on what the instance asks for."""
     if found is None:
@@ -129,11 +121,8 @@ def _reducing(problem: LlmTrainingProblem, found: StrategyNetwork | None, stop: 
     return replace(found, evaluated=with_schedules(problem, strategy, found.evaluated, found.groups, stop))
 
 
-def planned(
-    problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop
-) -> tuple[FabricOutcome, StrategyNetwork]:
-    """The plan of a strategy on its network, ranks where they serve it best; no bound but its own time."""
->>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
+def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop) -> StrategyNetwork:
+    """The same strategy, its ranks where they serve it best."""
     strategy, groups = found.ranked.strategy, found.groups
     networks = [found.fabric]
     if problem.cluster.servers <= MOST_PERMUTED:
@@ -141,18 +130,11 @@ def planned(
     best = found
     for one in networks:
         start = evaluated(problem, strategy, one.network, groups)
-<<<<<<< HEAD
         placed = best_map(problem, strategy, groups, one, start, stop)
+        placed = with_schedules(problem, strategy, placed, groups, stop)
         if one is networks[0] or placed.iteration_time_s < best.evaluated.iteration_time_s:
             best = replace(found, fabric=one, evaluated=placed)
     return best
-=======
-        mapped = best_map(problem, strategy, groups, one, start, stop)
-        mapped = with_schedules(problem, strategy, mapped, groups, stop)
-        if one is networks[0] or mapped.iteration_time_s < best.evaluated.iteration_time_s:
-            best = replace(found, fabric=one, evaluated=mapped)
-    return _outcome(problem, fabric, best), best
->>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
 
 
 def best_network(problem: LlmTrainingProblem, fabric: str, ranked: RankedStrategy) -> StrategyNetwork | None:

@@ -6,15 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-<<<<<<< HEAD
-from solvers.llm_training.candidates import Candidates
-from solvers.llm_training.network.fabrics import fabric_problems
-from solvers.llm_training.network.plan import FoundOnFabric, best_on_fabric
-=======
 from solvers.collective.group_options import too_many_servers
+from solvers.llm_training.candidates import Candidates
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, fabric_problems
-from solvers.llm_training.network.plan import best_on_fabric
->>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
+from solvers.llm_training.network.plan import FoundOnFabric, best_on_fabric
 from solvers.llm_training.search import SearchedSpace, search
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
@@ -101,14 +96,8 @@ def _covers(problem: LlmTrainingProblem) -> Problem | None:
         text, allowed = "not searched with a proof", "roofline; topoopt evaluate --best goes through all executions"
         return Problem(text, path="time_model", value=problem.time_model, allowed=allowed)
     wrong = fabric_problems(problem.cluster, problem.fabrics)
-<<<<<<< HEAD
-=======
-    if not wrong and problem.fabrics[0] != IDEAL_SWITCH:
-        text, allowed = "all others are held against it", f"{IDEAL_SWITCH} first, others behind it"
-        return Problem(text, path="fabrics[0]", value=problem.fabrics[0], allowed=allowed)
     if not wrong and any(TRAINING_FABRICS[name].direct for name in problem.fabrics):
         wrong = too_many_servers(problem.search.allreduce, problem.cluster.servers)
->>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
     return wrong[0] if wrong else None
 
 

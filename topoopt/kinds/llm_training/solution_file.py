@@ -23,15 +23,11 @@ def _faults(file: LlmTrainingSolutionFile) -> list[Fault]:
     strategy, setting = plan.strategy, file.setting
     if setting.sequences // (strategy.data * strategy.micro_batch) < 1:
         text = "more than the sequences of an iteration"
-<<<<<<< HEAD
         faults.append(Fault(("fabrics", 0, "plan", "strategy", "micro_batch"), text, str(strategy.micro_batch)))
-=======
-        faults.append(Fault(("plan", "strategy", "micro_batch"), text, str(strategy.micro_batch)))
     for place, outcome in enumerate(file.fabrics):
         for which, family in enumerate(outcome.plan.network.schedules):
             where: Path = ("fabrics", place, "plan", "network", "schedules", which, "schedules")
             faults += group_schedule_faults(family.schedules, setting.servers, where)
->>>>>>> e56a7de (Language models in training reduce on trees and breadth-first schedules where direct links make them faster)
     return faults
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from topoopt.core.llm_training import StepBreakdown
-<<<<<<< HEAD
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, ShapeVerdict, StrategyFigures
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, ShapeVerdict, StrategyFigures, TrainingNetwork
 from topoopt.core.llm_training_solution import LlmTrainingSolution
-=======
-from topoopt.core.llm_training_plan import ShapeVerdict, TrainingNetwork
-from topoopt.core.llm_training_solution import LlmTrainingSolution, StrategyFigures
->>>>>>> 80d4993 (Families of language models in training reduce on schedules: example, pages, tests)
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.units import GIB
 from topoopt.drawing.format import counted, number
@@ -61,11 +56,11 @@ def gib(value: float) -> str:
     return f"{number(value / GIB)} GiB"
 
 
-<<<<<<< HEAD
 def fabric_name(fabric: str) -> str:
     """As it stands in a sentence."""
     return "an ideal switch" if fabric == IDEAL_SWITCH else fabric
-=======
+
+
 def reduction_words(network: TrainingNetwork) -> str:
     """What the families of a network reduce on, where that is stated."""
     parts = [
@@ -74,7 +69,6 @@ def reduction_words(network: TrainingNetwork) -> str:
         if load.method
     ]
     return "; ".join(parts)
->>>>>>> 80d4993 (Families of language models in training reduce on schedules: example, pages, tests)
 
 
 def proof_words(solution: LlmTrainingSolution) -> str:
