@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.support.cli_cases import chain, job, refusals, run, write
+from tests.support.paths import INSTANCES
 from topoopt.costs import FABRIC_COSTS
 from topoopt.costs.default_book import DEFAULT_BOOK
 
@@ -249,3 +250,27 @@ def test_worth_in_compare(tmp_path: Path) -> None:
     prices = str(files("topoopt.costs").joinpath(DEFAULT_BOOK))
     assert run("compare", files_[1], "--prices", prices).code == 2
     assert run("solve", files_[1], "--out", tmp_path / "o", "--prices", prices).code == 2
+
+
+def test_a_language_model_in_training(tmp_path: Path) -> None:
+    """Its cluster is counted; with a solution each fabric says what an iteration takes there, and what money buys."""
+    case = tmp_path / "llm.yaml"
+    text = (INSTANCES / "llm-training" / "small-16.yaml").read_text()
+    text = text.replace("context: [1, 2]", "context: 1, pipeline: 4, recompute: none").replace(
+        "[0, 1, 2], micro", "0, micro"
+    )
+    case.write_text(text.replace("[ideal-switch]", "[rail-only, ideal-switch]"))
+    priced = run("cost", case, "--fabrics", "direct-connect,rail-only", "--json").json
+    assert (priced["servers"], priced["degree"], priced["link_gbps"]) == (4, 4, 25.0)
+    assert "iteration_time_s" not in priced["fabrics"]["rail-only"]
+    solved = run("solve", case, "-o", tmp_path, "--json").json
+    found = run("cost", tmp_path / "solution.json", "--json").json["fabrics"]
+    for one in solved["fabrics"]:
+        own = found[one["fabric"]]
+        assert own["iteration_time_s"] == one["iteration_time_s"]
+        bought = 1e6 / own["usd"] / one["iteration_time_s"]
+        assert own["iterations_per_s_per_million_usd"] == pytest.approx(bought)
+    assert found["rail-only"]["usd"] == priced["fabrics"]["rail-only"]["usd"]
+    assert "an iteration takes" in run("cost", tmp_path / "solution.json").stdout
+    other = run("cost", tmp_path / "solution.json", "--rate", 100, "--json").json["fabrics"]
+    assert "iteration_time_s" not in other["rail-only"]

@@ -264,3 +264,20 @@ def test_performance_per_dollar() -> None:
     assert iterations_per_s_per_million_usd(100.0, None) is None
     assert iterations_per_s_per_million_usd(float("inf"), 5e5) is None
     assert iterations_per_s_per_million_usd(100.0, 0.0) is None
+
+
+def test_rails() -> None:
+    """64 servers of 8 interfaces, a tree of 512 NICs: 5 switch ports, 6 transceivers and 3 fibres each, without a core
+    (arXiv:2307.12169) 3, 4 and 2; whole devices fill a tree of 14-port switches, of which 512 take 74 racks."""
+    for fabric, ports, transceivers, cables in (("rail-fat-tree", 5, 6, 3), ("rail-only", 3, 4, 2)):
+        found = bill(fabric, 64, 8, 100.0)
+        assert found.server_ports == 8
+        counts = {NIC: 1, SWITCH_PORT: ports, TRANSCEIVER: transceivers, FIBRE: cables}
+        assert {part: pieces(found, part) / 512 for part in counts} == counts
+        assert found.usd == pytest.approx(512 * (678 + 187 * ports + 99 * transceivers + 150 * cables))
+    tree = fat_tree_count(512)
+    assert (tree.arity, tree.racks) == (14, 74)
+    whole = {name: bill(name, 64, 8, 100.0, Counting.DEVICES) for name in ("rail-fat-tree", "rail-only")}
+    assert pieces(whole["rail-fat-tree"], SWITCH_PORT) == 14 * tree.switches
+    assert pieces(whole["rail-only"], SWITCH_PORT) == 14 * (tree.racks + -(-tree.aggregations // 2))
+    assert pieces(whole["rail-only"], FIBRE) == 512 + tree.rack_cables

@@ -13,7 +13,13 @@ from topoopt.core.bill import PLAN_FABRIC
 from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT
 from topoopt.costs.direct_connect import optical_circuit_switches, panels, panels_with_look_ahead
 from topoopt.costs.direct_wiring import hypercube, regular_graph, torus_2d, torus_3d
-from topoopt.costs.fat_trees import full_bisection, oversubscribed_at_aggregation, oversubscribed_at_racks
+from topoopt.costs.fat_trees import (
+    full_bisection,
+    oversubscribed_at_aggregation,
+    oversubscribed_at_racks,
+    rail_only,
+    rail_optimised,
+)
 from topoopt.costs.ideal_switch import ideal_switch
 from topoopt.costs.rule import Counting, CountingRule, NetworkSize
 
@@ -55,6 +61,8 @@ FABRIC_COSTS: Mapping[str, FabricCost] = {
     "aggregation-oversubscribed-fat-tree": FabricCost(
         "fat-tree, aggregation oversubscribed", oversubscribed_at_aggregation, SERVER
     ),
+    "rail-fat-tree": FabricCost("rail-optimised fat-tree", rail_optimised, LINK),
+    "rail-only": FabricCost("rails without a core", rail_only, LINK),
     "ideal-switch": FabricCost("ideal switch", ideal_switch, LINK),
     "random-regular": FabricCost("random regular graph, wired directly", regular_graph, LINK),
     "generalized-kautz": FabricCost("generalized Kautz graph, wired directly", regular_graph, LINK),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topoopt.analyses.costs.target import Target
-from topoopt.core.bill import Bill
+from topoopt.core.bill import Bill, iterations_per_s_per_million_usd
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.price_book import PriceBook
 from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, Counting, NetworkSize
@@ -50,6 +50,7 @@ class FabricFigures:
         equal_gbps: rate of a server's port at which it costs as much as the reference; None: its slowest port costs
             more.
         cabling: of its optical devices; None: it has none.
+        iteration_time_s: of a language model in training on it; None: not solved there.
     """
 
     bill: Bill
@@ -57,6 +58,7 @@ class FabricFigures:
     over_direct_connect: float
     equal_gbps: float | None
     cabling: Cabling | None
+    iteration_time_s: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,8 @@ def figures_of(question: CostQuestion) -> CostFigures:
             continue
         equal = equal_cost_gbps(fabric, size, reference, book, counting)
         over = own.usd / direct if direct else 1.0
-        found[fabric] = FabricFigures(own, remark, over, equal, _cabling(question, fabric))
+        seconds = target.iterations_s.get(fabric)
+        found[fabric] = FabricFigures(own, remark, over, equal, _cabling(question, fabric), seconds)
     if problems and question.named:
         raise InputError(problems)
     return CostFigures(found, unavailable)
@@ -188,6 +191,9 @@ def _fabric(figures: FabricFigures) -> dict[str, Any]:
         "notes": _notes(figures),
         "bill": [dict(zip(COLUMNS, row, strict=True)) for row in bill_rows(bill)],
     }
+    if figures.iteration_time_s is not None:
+        worth = iterations_per_s_per_million_usd(1e3 * figures.iteration_time_s, bill.usd)
+        document |= {"iteration_time_s": figures.iteration_time_s, "iterations_per_s_per_million_usd": worth}
     if cabling is not None:
         document["devices"] = {
             "device": cabling.device,

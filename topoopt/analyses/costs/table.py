@@ -7,9 +7,9 @@ from rich.text import Text
 
 from topoopt.analyses.costs.count import CostFigures, CostQuestion, FabricFigures
 from topoopt.console.tables import TerminalTable
-from topoopt.core.bill import Bill
+from topoopt.core.bill import Bill, iterations_per_s_per_million_usd
 from topoopt.costs import Counting
-from topoopt.drawing.format import number
+from topoopt.drawing.format import counted, number
 
 COUNTING_WORDS = {Counting.PORTS: "ports in use", Counting.DEVICES: "whole devices"}
 """What of switches and panels is paid."""
@@ -18,7 +18,8 @@ COUNTING_WORDS = {Counting.PORTS: "ports in use", Counting.DEVICES: "whole devic
 def show_cost(console: Console, question: CostQuestion, figures: CostFigures) -> None:
     """Prices side by side, the bill of each fabric, optical devices, and how it was counted."""
     target, book = question.target, question.book
-    head = f"{target.name + ': ' if target.name else ''}{target.servers} servers, {target.degree} interfaces of "
+    head = f"{target.name + ': ' if target.name else ''}{counted(target.servers, 'server')}, "
+    head += f"{counted(target.degree, 'interface')} of "
     head += f"{target.link_gbps:g} Gbit/s; prices {book.name} of {book.dated}, USD; {COUNTING_WORDS[question.counting]}"
     _line(console, head)
     _wide(console, _overview(question, figures))
@@ -28,6 +29,10 @@ def show_cost(console: Console, question: CostQuestion, figures: CostFigures) ->
     for name, one in figures.fabrics.items():
         notes = [*([one.remark] if one.remark else []), *one.bill.notes]
         notes += [one.cabling.reason] if one.cabling is not None and one.cabling.reason else []
+        if one.iteration_time_s is not None:
+            worth = iterations_per_s_per_million_usd(1e3 * one.iteration_time_s, one.bill.usd)
+            bought = "" if worth is None else f", {number(worth)} iterations a second for a million USD"
+            notes.append(f"an iteration takes {number(one.iteration_time_s)} s{bought}")
         for note in notes:
             _line(console, f"{name}: {note}")
     for reason in figures.unavailable.values():

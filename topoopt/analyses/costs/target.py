@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +11,23 @@ from numpy.typing import NDArray
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
+from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
-from topoopt.files.documents import parse_document
+from topoopt.costs import SAME_BILL
+from topoopt.files.documents import Document, parse_document
 from topoopt.files.solution_kind import LIMITS, SUFFIX
 from topoopt.kinds.instance_file import build_instance
 from topoopt.kinds.job.solution_file import SOLUTION_FILE as PLAN_FILE
+from topoopt.kinds.llm_training.read import read_llm_training
+from topoopt.kinds.llm_training.solution_file import SOLUTION_FILE as TRAINING_FILE
 from topoopt.kinds.network.solution_file import SOLUTION_FILE as NETWORK_FILE
 
-COSTED = ("co-optimisation", "routing", "topology")
+COSTED = ("co-optimisation", "routing", "topology", "llm-training")
 """Kinds of instances whose network is one of servers with interfaces."""
+
+BILL_OF = {"fat-tree": "full-fat-tree", **SAME_BILL}
+"""Fabrics of language models in training that are counted as another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +39,8 @@ class Target:
         servers, degree, link_gbps: n, d, B.
         switches: int32[d, n], circuits of a solution, see `Topology`; None: not known.
         solved: whether it is a solution.
+        iterations_s: of a language model in training, seconds of an iteration on the fabrics of its solution, by
+            their names in the table of counting rules.
     """
 
     name: str
@@ -39,6 +49,7 @@ class Target:
     link_gbps: float
     switches: NDArray[np.int32] | None = None
     solved: bool = False
+    iterations_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def target_of(file: Path | None, servers: int | None, degree: int | None, link_gbps: float | None) -> Target:
@@ -57,15 +68,27 @@ def target_of(file: Path | None, servers: int | None, degree: int | None, link_g
     beside = [Problem("not beside a file", path=name, value=str(value)) for name, value in sizes if value is not None]
     if beside:
         raise InputError(beside)
-    found = _solved(file) or _stated(file)
-    name, n, d, own_gbps, switches, solved = found
+    found, own_gbps = _solved(file) or _stated(file)
     gbps = own_gbps if link_gbps is None else link_gbps
     if gbps is None:
         raise InputError([Problem("the file has no rate of links", file=str(file), allowed="--rate, Gbit/s")])
-    return Target(name, n, d, gbps, switches, solved)
+    return replace(found, link_gbps=gbps, iterations_s=found.iterations_s if gbps == own_gbps else {})
 
 
-_Found = tuple[str, int, int, float | None, NDArray[np.int32] | None, bool]
+_Found = tuple[Target, float | None]
+"""A cluster, and the rate that its file says; None: it says none."""
+
+
+def _found(
+    name: str,
+    servers: int,
+    degree: int,
+    gbps: float | None,
+    switches: NDArray[np.int32] | None = None,
+    *,
+    solved: bool = False,
+) -> _Found:
+    return Target(name, servers, degree, gbps or 0.0, switches, solved), gbps
 
 
 def _solved(file: Path) -> _Found | None:
@@ -78,12 +101,37 @@ def _solved(file: Path) -> _Found | None:
     if kind == "co-optimisation":
         plan = PLAN_FILE.read(file)
         cluster = plan.cluster
-        return (plan.name, cluster.servers, cluster.degree, cluster.link_gbps, _lit(plan.plan.topology), True)
+        lit = _lit(plan.plan.topology)
+        return _found(plan.name, cluster.servers, cluster.degree, cluster.link_gbps, lit, solved=True)
+    if kind == "llm-training":
+        return _trained(file)
     if kind in COSTED:
         network = NETWORK_FILE.read(file)
         topology = network.topology
-        return (network.name, topology.servers, topology.degree, network.link_gbps, _lit(topology), True)
+        lit = _lit(topology)
+        return _found(network.name, topology.servers, topology.degree, network.link_gbps, lit, solved=True)
     raise _no_bill(file, kind)
+
+
+def _trained(file: Path) -> _Found:
+    """The cluster of a language model in training, by the instance that stands in its solution.
+
+    Raises:
+        InputError: none stands there.
+    """
+    solution = TRAINING_FILE.read(file)
+    if solution.instance is None:
+        text, allowed = "no instance stands in the solution", "the instance file"
+        raise InputError([Problem(text, file=str(file), path="instance", allowed=allowed)])
+    problem = read_llm_training(Document(f"{file}#/instance", solution.instance, lambda _: {}))
+    times = {BILL_OF.get(one.fabric, one.fabric): one.iteration_time_s for one in solution.fabrics}
+    found, gbps = _trained_on(problem)
+    return replace(found, iterations_s=times), gbps
+
+
+def _trained_on(problem: LlmTrainingProblem) -> _Found:
+    cluster = problem.cluster
+    return _found(problem.name, cluster.servers, cluster.degree, cluster.link_gbps)
 
 
 def _lit(topology: Topology) -> NDArray[np.int32] | None:
@@ -95,12 +143,14 @@ def _stated(file: Path) -> _Found:
     instance = build_instance(parse_document(file))
     if isinstance(instance, CoOptimisation):
         cluster = instance.cluster
-        return (instance.name, cluster.servers, cluster.degree, cluster.link_gbps, None, False)
+        return _found(instance.name, cluster.servers, cluster.degree, cluster.link_gbps)
+    if isinstance(instance, LlmTrainingProblem):
+        return _trained_on(instance)
     if isinstance(instance, TopologyProblem):
-        return (instance.name, instance.servers, instance.degree, instance.link_gbps, None, False)
+        return _found(instance.name, instance.servers, instance.degree, instance.link_gbps)
     if isinstance(instance, RoutingProblem):
         topology = instance.topology
-        return (instance.name, topology.servers, topology.degree, instance.link_gbps, None, False)
+        return _found(instance.name, topology.servers, topology.degree, instance.link_gbps)
     raise _no_bill(file, instance.kind)
 
 
