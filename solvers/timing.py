@@ -131,7 +131,7 @@ class Timing:
 
     def nothing_late(self) -> bool:
         """Whether the limit is over for good where nothing was found: the last moment, as no file is to be written."""
-        return self._late(0.6, 0.04)
+        return self._late(0.65, 0.04)
 
     def check_late(self) -> bool:
         """Whether a check has to be left, so that the file is there in time."""

@@ -1,4 +1,4 @@
-"""Who reaches whom over directed links.
+"""Who reaches whom over directed links, and in how many hops.
 
 Readers and the first step of every search ask this; SciPy's searches would answer, but take longer to load than all of
 these questions together to answer.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Int32s, Ints
+from topoopt.core.arrays import Int32s, Ints
 
 
 def strongly_connected(n: int, arcs: Int32s | Ints) -> bool:
@@ -23,23 +23,33 @@ def strongly_connected(n: int, arcs: Int32s | Ints) -> bool:
 
 def unreachable_pair(n: int, arcs: Int32s | Ints) -> tuple[int, int] | None:
     """An ordered pair without a path from the first to the second, None if there is none such; arguments as above."""
-    for tails, heads, backwards in ((arcs[:, 0], arcs[:, 1], False), (arcs[:, 1], arcs[:, 0], True)):
-        missing = np.flatnonzero(~_reached(n, tails, heads))
+    for rows, backwards in ((arcs, False), (arcs[:, ::-1], True)):
+        missing = np.flatnonzero(found_from(n, rows)[1] < 0)
         if len(missing):
             return (int(missing[0]), 0) if backwards else (0, int(missing[0]))
     return None
 
 
-def _reached(n: int, tails: Int32s | Ints, heads: Int32s | Ints) -> Bools:
-    """bool[n], what can be reached from node 0, itself included."""
-    ends = heads[np.argsort(tails, kind="stable")].tolist()
-    first = np.concatenate(([0], np.cumsum(np.bincount(tails, minlength=n)))).tolist()
-    seen = bytearray(n)
-    seen[0] = 1
-    found = [0]
+def found_from(n: int, arcs: Int32s | Ints, source: int = 0) -> tuple[Ints, Ints]:
+    """A breadth-first search.
+
+    Args:
+        n: nodes 0..n-1.
+        arcs: int[m, 2], rows (tail, head); those of a tail are looked at in their order.
+        source: where it begins.
+
+    Returns:
+        The nodes reached, int64, in the order in which they are found, the source first; int64[n], hops to every node,
+        -1 where there is no path.
+    """
+    ends = arcs[np.argsort(arcs[:, 0], kind="stable"), 1].tolist()
+    first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).tolist()
+    hops = [-1] * n
+    hops[source] = 0
+    found = [source]
     for node in found:
         for end in ends[first[node] : first[node + 1]]:
-            if not seen[end]:
-                seen[end] = 1
+            if hops[end] < 0:
+                hops[end] = hops[node] + 1
                 found.append(end)
-    return np.frombuffer(seen, dtype=np.bool_)
+    return np.array(found, dtype=np.int64), np.array(hops, dtype=np.int64)

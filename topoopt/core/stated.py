@@ -15,6 +15,8 @@ class Stated(Displayed):
 
     Attributes:
         document: what its file says, plain data, where that is small; None for a problem made otherwise.
+        alone: whether that file says it all: no other was read for the problem.
     """
 
     document: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
+    alone: bool = field(default=False, kw_only=True, compare=False, repr=False)

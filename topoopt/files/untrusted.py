@@ -17,6 +17,7 @@ import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from topoopt.core.errors import InputError, Problem, TopooptError
@@ -60,6 +61,20 @@ def parsing(file: str, what: str, allowed: str | None = None) -> Iterator[None]:
         raise refusal(f"not {what}", file, value=f"{type(error).__name__}: {error}", allowed=allowed) from None
 
 
+_SEEN: ContextVar[list[str] | None] = ContextVar("seen", default=None)
+
+
+@contextmanager
+def files_seen() -> Iterator[list[str]]:
+    """The names of all files that are opened here inside the block."""
+    names: list[str] = []
+    token = _SEEN.set(names)
+    try:
+        yield names
+    finally:
+        _SEEN.reset(token)
+
+
 @contextmanager
 def opened(path: PathName, max_bytes: int, allowed: str | None = None) -> Iterator[io.BufferedReader[io.FileIO]]:
     """A regular file, for reading.
@@ -73,6 +88,9 @@ def opened(path: PathName, max_bytes: int, allowed: str | None = None) -> Iterat
         InputError: missing, a folder, a pipe or device, unreadable, too large.
     """
     file = os.fspath(path)
+    seen = _SEEN.get()
+    if seen is not None:
+        seen.append(file)
     try:
         # Without O_NONBLOCK, opening a named pipe would wait for a writer for ever.
         handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))

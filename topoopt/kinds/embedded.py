@@ -38,6 +38,8 @@ def document_to_embed(problem: Instance) -> Mapping[str, Any] | None:
     data = problem.document
     if data is None or any(os.path.isabs(text) for text in _texts(data)):
         return None
+    if problem.alone:
+        return data
     try:
         alone = _built(data, "solution")
     except InputError:  # it refers to other files

@@ -20,6 +20,7 @@ from topoopt.files.canonical import canonical_json
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.price_book_schema import PriceBookFile
+from topoopt.files.untrusted import files_seen
 from topoopt.kinds import KINDS, kind_named
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -52,8 +53,10 @@ def build_instance(document: Document) -> Any:
         raise AssertionError("refuse returned with a fault")
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
-        problem = kind_named(kind).files.read(document)
-        return replace(problem, document=data) if len(canonical_json(data)) <= MOST_BYTES else problem
+        with files_seen() as others:
+            problem = kind_named(kind).files.read(document)
+        small = len(canonical_json(data)) <= MOST_BYTES
+        return replace(problem, document=data, alone=not others) if small else problem
     if isinstance(kind, str) and kind in FORMER_KINDS:
         document.refuse([Fault(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
     message = "no such kind of instance" if "kind" in data else "missing"

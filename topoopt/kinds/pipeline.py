@@ -82,7 +82,7 @@ def judged(problem: Any, found: Any, effort: Effort) -> Any:
         findings = check()
         return solution.judged(findings.violations, findings.not_recomputed)
     solution = replace(solution, notes=(*solution.notes, *effort.timing.notes()))
-    if effort.timing.limit_s is not None:
+    if effort.timing.limit_s is not None and effort.timing.file_s == 0.0:  # else the search has measured it
         effort.timing.file_s = _file_s(kind, solution, effort)
     try:
         findings = step(check, effort.timing.check_late)

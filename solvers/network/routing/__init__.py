@@ -115,7 +115,8 @@ def route(
     if name == "circulant" and not rotates(network):
         text = "this method needs a circulant topology and a demand that depends on the displacement alone"
         raise InputError([Problem(text, path="method", value=name, allowed="another method")])
-    proof = RoutingProof(network, accuracy, (stop or Stop()).within(time_limit_s), max_hops, hop_price)
+    ends = (stop or Stop()).within(time_limit_s)
+    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=name == "circulant")
     if keep is not None:
         proof.offered = lambda: keep(lambda: proof.result(name, 0))
     work = ROUTING_METHODS[name](proof)

@@ -19,6 +19,7 @@ from solvers.network.routing.shortest import total_distance
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.network import LengthCertificate, SourceFlow
+from topoopt.core.reachability import found_from
 from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.hops import breadth_first_trees
 
@@ -53,7 +54,9 @@ class RoutingProof:
         stop: when to stop in any case.
         max_hops: longest path allowed; None for any. Flows offered then come by hop, float64[h, n, m].
         hop_price: time of one hop in the unit of theta.
-        orders: int64[n, n], scratch of the shortest-path kernels.
+        alike: whether the network, the demand, and all that is offered look the same from every source, so that one
+            stands for all.
+        orders: int64[n, n], scratch of the shortest-path kernels; int64[1, n] where all are alike.
         value: least objective of a flow; bound: largest bound of lengths.
         flow: float64[n, m], by_hop: float64[h, n, m] under a hop limit, of that flow.
         offered: called when there is a better flow; what belongs together is set at once, so that `result` may be asked
@@ -65,13 +68,18 @@ class RoutingProof:
     stop: Stop = field(default_factory=Stop)
     max_hops: int | None = None
     hop_price: float = 0.0
+    alike: bool = False
     orders: Ints = field(init=False)
     offered: Callable[[], None] | None = None
     _best: BestFlow = field(init=False, default=BestFlow(np.inf, None, None))
     _bound: tuple[float, Floats] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.orders, _ = breadth_first_trees(self.network.first, self.network.head, self.network.servers)
+        net = self.network
+        if self.alike:
+            self.orders = found_from(net.servers, np.column_stack((net.tail, net.head)))[0][None]
+        else:
+            self.orders, _ = breadth_first_trees(net.first, net.head, net.servers)
         self._bound = (0.0, np.ones(len(self.network.head)))
         self.offer_lengths(self.lengths)
 
@@ -121,7 +129,8 @@ class RoutingProof:
     def _distance(self, lengths: Floats) -> float:
         net = self.network
         if self.max_hops is None:
-            return float(total_distance(net.first, net.head, lengths, net.demand, self.orders))
+            of_these = float(total_distance(net.first, net.head, lengths, net.demand, self.orders))
+            return of_these * net.servers if self.alike else of_these
         return float(limited_total(net.tail, net.head, lengths, net.demand, self.max_hops))
 
     def offer_flow(self, flow: Floats) -> float:
@@ -173,9 +182,7 @@ class RoutingProof:
             row: float64[m], what source 0 sends; made to deliver each entry before it is turned.
             turned: (row of source 0) -> float64[n, m].
         """
-        flow, demand = np.zeros((self.network.servers, len(row))), np.zeros_like(self.network.demand)
-        flow[0], demand[0] = row, self.network.demand[0]
-        exact = self._repaired(flow, self.lengths, self.orders, demand)
+        exact = self._repaired(row[None], self.lengths, self.orders[:1], self.network.demand)
         return self._keep(self._measured(turned(exact[0]), delivers=True))
 
     def offer_shortest(self) -> None:

@@ -105,18 +105,19 @@ def forward_order(
 def repaired_flow(
     first: Ints, tail: Ints, head: Ints, length: Floats, demand: Floats, orders: Ints, given: Floats
 ) -> Floats:
-    """float64[n, m]: for each source, traffic enters every server in the proportions of `given`, and just enough of it.
+    """float64[s, m]: for each of the first sources, those of int64[s, n] `orders`, traffic enters every server in the
+    proportions of `given`, and just enough of it.
 
     Cycles are taken out first; then proportions are followed back from the targets. A server that needs traffic and is
     given none gets it over its shortest path for `length` (positive), from the last server on that path which comes
     earlier in the order of the flow.
     """
-    n, m = demand.shape[0], len(head)
-    flow = np.zeros((n, m))
+    n, m = demand.shape[1], len(head)
+    flow = np.zeros((len(orders), m))
     place, parent, distance = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
     sequence, need, rough = np.empty(n, dtype=np.int64), np.empty(n), np.empty(m)
     into, arc_in = arcs_into(head, n)
-    for s in range(n):
+    for s in range(len(orders)):
         amount = 0.0
         for v in range(n):
             amount += demand[s, v]

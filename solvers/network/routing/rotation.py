@@ -30,12 +30,17 @@ def by_rotation(proof: RoutingProof) -> int:
     )
     kind = np.searchsorted(offsets, (net.head - net.tail) % net.servers)
     proof.offer_lengths(result.lengths[kind])
-    source = np.arange(net.servers)[:, None]
+    n = net.servers
 
     def turned(row: Floats) -> Floats:
-        by_class = np.empty((len(offsets), net.servers))
+        by_class = np.empty((len(offsets), n))
         by_class[kind, net.tail] = row
-        return np.asarray(by_class[kind, (net.tail - source) % net.servers])
+        twice = np.hstack((by_class, by_class)).ravel()
+        seen = 2 * n * kind + n + net.tail  # from source 0; from source s, the tail stands s places before
+        flow = np.empty((n, len(row)))
+        for source in range(n):
+            np.take(twice, seen - source, out=flow[source])
+        return flow
 
     proof.offer_turned(base_flow(offsets.tolist(), weight, result)[kind, net.tail], turned)
     return result.routings

@@ -49,11 +49,12 @@ def shortest_tree(
 
 @kernel
 def total_distance(first: Ints, head: Ints, length: Floats, demand: Floats, orders: Ints) -> float:
-    """sum_ij demand_ij distance_ij; pairs without demand do not count even when no path joins them."""
-    n = len(demand)
+    """sum_ij demand_ij distance_ij over the first sources i, those of int64[sources, n] `orders`; pairs without demand
+    do not count even when no path joins them."""
+    n = demand.shape[1]
     place, parent, distance = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
     total = 0.0
-    for source in range(n):
+    for source in range(len(orders)):
         shortest_tree(first, head, length, source, orders[source], place, distance, parent)
         row = 0.0
         for v in range(n):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,13 +29,17 @@ class Turns:
     offset: Ints
     arc: Ints
 
-    def turned(self, row: Floats, source: int) -> Floats:
-        """float64[m]: what a source sends where source 0 sends `row`, seen from itself."""
-        return np.asarray(row[self.arc[self.offset, (self.tail - source) % self.arc.shape[1]]])
+    def rows(self, row: Floats) -> Iterator[Floats]:
+        """float64[m] of every source: what it sends where source 0 sends `row`, seen from itself."""
+        n = self.arc.shape[1]
+        twice = np.hstack((row[self.arc], row[self.arc])).ravel()
+        seen = 2 * n * self.offset + n + self.tail
+        for source in range(n):
+            yield twice[seen - source]
 
     def table(self, row: Floats) -> Floats:
         """float64[n, m]: the same of all sources."""
-        return np.array([self.turned(row, source) for source in range(self.arc.shape[1])])
+        return np.array(list(self.rows(row)))
 
 
 def turns_of(arcs: Int32s, servers: int) -> Turns | None:
@@ -65,7 +70,7 @@ def shortened(routing: Routing, topology: Topology) -> Routing:
 
 def _first(flow: SourceFlow, turns: Turns) -> SourceFlow:
     rows = flow.flow
-    if flow.by_hop is None and all(np.array_equal(rows[s], turns.turned(rows[0], s)) for s in range(1, len(rows))):
+    if flow.by_hop is None and all(map(np.array_equal, rows, turns.rows(rows[0]))):
         return SourceFlow(rows[:1])
     return flow
 

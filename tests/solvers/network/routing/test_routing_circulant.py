@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 
 from solvers.network.constructions import circulant_topology
 from solvers.network.routing import circulant_classes, route, route_circulant
+from solvers.network.routing.network import network_of
+from solvers.network.routing.proof import RoutingProof
+from solvers.network.routing.rotation import by_rotation
 from tests.support.circulant_bound import certified_circulant_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.network import SourceFlow
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 
@@ -97,3 +101,24 @@ def test_bad_circulants_are_refused() -> None:
     with pytest.raises(InputError) as caught:
         route_circulant([1, 1, 9], weight, capacity=[1.0])
     assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_source_stands_for_all(seed: int) -> None:
+    """The proof that looks at one source only has the value, the bound and the flow of the one that looks at each."""
+    draw = np.random.default_rng(seed)
+    n = int(draw.integers(5, 30))
+    offsets = [1, *draw.integers(1, n, 2).tolist()]
+    topology = circulant_topology(n, 3, LinkDirection.UNIDIRECTIONAL, offsets)
+    weight = draw.lognormal(0, 1.5, n)
+    weight[0] = 0.0
+    demand = weight[(np.arange(n) - np.arange(n)[:, None]) % n]
+    one, each = (RoutingProof(network_of(topology, demand), 1e-9, alike=alike) for alike in (True, False))
+    for proof in (one, each):
+        by_rotation(proof)
+    assert one.value == pytest.approx(each.value, rel=1e-12)
+    assert one.bound == pytest.approx(each.bound, rel=1e-12)
+    assert one.flow is not None
+    assert each.flow is not None
+    np.testing.assert_allclose(one.flow, each.flow, atol=1e-12 * weight.sum())
+    assert not check_flow(topology, demand, SourceFlow(one.flow)).violations
