@@ -10,9 +10,11 @@ import typer
 from rich.console import Console
 
 from topoopt.analyses.collective.collection import collection_halted
-from topoopt.console.output import JsonOption, Output
+from topoopt.analyses.collective.early_end import early_end
+from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.core.chunk_program import StatedFigures
 from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.verdict import StopReason
 from topoopt.drawing.format import counted
 
 _CLAIM = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?) ?(GB/s|MB/s|us|ms|s)")
@@ -101,13 +103,15 @@ def audit(
             if root >= len(program.ranks) or (network is not None and root >= len(network.ranks)):
                 raise InputError([Problem("no such rank", path="--root", value=str(root))])
             found = examined(program, network, settings, stop)
+            reason = stop.reason() or StopReason.CONVERGED
 
         def show(console: Console) -> None:
-            for line in lines_of(found.document):
+            for line in (*lines_of(found.document), *early_end(reason)):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-        output.result({"schedule": str(schedule), "format": form, **found.document}, show, audit_answer(found.document))
-        return CheckError.exit_code if found.verdict == "invalid" else 0
+        head = {"schedule": str(schedule), "format": form, "stopped_by": reason.value}
+        output.result({**head, **found.document}, show, audit_answer(found.document))
+        return CheckError.exit_code if found.verdict == "invalid" else EXIT_OF_STOP.get(reason, 0)
 
     output.run(command)
 

@@ -15,6 +15,7 @@ from solvers.collective.ratio import ratio_cut
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.collective.words import cut_facts
 from topoopt.verify.collective.bounds import all_to_all_units, allgather_ratio, allreduce_units
 
@@ -30,10 +31,11 @@ class NetworkBounds:
         ratio: ranks over rate of the limiting cut, 1 / (GB/s); an AllGather of M bytes takes (M/N) ratio.
         allgather_rate: N / ratio, GB/s of the whole vector.
         allreduce_rate: upper bound X on the rate of AllReduce, which trees reach where there are no switches; None
-            where it was not asked for.
+            where it was not asked for, or an interrupt came before.
         all_to_all_lambda: upper bound on the rate of every ordered pair, GB/s; None where it was not asked for.
         all_to_all_reached: rate of every ordered pair that flows reach, GB/s: the same where linear programming tells.
         cut: names of the nodes of the limiting set, and the cut in words.
+        stopped_by: what ended the search for better bounds of AllReduce and All-to-All.
     """
 
     ratio: Fraction
@@ -43,6 +45,7 @@ class NetworkBounds:
     all_to_all_reached: float | None
     cut: tuple[str, ...]
     words: str
+    stopped_by: StopReason
 
     @property
     def allreduce_gain(self) -> float | None:
@@ -68,6 +71,7 @@ class NetworkBounds:
             "all_to_all_reached": self.all_to_all_reached,
             "cut": list(self.cut),
             "cut_in_words": self.words,
+            "stopped_by": self.stopped_by.value,
         }
 
 
@@ -86,19 +90,23 @@ def network_bounds(
     ratio = allgather_ratio(network, nodes) / unit
     if all_to_all is None:
         all_to_all = len(network.ranks) * len(network.arcs) <= MOST_PAIR_COLUMNS
+    if stop.reason() is StopReason.INTERRUPTED:
+        all_to_all = allreduce = False
     rate = reached = None
     if all_to_all:
         found = all_to_all_bound(network, stop)
         rate = float(all_to_all_units(network, found.lengths.tolist(), relaying=True) * unit)
         reached = min(found.reached * float(unit), rate)
+    both = allreduce_units(network, allreduce_rate(network, cut, stop).proof) * unit if allreduce else None
     return NetworkBounds(
         ratio,
         len(network.ranks) / ratio,
-        allreduce_units(network, allreduce_rate(network, cut, stop).proof) * unit if allreduce else None,
+        both,
         rate,
         reached,
         tuple(network.names[node] for node in nodes),
         cut_facts(network, nodes).sentence(network),
+        stop.reason() or StopReason.CONVERGED,
     )
 
 

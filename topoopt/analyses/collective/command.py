@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 
 from topoopt.analyses.collective.audit_command import audit
+from topoopt.analyses.collective.early_end import early_end
 from topoopt.analyses.collective.find_command import find, rebuild
 from topoopt.analyses.collective.job_command import job
-from topoopt.console.output import JsonOption, Output
+from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 
 BOUNDED = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
 """Collectives that a bound is told for; those with a root are bounded by `topoopt solve`."""
@@ -80,11 +81,11 @@ def bound(
             if method == "bfb":
                 factor = document["bandwidth_factor"] or "differs from rank to rank"
                 lines.append(f"breadth-first broadcasts: {document['steps']} steps, bandwidth factor {factor}")
-            for line in lines:
+            for line in (*lines, *early_end(found.stopped_by)):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         output.result(document, show, bounds_answer(found, len(network.ranks), collective))
-        return 0
+        return EXIT_OF_STOP.get(found.stopped_by, 0)
 
     output.run(command)
 

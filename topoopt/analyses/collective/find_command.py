@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from topoopt.analyses.collective.early_end import early_end
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.cluster import LinkDirection
@@ -73,7 +74,7 @@ def find(
             preference = lambda one: cost.time_us(wanted, one)  # noqa: E731
         with stop_on_signals(time_limit) as stop:
             found = find_front(wanted, stop, visits=visits, seed=seed, preference=preference)
-            reason = stop.reason()
+            reason = stop.reason() or StopReason.CONVERGED
         if network is not None:
             write_network(network, found.preferred, link_gbytes_per_s)
         if csv_file is not None:
@@ -83,11 +84,11 @@ def find(
         targets = {"network": network, "csv": csv_file, "report": report}
         written = {name: None if file is None else str(file) for name, file in targets.items()}
         output.result(
-            {**front_document(found, cost), **written},
-            lambda console: _show(console, found, cost, written),
+            {**front_document(found, cost), **written, "stopped_by": reason.value},
+            lambda console: _show(console, found, cost, written, reason),
             answer(found),
         )
-        return EXIT_OF_STOP.get(reason, 0) if reason is not None else 0
+        return EXIT_OF_STOP.get(reason, 0)
 
     output.run(command)
 
@@ -134,7 +135,13 @@ def _cost(vector: str | None, link_gbytes_per_s: float, latency_us: float) -> Al
     return AllReduceCost(size, link_gbytes_per_s, latency_us)
 
 
-def _show(console: Console, found: TopologyFront, cost: AllReduceCost | None, written: dict[str, str | None]) -> None:
+def _show(
+    console: Console,
+    found: TopologyFront,
+    cost: AllReduceCost | None,
+    written: dict[str, str | None],
+    stopped_by: StopReason,
+) -> None:
     from topoopt.analyses.collective.find_report import front_rows
 
     limits, wanted = found.limits, found.wanted
@@ -154,6 +161,7 @@ def _show(console: Console, found: TopologyFront, cost: AllReduceCost | None, wr
         f"{limits.all_to_all:.6g} of a link for every pair (distances)"
     )
     lines.append("from a search" if found.searched else "from the atlas; --visits N searches further")
+    lines += early_end(stopped_by)
     lines += [f"written: {file}" for file in written.values() if file is not None]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
