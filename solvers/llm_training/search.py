@@ -18,7 +18,7 @@ from solvers.llm_training.shape_bounds import shape_bounds, shape_numbers
 from solvers.llm_training.shapes import strategy_shapes
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.llm_training.ledger import ledger
@@ -137,6 +137,18 @@ def search(
         if tell is not None:
             tell(_found(problem, shapes, bounds, outcomes, best, reason), place, len(order))
     return _found(problem, shapes, bounds, outcomes, best, reason)
+
+
+def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingMemory:
+    """Bytes on the fullest GPU under the strategy of a shape that takes least."""
+    rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
+    columns = columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows)
+    m = problem.batch.sequences / columns.data / columns.micro_batch
+    weights = rank_weights(problem.model, columns)
+    held = ledger(problem.model, problem.formats, columns, weights, problem.batch.length, m)
+    one = int(np.argmin(held.total))
+    parts = (held.weights, held.gradients, held.optimizer, held.activations)
+    return TrainingMemory(*(float(part[one]) for part in parts))
 
 
 def _found(

@@ -128,6 +128,16 @@ def test_memory_that_never_fits(tmp_path: Path) -> None:
     least = float(result.json["error"].split("takes ")[1].split()[0])
     assert least > 18 * 70_553_706_496 / 8 / 2**30
     assert not (tmp_path / "solution.json").exists()
+    parts = {
+        part.split()[0]: float(part.split()[1])
+        for part in result.json["error"].split("): ")[1].split(";")[0].split(", ")
+    }
+    assert sum(parts.values()) == pytest.approx(least, rel=1e-3)
+    assert max(parts, key=lambda name: parts[name]) == "optimizer"  # 12 of the 18 bytes
+    enough = float(result.json["error"].split("gpu_memory_gib: ")[1].split()[0])
+    for memory, code in ((enough - 0.1, 3), (enough, 0)):
+        file.write_text(text.replace("gpu_memory_gib: 80", f"gpu_memory_gib: {memory:.4f}"))
+        assert run("solve", file, "-o", tmp_path, "--json").code == code
 
 
 def test_a_limit_keeps_the_best_so_far(tmp_path: Path) -> None:

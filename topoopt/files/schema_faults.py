@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -154,6 +154,51 @@ def _fault(error: Mapping[str, Any], root: JsonSchema) -> Fault:
     return Fault(path, message, value=value_text(value), allowed=allowed or None)
 
 
+def _choice(location: Path, root: JsonSchema) -> int | None:
+    """Place in a location of the name of a shape, where a value may have several plain ones."""
+    for place in range(1, len(location)):
+        options = _options(root, location[:place])
+        if len(options) > 1 and not any("$ref" in option or "properties" in option for option in options):
+            return place
+    return None
+
+
+def _options(root: JsonSchema, location: Path) -> list[JsonSchema]:
+    """Shapes that a value may have."""
+    node = root
+    for part in location:
+        node = _follow(node, root)
+        inner = node.get("properties", {}).get(part) if isinstance(part, str) else node.get("items")
+        if not isinstance(inner, dict):
+            return []
+        node = inner
+    return [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
+
+
+def _by_choice(errors: Sequence[Mapping[str, Any]], root: JsonSchema) -> list[list[Mapping[str, Any]]]:
+    """Errors of one value that has none of its shapes, together."""
+    groups: dict[Path, list[Mapping[str, Any]]] = {}
+    for place, error in enumerate(errors):
+        location: Path = tuple(error["loc"])
+        name = _choice(location, root)
+        groups.setdefault((place,) if name is None else location[:name], []).append(error)
+    return list(groups.values())
+
+
+def _faults(group: Sequence[Mapping[str, Any]], root: JsonSchema) -> list[Fault]:
+    """Of a value that may have several shapes: what is wrong with its items, or all that may stand there."""
+    place = _choice(tuple(group[0]["loc"]), root)
+    if place is None:
+        return [_fault(error, root) for error in group]
+    inside = [error for error in group if len(error["loc"]) > place + 1]
+    if inside:
+        return [_fault(error, root) for error in inside]
+    path: Path = tuple(group[0]["loc"][:place])
+    value = group[0]["input"]
+    allowed = " or ".join(dict.fromkeys(describe(option) for option in _options(root, path)))
+    return [Fault(path, "not one of the allowed values", value=value_text(value), allowed=allowed)]
+
+
 @cache
 def _schema(model: type[BaseModel]) -> JsonSchema:
     return model.model_json_schema()
@@ -166,5 +211,6 @@ def schema_faults(model: type[BaseModel], error: ValidationError, below: Path = 
         return [Fault(below, f"{count} values are wrong, too many to list", allowed="a file that follows the schema")]
     root = _schema(model)
     # pydantic drops inputs from its texts, not from its records, so each value is still there to be shown.
-    faults = [_fault(item, root) for item in error.errors(include_url=False, include_context=False)]
+    errors = error.errors(include_url=False, include_context=False)
+    faults = [fault for group in _by_choice(errors, root) for fault in _faults(group, root)]
     return [Fault((*below, *fault.path), fault.message, fault.value, fault.allowed) for fault in faults]

@@ -146,6 +146,42 @@ def test_all_that_is_wrong_with_the_space_is_said_at_once(tmp_path: Path) -> Non
     assert found["strategy.context"][1] == "indivisible sequence"
 
 
+def test_values_out_of_range_hide_no_unknown_names(tmp_path: Path) -> None:
+    """What the schema refuses, an unknown model, device and fabric, and fewer interfaces than GPUs: one message.
+
+    A value that may be of several shapes has one line, which says all that may stand there.
+    """
+    document = instance(
+        model="gpt-9",
+        batch={"sequences": 0, "length": 32},
+        cluster={**instance()["cluster"], "device": "b900", "interfaces": "per-gpu", "degree": 6},
+        strategy={"tensor": "many", "zero": 7, "schedule": ["1f1b", "2f2b"]},
+        fabrics=["moebius"],
+    )
+    result = _evaluated(tmp_path, document)
+    assert result.code == 2
+    found = {path: message for path, _, message in refusals(result.json)}
+    assert found["model"] == "no such model"
+    assert found["cluster.device"] == "unknown device"
+    assert found["fabrics[0]"] == "no such fabric"
+    assert found["batch.sequences"] == "out of range"
+    assert found["strategy.zero"] == found["strategy.tensor"] == "not one of the allowed values"
+    assert found["strategy.schedule[1]"] == "not one of the allowed values"
+    assert "cluster.degree" in found
+    assert len(found) == 8
+
+
+def test_faults_of_a_strategy_beside_others(tmp_path: Path) -> None:
+    """Heads that do not divide are told beside a misspelt key of another section."""
+    document = instance(strategy={"tensor": 3, "pipeline": 9}, overlap={"tenser": 0.5})
+    found = {path: message for path, _, message in refusals(_evaluated(tmp_path, document).json)}
+    assert found == {
+        "overlap.tenser": "unknown key tenser",
+        "strategy.tensor": "indivisible heads",
+        "strategy.pipeline": "more stages than layers",
+    }
+
+
 def test_all_that_is_wrong_with_a_strategy_is_said_at_once(tmp_path: Path) -> None:
     words = ("--tensor", 3, "--pipeline", 9, "--data", 2, "--expert", 2, "--micro-batch", 5)
     result = _evaluated(tmp_path, instance(), *words)

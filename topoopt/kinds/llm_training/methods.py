@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -10,7 +11,7 @@ from solvers.collective.group_options import too_many_servers
 from solvers.llm_training.candidates import Candidates
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, fabric_problems
 from solvers.llm_training.network.plan import FoundOnFabric, best_on_fabric
-from solvers.llm_training.search import SearchedSpace, search
+from solvers.llm_training.search import SearchedSpace, least_memory, search
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -85,9 +86,12 @@ def _nothing(problem: LlmTrainingProblem, found: SearchedSpace) -> Exception:
     least, shape = min((line.least_bytes or 0.0, line.shape) for line in found.shapes)
     usable = (problem.cluster.usable_bytes or 0) / GIB
     parts = ", ".join(f"{name} {value}" for name, value in asdict(shape).items() if value > 1) or "one GPU"
+    held = asdict(least_memory(problem, shape))
+    why = ", ".join(f"{name} {value / GIB:.4g}" for name, value in sorted(held.items(), key=lambda one: -one[1]))
+    enough = math.ceil((least + problem.cluster.headroom_bytes) / GIB * 100) / 100
     return InfeasibleError(
         f"none of {found.records} strategies fits in the {usable:.4g} GiB of a GPU that training may take; "
-        f"the smallest takes {least / GIB:.4g} GiB ({parts})"
+        f"the smallest takes {least / GIB:.4g} GiB ({parts}): {why}; gpu_memory_gib: {enough:.10g} would do"
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.language_model import LanguageModel
@@ -25,12 +27,22 @@ from topoopt.core.units import GIB
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, nearest_text, value_text
-from topoopt.files.findings import Findings, within
+from topoopt.files.findings import Findings, fitting, within
 from topoopt.kinds.llm_training.read_model import model_of
-from topoopt.kinds.llm_training.schema import GpuClusterSection, LlmTrainingFile, StrategySection
+from topoopt.kinds.llm_training.schema import (
+    BatchSection,
+    GpuClusterSection,
+    HuggingFaceModel,
+    LlmTrainingFile,
+    ModelSection,
+    StrategySection,
+)
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 
 Choice = TypeVar("Choice")
+
+_MODEL: TypeAdapter[str | HuggingFaceModel | ModelSection] = TypeAdapter(str | HuggingFaceModel | ModelSection)
+_FABRICS: TypeAdapter[list[str]] = TypeAdapter(list[str])
 
 
 def read_llm_training(document: Document) -> LlmTrainingProblem:
@@ -40,15 +52,25 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         InputError: everything wrong with the file, so far as one fault does not hide another.
     """
     findings = Findings()
-    file = findings.shaped(LlmTrainingFile, document)
+    file = findings.shape(LlmTrainingFile, document)
+    raw = document.data if isinstance(document.data, dict) else {}
+    section = file.model if file else fitting(_MODEL, raw.get("model"))
     folder = FilePath(document.file).parent
-    model = findings.attempt(lambda: within("model", lambda: model_of(file.model, folder)), ("model",))
-    findings.add(_cluster_faults(file.cluster))
-    findings.add(_calculon_faults(file, model))
-    findings.add(_fabric_faults(file))
-    if model is not None:
-        findings.add(_strategy_faults(file, model))
-    findings.refuse(document)
+    model = None
+    if section is not None:
+        model = findings.attempt(lambda: within("model", lambda: model_of(section, folder)), ("model",))
+    cluster = file.cluster if file else fitting(GpuClusterSection, raw.get("cluster"))
+    if cluster is not None:
+        findings.add(_cluster_faults(cluster))
+    batch = file.batch if file else fitting(BatchSection, raw.get("batch"))
+    strategy = file.strategy if file else fitting(StrategySection, raw.get("strategy", {}))
+    if model is not None and cluster is not None and batch is not None and strategy is not None:
+        findings.add(_strategy_faults(strategy, model, batch, cluster.servers * cluster.gpus_per_server))
+    fabrics = file.fabrics if file else fitting(_FABRICS, raw.get("fabrics"))
+    findings.add(_fabric_faults(fabrics or (), calculon=raw.get("time_model") == "calculon"))
+    if file is not None:
+        findings.add(_calculon_faults(file, model))
+    file = findings.settled(document, file if model is not None else None)
     assert model is not None
     space = file.strategy
     return LlmTrainingProblem(
@@ -113,14 +135,14 @@ def _fabrics(file: LlmTrainingFile) -> tuple[str, ...]:
     return (IDEAL_SWITCH,) if file.time_model == "calculon" else ("direct-connect", IDEAL_SWITCH)
 
 
-def _fabric_faults(file: LlmTrainingFile) -> Iterator[Fault]:
+def _fabric_faults(fabrics: Sequence[str], *, calculon: bool) -> Iterator[Fault]:
     known = (*SWITCHED_FABRICS, *DIRECT_FABRICS)
-    for place, name in enumerate(file.fabrics or ()):
+    for place, name in enumerate(fabrics):
         if name not in known:
             yield Fault(("fabrics", place), "no such fabric", value_text(name), nearest_text(name, known))
-        elif name in (file.fabrics or ())[:place]:
+        elif name in fabrics[:place]:
             yield Fault(("fabrics", place), "stands twice", value_text(name), "each fabric once")
-        elif name != IDEAL_SWITCH and file.time_model == "calculon":
+        elif name != IDEAL_SWITCH and calculon:
             text = "networks of time_model: calculon are those of its section"
             yield Fault(("fabrics", place), text, value_text(name), IDEAL_SWITCH)
 
@@ -194,21 +216,19 @@ def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iter
                 yield Fault(("calculon", key), "no such network", str(place), allowed)
 
 
-def _strategy_faults(file: LlmTrainingFile, model: LanguageModel) -> Iterator[Fault]:
+def _strategy_faults(section: StrategySection, model: LanguageModel, batch: BatchSection, gpus: int) -> Iterator[Fault]:
     """Parts none of whose values can be."""
-    gpus = file.cluster.servers * file.cluster.gpus_per_server
-    section = file.strategy
     slots = model.layers + END_SLOTS
     experts = 1 if model.experts is None else model.experts.count
     rules: tuple[tuple[str, Callable[[int], bool], str, str], ...] = (
         ("tensor", lambda t: model.heads % t == 0, "indivisible heads", f"divisors of the {model.heads} heads"),
         ("pipeline", lambda p: p <= slots, "more stages than layers", f"at most {slots}"),
         ("expert", lambda x: experts % x == 0, "indivisible experts", f"divisors of {experts}"),
-        ("context", lambda c: c == 1 or file.batch.length % (2 * c) == 0, "indivisible sequence",
-         f"2c divides {file.batch.length}"),
-        ("data", lambda d: file.batch.sequences % d == 0, "indivisible batch", f"divisors of {file.batch.sequences}"),
-        ("micro_batch", lambda b: file.batch.sequences % b == 0, "indivisible batch",
-         f"divisors of {file.batch.sequences}"),
+        ("context", lambda c: c == 1 or batch.length % (2 * c) == 0, "indivisible sequence",
+         f"2c divides {batch.length}"),
+        ("data", lambda d: batch.sequences % d == 0, "indivisible batch", f"divisors of {batch.sequences}"),
+        ("micro_batch", lambda b: batch.sequences % b == 0, "indivisible batch",
+         f"divisors of {batch.sequences}"),
     )  # fmt: skip
     for key, good, text, allowed in rules:
         value = getattr(section, key)
