@@ -54,6 +54,19 @@ def test_every_command_has_examples_that_are_understood(leaves: dict[str, Any]) 
             parse_command(rest, line)
 
 
+def test_a_place_to_write_need_not_be_named(leaves: dict[str, Any]) -> None:
+    """--out has a default wherever there is one, and --help says which; --json needs none."""
+    places = {
+        words: option
+        for words, leaf in leaves.items()
+        for option in leaf.params
+        if "--out" in getattr(option, "opts", ())
+    }
+    assert len(places) > 15
+    assert [words for words, option in places.items() if option.required] == []
+    assert [words for words, option in places.items() if "default" not in (option.help or "")] == []
+
+
 def test_help_shows_the_examples_within_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """No line is cut or runs over."""
     monkeypatch.setenv("COLUMNS", "80")

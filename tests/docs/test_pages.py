@@ -85,6 +85,10 @@ def test_a_block_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.Monk
         "```rust\nfn main() {}\n```": "rust",
         "```\nplain\n```": "language",
         "    topoopt doctor\n": "outside a block",
+        "1. ```sh\n   topoopt sovle\n   ```": "begins elsewhere",
+        "~~~sh\ntopoopt sovle\n~~~": "begins elsewhere",
+        "<!-- test: never -->\n```sh\ntopoopt sovle\n```": "no such reason",
+        "<!-- test: heavy-->\n```sh\ntopoopt sovle\n```": "no such comment",
     }
     monkeypatch.setattr("tests.support.pages.ROOT", tmp_path)
     for file in ("Makefile", "pyproject.toml"):

@@ -13,6 +13,7 @@ from typer.main import get_command
 from tests.support.paths import ROOT
 from topoopt.cli.app import app
 from topoopt.kinds import KINDS
+from topoopt.kinds.templates import TEMPLATES
 
 SECTIONS = ("Question", "Instance", "Algebra", "Methods", "Example", "Limits")
 
@@ -41,6 +42,17 @@ def test_every_kind_has_a_page() -> None:
     for (page,) in pages.values():
         assert re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE) == list(SECTIONS), page
         assert f" {page.relative_to(ROOT / 'docs')}\n" in navigation
+
+
+def test_one_list_of_kinds_everywhere() -> None:
+    """All kinds in one order: table of the README, navigation, changelog, pages of fields, templates."""
+    kinds = list(KINDS)
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    changelog = (ROOT / "docs/changelog.md").read_text().partition("- Kinds: ")[2].partition("\n- ")[0]
+    assert re.findall(r"^\| \[`([\w-]+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE) == kinds
+    assert re.findall(r": kinds/([\w-]+)\.md$", navigation, re.MULTILINE) == kinds
+    assert re.findall(r"`([\w-]+)`", changelog) == kinds
+    assert list(TEMPLATES) == kinds
 
 
 def test_every_command_and_option_is_told(hooks: dict[str, ModuleType]) -> None:

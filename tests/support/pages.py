@@ -2,7 +2,7 @@
 
 A block says its language. The line before it may say, in a comment, how it is tested:
 
-    <!-- test: heavy -->        run behind the marker `heavy` only; else its commands are parsed, and no more
+    <!-- test: heavy -->        run behind the marker `heavy` only (over 20 s); else its commands are parsed
     <!-- test: exit 3 -->       the exit code of its last command
     <!-- test: own files -->    about files that only the reader has: its commands are parsed, and no more
     <!-- test: part of FILE --> a section of an instance: put into that file, which must still be valid
@@ -30,10 +30,14 @@ from typer.testing import CliRunner
 from tests.support.paths import INSTANCES, ROOT
 from topoopt.cli.app import app
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (ROOT / "README.md", INSTANCES / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 FENCE = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?$')
 COMMENT = re.compile(r"^<!-- test: (.+) -->$")
+SAID = re.compile(r"heavy|own files|picture|exit \d+|(?:part|line) of [\w./-]+")
+OTHER_BLOCK = re.compile(r"^\s*(?:[-*>]\s+|\d+\. )*(?:```|~~~)|<pre")
+"""Blocks that the tests would not see."""
+
 INDENTED_COMMAND = re.compile(r"^ {4,}(topoopt|make|pip|python|import|solve) ")
 EXTRA = re.compile(r"topoopt\[([\w,]+)\]")
 
@@ -77,6 +81,7 @@ def blocks_of(page: Path) -> list[Block]:
         place = f"{name}:{number}"
         if opened is None:
             assert not INDENTED_COMMAND.match(line), f"{place}: a command outside a block"
+            assert line.startswith("```") or not OTHER_BLOCK.search(line), f"{place}: a block that begins elsewhere"
             if line.startswith("```"):
                 opened = FENCE.match(line)
                 assert opened is not None, f"{place}: a block says its language, and perhaps a title"
@@ -84,6 +89,8 @@ def blocks_of(page: Path) -> list[Block]:
                 continue
             remark = COMMENT.match(line)
             comments = tuple(remark[1].split(", ")) if remark else ()
+            assert remark or "test:" not in line or not line.startswith("<!--"), f"{place}: no such comment"
+            assert all(SAID.fullmatch(said) for said in comments), f"{place}: no such reason not to run a block"
         elif line == "```":
             found.append(
                 Block(start, opened["language"], opened["title"] or "", "".join(f"{each}\n" for each in kept), comments)

@@ -12,7 +12,6 @@ from rich.text import Text
 from topoopt.cli.completions import complete_example, complete_template
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
-from topoopt.core.errors import InputError, Problem
 
 ForceOption = typer.Option("--force", help="Replace what is there.")
 
@@ -23,7 +22,9 @@ def examples(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File to write, or a folder; without NAME a folder for all of them."),
+        typer.Option(
+            "--out", "-o", help="File to write, or a folder; default: printed; without NAME a folder for all."
+        ),
     ] = None,
     force: Annotated[bool, ForceOption] = False,
     as_json: Annotated[bool, JsonOption] = False,
@@ -96,22 +97,13 @@ def _all_below(out: Path) -> dict[Path, bytes]:
     return {out / path.relative_to(folder): read_bytes(path, MOST_BYTES) for path in files}
 
 
-def refuse_existing(files: list[Path], force: bool) -> None:
-    """Nothing is replaced that was not meant to be.
-
-    Raises:
-        InputError: a file is there, and `--force` was not given; all are listed.
-    """
-    there = [] if force else [path for path in files if path.exists()]
-    if there:
-        raise InputError([Problem("exists already", file=str(path), allowed="--force replaces it") for path in there])
-
-
 def _write(output: Output, files: dict[Path, bytes], force: bool) -> int:
     """Write all files, or none where one is there already."""
     from topoopt.files.atomic import make_directory, write_bytes_atomically
+    from topoopt.files.existing import refuse_existing
 
-    refuse_existing(list(files), force)
+    if not force:
+        refuse_existing(files, "--force replaces it")
     for path, data in files.items():
         make_directory(path.parent)
         write_bytes_atomically(path, data)

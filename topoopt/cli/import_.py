@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import typer
 from rich.console import Console
 
-from topoopt.cli.examples import refuse_existing
 from topoopt.cli.lazy import LazyGroup
 from topoopt.console.output import JsonOption, Output
+from topoopt.files.existing import new_file
 from topoopt.formats.importer import Imported, Importer
 from topoopt.formats.table import IMPORTERS
 
@@ -40,8 +40,7 @@ def write_imported(made: Imported, out: Path | None, output: Output) -> int:
 
     document = made.document
     if out is None:
-        out = Path(f"{document['name']}.yaml")
-        refuse_existing([out], force=False)
+        out = new_file(f"{document['name']}.yaml")
     write_instance(document, out)
     notes = list(dict.fromkeys(made.notes))
     result = {"instance": str(out), "kind": document["kind"], "name": document["name"], **made.figures, "notes": notes}

@@ -10,6 +10,7 @@ import typer
 from topoopt.cli.import_ import OutOption, write_imported
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.existing import new_file
 from topoopt.files.solution_head import check_document
 from topoopt.formats.importer import NameOption, imported_placement, name_of, require_choice
 
@@ -45,7 +46,10 @@ def job(
 def expert_split(
     instance: Annotated[Path, typer.Argument(help="Instance of kind placement, from `import dnn-partitioning`.")],
     file: Annotated[Path, typer.Argument(help="Split (JSON) of msr-fiddle/dnn-partitioning, by a human expert.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Solution file to write.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Solution file to write; default: FILE-solution.json, if that is new."),
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """A split made by hand, evaluated and checked: a solution file; exit code 6 if it breaks a rule."""
@@ -61,13 +65,14 @@ def expert_split(
         if problem.kind != "placement":
             raise InputError([Problem("no placement", file=str(instance), value=problem.kind, allowed="placement")])
         solution = evaluate_given(problem, read_expert_split(file), "expert-split")
-        SOLUTION_FILE.write(solution, out)
+        place = out or new_file(f"{name_of(file)}-solution.json")
+        SOLUTION_FILE.write(solution, place)
         summary = {
-            "solution": str(out),
+            "solution": str(place),
             "max_load_ms": solution.objective.value,
             "check": check_document(solution.check),
         }
-        text = f"written: {out} (max load {solution.objective.value:.6f} ms)"
+        text = f"written: {place} (max load {solution.objective.value:.6f} ms)"
         output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
         return output.exit_code(solution.check, solution.stopped_by)
 

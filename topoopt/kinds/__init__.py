@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 KINDS: Mapping[str, str] = {
     "co-optimisation": "topoopt.kinds.job.record",
-    "hierarchical-bandwidth": "topoopt.kinds.hierarchy.record",
-    "routing": "topoopt.kinds.network.record",
     "topology": "topoopt.kinds.network.record",
+    "routing": "topoopt.kinds.network.record",
     "allocation": "topoopt.kinds.allocation.record",
+    "hierarchical-bandwidth": "topoopt.kinds.hierarchy.record",
     "placement": "topoopt.kinds.placement.record",
     "shared-cluster": "topoopt.kinds.shared_cluster.record",
     "collective": "topoopt.kinds.collective.record",
     "llm-training": "topoopt.kinds.llm_training.record",
 }
-"""Module of each kind; its constant `RECORDS` holds the record."""
+"""Module of each kind, in the order in which all lists name them; its constant `RECORDS` holds the record."""
 
 
 def kind_named(name: str) -> Kind:

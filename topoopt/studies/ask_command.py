@@ -57,7 +57,9 @@ def _plain(value: Any) -> Any:
 def reproduce(
     directory: Directory,
     run_name: Annotated[str, typer.Argument(metavar="RUN", help="Hash of the run, or the beginning of it.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the new run here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Keep the new run here; default: it is not kept.")
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Do one run again and compare every figure; exit code 6 if anything differs that should not."""

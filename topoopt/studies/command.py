@@ -66,7 +66,12 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
 @app.command("run")
 def run(
     study: StudyArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the study; continued when it exists.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Directory of the study; continued when it exists; default: out/NAME of the file."
+        ),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=4096, help="Runs side by side; default: from cores and free memory.")
     ] = None,
@@ -92,15 +97,15 @@ def run(
         from topoopt.studies.expand import read_study
         from topoopt.studies.runner import STUDY_FILE, run_study
 
-        expanded = read_study(study)
+        expanded, folder = read_study(study), out or Path("out") / study.stem
         extra("pyarrow", TABLES)  # not after hours of runs
-        if not resume and (out / STUDY_FILE).exists():
-            raise InputError(f"{out}: there is a study already; leave out --fresh to go on with it")
+        if not resume and (folder / STUDY_FILE).exists():
+            raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
         number = jobs or default_jobs(max((run.limits.memory_mib for run in expanded.runs), default=1))
         with stop_on_signals(None) as stop, StudyProgress(output, expanded, number) as progress:
             tally = run_study(
                 expanded,
-                out,
+                folder,
                 jobs=number,
                 executor=executor,
                 retry_failed=retry_failed,
@@ -109,8 +114,8 @@ def run(
                 on_plan=progress.planned,
                 options=_pairs(executor_option or []),
             )
-        rows = collect_rows(out)
-        write_parquet(rows, out / TABLE_FILE)
+        rows = collect_rows(folder)
+        write_parquet(rows, folder / TABLE_FILE)
         interrupted = stop.interrupted.is_set()
         document = {
             "name": expanded.name,
@@ -118,7 +123,7 @@ def run(
             **asdict(tally),
             "rejected": sum(row["outcome"] == "check-failed" for row in rows),
             "jobs": number,
-            "table": str(out / TABLE_FILE),
+            "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
         if interrupted:

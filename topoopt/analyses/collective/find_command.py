@@ -168,7 +168,9 @@ def _show(
 
 
 def rebuild(
-    out: Annotated[Path, typer.Option(help="CSV file to write.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="CSV file to write; default: atlas.csv, if that is new.")
+    ] = None,
     sizes: Annotated[str | None, typer.Option(help="Numbers of servers, parted by commas; default: all.")] = None,
     visits: Annotated[int, typer.Option(min=1, max=10**12, help="Links the search of each size follows.")] = 10_000_000,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of the searches.")] = 0,
@@ -183,19 +185,23 @@ def rebuild(
         from solvers.stop import stop_on_signals
         from topoopt.analyses.collective.atlas import DEGREES, SIZES, atlas, atlas_text, rebuilt
         from topoopt.files.atomic import write_text_atomically
+        from topoopt.files.existing import new_file
 
-        if out.is_dir() or not out.parent.is_dir():
-            raise InputError([Problem("cannot be written", path="--out", value=str(out), allowed="a file in a folder")])
+        place = out or new_file("atlas.csv")
+        if place.is_dir() or not place.parent.is_dir():
+            raise InputError(
+                [Problem("cannot be written", path="--out", value=str(place), allowed="a file in a folder")]
+            )
         chosen = SIZES if sizes is None else _numbers(sizes)
         with stop_on_signals(time_limit) as stop, output.remarks.status("") as status:
             made = rebuilt(
                 chosen, DEGREES, stop, known={} if fresh else atlas(), visits=visits, seed=seed, tell=status.update
             )
             reason = stop.reason()
-        write_text_atomically(out, atlas_text(made))
+        write_text_atomically(place, atlas_text(made))
         entries = sum(map(len, made.values()))
-        text = f"{len(made)} sizes with {entries} topologies written to {out}"
-        document = {"kind": "collective-atlas", "sizes": len(made), "topologies": entries, "file": str(out)}
+        text = f"{len(made)} sizes with {entries} topologies written to {place}"
+        document = {"kind": "collective-atlas", "sizes": len(made), "topologies": entries, "file": str(place)}
         output.result(
             {**document, "stopped_by": (reason or StopReason.CONVERGED).value},
             lambda console: console.print(text, markup=False, highlight=False, soft_wrap=True),

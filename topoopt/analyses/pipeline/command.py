@@ -45,7 +45,9 @@ def pipeline(
     ] = False,
     method: Annotated[str, typer.Option(help="For --best: cp-sat or milp.")] = "cp-sat",
     time_limit: Annotated[float, typer.Option(min=0.0, max=1e6, help="For --best, seconds.")] = 60.0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write, .html: pictures.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Page to write, .html: pictures; default: none.")
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Schedules of a pipeline: makespan, bubble and micro-batches in flight, every pass followed in its order."""
