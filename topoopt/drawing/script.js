@@ -43,10 +43,12 @@
       link.classList.toggle("mine", link.dataset.a === server || link.dataset.b === server);
     }
   };
+  let byPointer = false; // whoever taps another picture moves the focus there: the tip of what was tapped stays
   // A mouse shows the tip of what it is over; a finger that of what it taps.
   const pointed = (event) => {
     const target = event.target;
     if (!(target instanceof Element)) return;
+    byPointer = true;
     const picture = target.closest("svg.topology");
     for (const each of document.querySelectorAll("svg.topology")) single(each, each === picture ? target.dataset.s : undefined);
     const map = target.classList.contains("catch") ? target.closest("svg") : null;
@@ -68,7 +70,7 @@
     }
     const marks = [...picture.querySelectorAll("[data-s]"), ...picture.querySelectorAll("[data-tip]:not([data-s])")];
     if (!marks.length) return;
-    const before = at.has(picture) ? at.get(picture) : -1;
+    const before = at.has(picture) ? at.get(picture) : down + across > 0 ? -1 : 0; // the first, or the last
     const next = (before + down + across + marks.length) % marks.length;
     if (marks[before]) marks[before].classList.remove("told");
     at.set(picture, next);
@@ -78,6 +80,7 @@
     show(marks[next].dataset.tip, box.left + box.width / 2, box.top + box.height / 2);
   };
   document.addEventListener("keydown", (event) => {
+    byPointer = false;
     if (event.key === "Escape") return show("");
     const picture = event.target instanceof Element && event.target.closest("svg[tabindex]");
     const step = STEPS[event.key];
@@ -90,6 +93,7 @@
     if (event.target.matches(".term")) show(event.target.dataset.tip, box.left, box.bottom);
   });
   document.addEventListener("focusout", () => {
+    if (byPointer) return;
     show("");
     for (const told of document.querySelectorAll(".told")) told.classList.remove("told");
     for (const picture of document.querySelectorAll("svg.topology.single")) single(picture, undefined);
