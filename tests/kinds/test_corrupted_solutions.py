@@ -273,6 +273,30 @@ def placed(sharing: Sharing | None = None, stages: StageShape = StageShape.CONTI
     return lambda: replace(crossing_problem(), objective=Latency(sharing))
 
 
+FABRICS_OF_TRAINING = """{schema_version: 1, kind: llm-training, name: case,
+  model: {layers: 8, hidden: 2048, ffn_hidden: 4096, heads: 16, kv_heads: 8, vocabulary: 32000,
+          experts: {count: 32, per_token: 4, hidden: 1024}},
+  batch: {sequences: 64, length: 4096},
+  cluster: {servers: 8, gpus_per_server: 2, device: h100, gpu_memory_gib: 20, intra_server_gbps: 400, degree: 6,
+            interfaces: per-gpu, link_gbps: 50},
+  strategy: {tensor: [1], context: [1], pipeline: [4], expert: [4], zero: [1], schedule: [zb-h1], micro_batch: [1],
+             recompute: [none]},
+  fabrics: [direct-connect, torus-3d, fat-tree], search: {top: 2}}"""
+TRAINING = (
+    *PROVENANCE,
+    *LESS,
+    Harmless("fabrics.*.tried", "of the search, which a check names as not recomputed"),
+    Harmless("fabrics.*.places", "servers in their order need not be listed", "emptied"),
+    Harmless("fabrics.*.places", "the same", "key dropped"),
+    Harmless("fabrics.*.rings.*.orders*", "a ring twice shares the bytes with itself", "entry doubled"),
+    Harmless("fabrics.*.rings*", "the order of groups says nothing, nor does where a ring begins", "two swapped"),
+    Harmless("fabrics.*.links", "the order of the rows says nothing", "two swapped"),
+    Harmless("fabrics.*.loads", "the order of the rows says nothing", "two swapped"),
+    Harmless("fabrics.*.routes", "a link is the way between its ends, also where two halves of it are listed"),
+    Harmless("fabrics.*.routes.*.path.*", "another way over links that are no fuller"),
+    Harmless("fabrics.*.next*", "times on networks that are not kept, which a check names as not recomputed"),
+)
+
 CASES = {
     "routing": Valid(shipped("networks/k4-4"), GIVEN, TOGETHER_NETWORK),
     "routing, completion time": Valid(partial(written, COMPLETION), GIVEN, TOGETHER_NETWORK),
@@ -309,6 +333,7 @@ CASES = {
     "placement, step, rates": Valid(placed(Sharing.STATIC), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
     "placement, step, alone": Valid(placed(Sharing.NONE), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
     "llm-training": Valid(shipped("llm-training/small-16"), PROVENANCE, TOGETHER_TRAINING, most=100),
+    "llm-training, fabrics": Valid(partial(written, FABRICS_OF_TRAINING), TRAINING, TOGETHER_TRAINING, most=60),
     "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), HIERARCHY, TOGETHER_HIERARCHY),
     "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), HIERARCHY, TOGETHER_HIERARCHY, most=50),
 }

@@ -53,9 +53,11 @@ def check_drawn(findings: ViolationLog, solution: LlmTrainingSolution, due: Stag
     ranks = sorted({one.rank for one in drawn})
     if ranks != list(range(len(ranks))) or not 0 < few <= solution.micro_batches:
         findings.add("passes", "ranks or micro-batches are not those of the plan")
+    there = {(one.rank, one.micro_batch, one.stage) for one in drawn if one.kind in THERE}
+    early = all(batch < few for _, batch, _ in there)
     for kinds in (THERE, BACK, (PassKind.BACKWARD, PassKind.WEIGHTS)):
-        own = [(one.micro_batch, one.stage) for one in drawn if one.kind in kinds]
-        if len(set(own)) != len(own) or len(own) != len(ranks) * v * few:
+        own = [(one.rank, one.micro_batch, one.stage) for one in drawn if one.kind in kinds]
+        if not early or set(own) != there or len(own) != len(ranks) * v * few or len(own) != len(there):
             findings.add("passes", f"not {few} micro-batches pass all stages of {len(ranks)} ranks once, both ways")
     done = {(one.kind in THERE, one.micro_batch, one.stage): one for one in drawn if one.kind in (*THERE, *BACK)}
     slack = Tolerance.LONG_SUMS.relative * max(one.end_s for one in drawn)
@@ -85,7 +87,8 @@ def _ready(
 ) -> tuple[float, bool]:
     """When what a pass waits for is there, and whether all of that is drawn."""
     if one.kind == PassKind.WEIGHTS:
-        return 0.0, True
+        inputs = done.get((False, one.micro_batch, one.stage))
+        return (inputs.end_s, True) if inputs is not None else (0.0, False)
     there = one.kind in THERE
     ready, known = 0.0, True
     if not there:

@@ -13,7 +13,7 @@ from topoopt.core.llm_training_solution import StageSeconds
 from topoopt.core.pipeline import PipelineSchedule as S
 
 Pass = tuple[str, int, int]
-"""F, B (both gradients), I (of inputs), W (of weights); micro-batch; chunk of the rank."""
+"""F, B (both gradients), I (of inputs), W (of weights); micro-batch; chunk of the rank, or stage of the model."""
 
 RULED = (S.GPIPE, S.ONE_F_ONE_B, S.INTERLEAVED, S.ZB_H1)
 """Schedules whose order is a rule."""
@@ -54,10 +54,20 @@ def makespan_s(schedule: S, p: int, v: int, m: int, stages: StageSeconds) -> flo
     Raises:
         ValueError: passes wait for each other.
     """
+    return max(pass_ends(schedule, p, v, m, stages).values())
+
+
+def pass_ends(schedule: S, p: int, v: int, m: int, stages: StageSeconds) -> dict[Pass, float]:
+    """When every pass ends: by kind, micro-batch and stage of the model.
+
+    Raises:
+        ValueError: passes wait for each other.
+    """
     orders = [order_of(schedule, rank, p, v, m) for rank in range(p)]
     both = [i + w for i, w in zip(stages.inputs_s, stages.weights_s, strict=True)]
     takes = {"F": stages.forward_s, "B": both, "I": stages.inputs_s, "W": stages.weights_s}
     ready: dict[tuple[str, int, int], float] = {}
+    ends: dict[Pass, float] = {}
     at, free = [0] * p, [0.0] * p
     left, moved = sum(map(len, orders)), True
     while left and moved:
@@ -69,13 +79,14 @@ def makespan_s(schedule: S, p: int, v: int, m: int, stages: StageSeconds) -> flo
                 begin = _begin(kind, i, stage, p * v, ready)
                 if begin is None:
                     break
-                free[rank] = _done(kind, i, stage, max(free[rank], begin) + takes[kind][stage], stages, p * v, ready)
+                ends[kind, i, stage] = max(free[rank], begin) + takes[kind][stage]
+                free[rank] = _done(kind, i, stage, ends[kind, i, stage], stages, p * v, ready)
                 at[rank] += 1
                 left -= 1
                 moved = True
     if left:
         raise ValueError("passes wait for each other")
-    return max(free)
+    return ends
 
 
 def _begin(kind: str, i: int, stage: int, count: int, ready: dict[tuple[str, int, int], float]) -> float | None:

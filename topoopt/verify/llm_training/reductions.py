@@ -21,18 +21,10 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.schedules import check_schedules
+from topoopt.verify.llm_training.groups import MemberGroups
 from topoopt.verify.llm_training.model_sizes import sizes_of
 
 DIRECT = "direct-connect"
-
-
-@dataclass
-class RankGroups:
-    """Groups of ranks of a family by the servers they stand on: how many, and the part of edges between rails."""
-
-    ranks: int
-    on: dict[tuple[int, ...], int]
-    relayed: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +81,7 @@ def check_reductions(
     problem: LlmTrainingProblem,
     strategy: ParallelStrategy,
     network: TrainingNetwork,
-    groups: dict[F, RankGroups],
+    groups: dict[F, MemberGroups],
     made: dict[F, tuple[GroupSchedule, ...]],
 ) -> dict[F, float]:
     """What is wrong with what families reduce on; bytes a second of a GPU that schedules allow."""
@@ -115,7 +107,7 @@ def check_reductions(
     return rates
 
 
-def ring_rate(problem: LlmTrainingProblem, vector: Vector, groups: RankGroups, rate: float, hops: int) -> float:
+def ring_rate(problem: LlmTrainingProblem, vector: Vector, groups: MemberGroups, rate: float, hops: int) -> float:
     """What is left of the rate of rings when their rounds count."""
     rounds = max(2 * (max(map(len, groups.on)) - 1) - vector.rounds_counted, 0)
     passed = 2.0 * vector.bytes * (1.0 - 1.0 / groups.ranks)
@@ -169,7 +161,7 @@ class _Steps:
         problem: LlmTrainingProblem,
         network: TrainingNetwork,
         schedules: tuple[GroupSchedule, ...],
-        groups: RankGroups,
+        groups: MemberGroups,
         vector: Vector,
     ) -> None:
         self._problem, self._network, self._vector, self._groups = problem, network, vector, groups

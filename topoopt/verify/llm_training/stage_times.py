@@ -36,7 +36,7 @@ def check_stages(
     findings.guard("passes", "the passes drawn", lambda: check_drawn(findings, solution, due))
     p, v, m = strategy.pipeline, strategy.chunks, solution.micro_batches
     if strategy.schedule not in RULED:
-        findings.leave_out("stages.makespan_s", f"the order of {strategy.schedule} is found by a search, not by a rule")
+        findings.leave_out("stages.makespan_s", f"the checker has no rule for the order of {strategy.schedule}")
     elif passes(p, v, m, strategy.schedule) > MOST_PASSES:
         findings.leave_out("stages.makespan_s", "too many passes to follow")
     else:

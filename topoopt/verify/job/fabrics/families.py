@@ -31,13 +31,23 @@ def links_of(graph: FabricGraph, servers: int) -> Ints | None:
 
 def fault_of(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
     """Why these are not the links of a fabric of the cluster; empty if they are."""
+    one_way = asked.kind == "generalized-kautz"
+    return unlawful(links, cluster, one_way=one_way) or LAWS[asked.kind](links, graph, asked, cluster)
+
+
+def unlawful(links: Ints, cluster: Cluster, *, one_way: bool = False) -> str:
+    """Why servers cannot be joined so."""
     if max(links.sum(axis=0).max(), links.sum(axis=1).max()) > cluster.degree:
         return f"more than {cluster.degree} links at a server"
-    if asked.kind != "generalized-kautz" and not np.array_equal(links, links.T):
+    if not one_way and not np.array_equal(links, links.T):
         return "links that lead one way only"
-    if (hop_counts(links > 0) < 0).any():
-        return "servers that cannot reach each other"
-    return LAWS[asked.kind](links, graph, asked, cluster)
+    return "servers that cannot reach each other" if (hop_counts(links > 0) < 0).any() else ""
+
+
+def dark_fault(links: Ints, cluster: Cluster) -> str:
+    """All interfaces are used; one is dark if their number is odd."""
+    n, d = cluster.servers, cluster.degree
+    return "dark interfaces" if n * d - links.sum() != n * d % 2 else ""
 
 
 def _same(links: Ints, due: Ints | None) -> str:
@@ -45,12 +55,11 @@ def _same(links: Ints, due: Ints | None) -> str:
 
 
 def _random_regular(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
-    """All interfaces are used, one is dark if their number is odd; parallel links only where every pair has them."""
+    """All interfaces are used, parallel links only where every pair has them."""
     n, d = cluster.servers, cluster.degree
-    if n * d - links.sum() != n * d % 2:
-        return "dark interfaces"
     apart = links[~np.eye(n, dtype=bool)]
-    return "" if set(apart.tolist()) <= {d // (n - 1), d // (n - 1) + 1} else "parallel links"
+    parallel = "" if set(apart.tolist()) <= {d // (n - 1), d // (n - 1) + 1} else "parallel links"
+    return dark_fault(links, cluster) or parallel
 
 
 def _expander(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
