@@ -119,7 +119,7 @@ TOGETHER_ROBUST = {
     "theta after failures": times(0.8, "robustness.worst_theta", "robustness.bound.value"),
     "less flow after failures": times(0.8, "robustness.worst_theta", "robustness.failures.*.2", "robustness.lengths"),
 }
-RATES = ("transfers.*.rate_gbps", "transfers.*.route_gbps", "link_gbps", "servers.*.2", "servers.*.3")
+RATES = ("transfers.*.route_gbps", "servers.*.2.*.1")
 TOGETHER_ALLOCATION = {
     "all rates": times(1.05, *RATES, "objective.value", "bound.value"),
     "all rates and capacities": times(1.05, *RATES, "objective.value", "bound.value", "capacity_gbps"),

@@ -50,8 +50,7 @@ class TransferRate(Shown):
 
     Attributes:
         name, source, destination: of the transfer.
-        rate_gbps: over all its routes.
-        route_gbps: over each of them.
+        route_gbps: over each of its routes.
         completion_time_s: its size over its rate; None without a size.
         limited_by: full links and limits that keep it from more, for people.
     """
@@ -59,10 +58,14 @@ class TransferRate(Shown):
     name: str
     source: int
     destination: int
-    rate_gbps: float
     route_gbps: tuple[float, ...]
     completion_time_s: float | None
     limited_by: tuple[str, ...]
+
+    @property
+    def rate_gbps(self) -> float:
+        """Over all its routes."""
+        return float(sum(self.route_gbps))
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,21 +74,17 @@ class DestinationRate(Shown):
 
     Attributes:
         server, destination: where, and for whom.
-        own_gbps: traffic of the server itself.
-        forwarded_gbps: traffic of others that passes through.
-        next_hops: (neighbour, Gbit/s) by neighbour; the rates sum to own and forwarded traffic together.
+        next_hops: (neighbour, Gbit/s) by neighbour: its own traffic, and that of others that passes through.
     """
 
     server: int
     destination: int
-    own_gbps: float
-    forwarded_gbps: float
     next_hops: tuple[tuple[int, float], ...]
 
     @property
     def rate_gbps(self) -> float:
         """All traffic towards the destination."""
-        return self.own_gbps + self.forwarded_gbps
+        return float(sum(rate for _, rate in self.next_hops))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,7 +98,6 @@ class AllocationSolution(SolutionHead):
         bound: largest value any allocation can have; for a completion time the smallest.
         topology, capacity_gbps: of the instance.
         transfers: what each one gets, in the order of the instance.
-        link_gbps: float64[m], rate on every arc.
         servers: what every server sends towards each destination, sorted.
         certificates: proofs of the rates; empty where every transfer has one route, which needs none.
     """
@@ -109,7 +107,6 @@ class AllocationSolution(SolutionHead):
     topology: Topology
     capacity_gbps: Floats
     transfers: tuple[TransferRate, ...]
-    link_gbps: Floats
     servers: tuple[DestinationRate, ...]
     certificates: tuple[PriceCertificate, ...]
 
@@ -124,6 +121,25 @@ class AllocationSolution(SolutionHead):
     def rates_gbps(self) -> Floats:
         """float64[T], rate of every transfer."""
         return np.array([transfer.rate_gbps for transfer in self.transfers])
+
+    @property
+    def link_gbps(self) -> Floats:
+        """float64[m], rate on every arc: of all destinations."""
+        n, arcs = self.topology.servers, self.topology.arcs
+        load = np.zeros(n * n)
+        for row in self.servers:
+            for hop, rate in row.next_hops:
+                load[row.server * n + hop] += rate
+        return np.asarray(load[arcs[:, 0] * n + arcs[:, 1]])
+
+    @property
+    def own_gbps(self) -> dict[tuple[int, int], float]:
+        """Traffic of a server itself, by server and destination; what else it sends there passes through."""
+        own: dict[tuple[int, int], float] = {}
+        for transfer in self.transfers:
+            pair = (transfer.source, transfer.destination)
+            own[pair] = own.get(pair, 0.0) + transfer.rate_gbps
+        return own
 
     @property
     def completion_time_s(self) -> float | None:

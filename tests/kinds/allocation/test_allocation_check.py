@@ -49,9 +49,7 @@ def test_sound_solutions_pass() -> None:
 def rated(solution: AllocationSolution, *rates: float) -> AllocationSolution:
     """Other rates, with the tables that belong to them; transfers of one route."""
     rows = tuple(
-        replace(
-            row, rate_gbps=rate, route_gbps=(rate,), completion_time_s=8.0 / rate if row.completion_time_s else None
-        )
+        replace(row, route_gbps=(rate,), completion_time_s=8.0 / rate if row.completion_time_s else None)
         for row, rate in zip(solution.transfers, rates, strict=True)
     )
     return replace(solution, transfers=rows)
@@ -78,10 +76,7 @@ DAMAGE: list[tuple[str, Callable[[AllocationSolution], AllocationSolution], str]
     ("unfair", lambda s: rated(s, 40.0, 20.0, 60.0), "max-min"),
     ("lazy", lambda s: rated(s, 50.0, 20.0, 40.0), "max-min"),
     ("time", late, "completion-time"),
-    ("link rate", lambda s: replace(s, link_gbps=s.link_gbps + 1), "link-rate"),
-    ("link count", lambda s: replace(s, link_gbps=s.link_gbps[1:]), "capacity"),
     ("missing row", lambda s: replace(s, servers=s.servers[1:]), "servers"),
-    ("own", lambda s: replace(s, servers=(replace(s.servers[0], own_gbps=1.0), *s.servers[1:])), "servers"),
     ("hop", lambda s: replace(s, servers=(replace(s.servers[0], next_hops=((2, 20.0),)), *s.servers[1:])), "servers"),
     ("row twice", lambda s: replace(s, servers=(*s.servers, s.servers[0])), "servers"),
     ("objective", lambda s: replace(s, objective=replace(s.objective, value=21.0)), "objective"),
@@ -142,8 +137,8 @@ def test_unfair_rates_with_a_choice_are_found() -> None:
         solution,
         transfers=(
             free,
-            replace(r, rate_gbps=60.0, route_gbps=(60.0,)),
-            replace(s, rate_gbps=40.0, route_gbps=(40.0,)),
+            replace(r, route_gbps=(60.0,)),
+            replace(s, route_gbps=(40.0,)),
         ),
     )
     assert "max-min" in codes(CHOICE, unfair)

@@ -155,8 +155,9 @@ def test_rates_at_servers() -> None:
     rows = {(row.server, row.destination): row for row in solution.servers}
     assert set(rows) == {(0, 1), (0, 2), (1, 2)}
     assert rows[0, 2].next_hops == ((1, pytest.approx(50.0)),)
-    assert (rows[1, 2].own_gbps, rows[1, 2].forwarded_gbps) == pytest.approx((50.0, 50.0))
+    assert solution.own_gbps[1, 2] == pytest.approx(50.0)
     assert rows[1, 2].rate_gbps == pytest.approx(100.0)
+    assert solution.link_gbps == pytest.approx([100.0, 100.0])
 
 
 def test_very_different_sizes() -> None:

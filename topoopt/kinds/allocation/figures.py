@@ -53,17 +53,14 @@ def limits_of(problem: AllocationProblem, route_gbps: Floats) -> tuple[tuple[str
 
 
 def destination_rates(problem: AllocationProblem, route_gbps: Floats) -> tuple[DestinationRate, ...]:
-    """What every server sends towards each destination, its own and forwarded traffic, by next hop."""
+    """What every server sends towards each destination, its own traffic and that of others, by next hop."""
     arcs = problem.topology.arcs
     out: dict[tuple[int, int], dict[int, float]] = {}
-    own: dict[tuple[int, int], float] = {}
     at = 0
     for transfer in problem.transfers:
         for route in transfer.routes:
             rate = float(route_gbps[at])
             at += 1
-            pair = (transfer.source, transfer.destination)
-            own[pair] = own.get(pair, 0.0) + rate
             for arc, part in zip(route.arcs.tolist(), route.fraction.tolist(), strict=True):
                 hops = out.setdefault((int(arcs[arc, 0]), transfer.destination), {})
                 head = int(arcs[arc, 1])
@@ -72,11 +69,8 @@ def destination_rates(problem: AllocationProblem, route_gbps: Floats) -> tuple[D
     rows = []
     for (server, destination), hops in sorted(out.items()):
         used = tuple((head, rate) for head, rate in sorted(hops.items()) if rate > smallest)
-        mine = own.get((server, destination), 0.0)
-        total = sum(rate for _, rate in used)
         if used:
-            passing = total - mine
-            rows.append(DestinationRate(server, destination, mine, passing if passing > smallest else 0.0, used))
+            rows.append(DestinationRate(server, destination, used))
     return tuple(rows)
 
 

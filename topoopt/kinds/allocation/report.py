@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from topoopt.core.allocation_solution import AllocationSolution, DestinationRate
+from topoopt.core.allocation_solution import DUST, AllocationSolution, DestinationRate
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.format import number as plain_number
@@ -119,6 +119,7 @@ class ServerRows:
 
 def server_rows(solution: AllocationSolution) -> tuple[tuple[ServerRows, ...], int]:
     """The table of the servers, and how many rows of it are left out."""
+    own = solution.own_gbps
     grouped: dict[int, list[DestinationRate]] = defaultdict(list)
     for row in solution.servers[:SHOWN_ROWS]:
         grouped[row.server].append(row)
@@ -130,8 +131,8 @@ def server_rows(solution: AllocationSolution) -> tuple[tuple[ServerRows, ...], i
                 (
                     str(row.destination),
                     number(row.rate_gbps),
-                    number(row.own_gbps),
-                    number(row.forwarded_gbps),
+                    number(mine := own.get((row.server, row.destination), 0.0)),
+                    number(passing if (passing := row.rate_gbps - mine) > DUST * row.rate_gbps else 0.0),
                     ", ".join(f"{hop}: {number(rate)}" for hop, rate in row.next_hops),
                 )
                 for row in rows

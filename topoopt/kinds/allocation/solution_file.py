@@ -13,10 +13,9 @@ def _faults(file: AllocationSolutionFile) -> list[Fault]:
     """What the schema cannot state: indices in range, tables of fitting length."""
     n, m = file.topology.servers, len(file.topology.arcs)
     faults = topology_faults(file.topology)
-    for key in ("capacity_gbps", "link_gbps"):
-        count = len(getattr(file, key))
-        if count != m:
-            faults.append(Fault((key,), "wrong number of rates", str(count), f"{m}, one for each arc"))
+    if len(file.capacity_gbps) != m:
+        count = str(len(file.capacity_gbps))
+        faults.append(Fault(("capacity_gbps",), "wrong number of rates", count, f"{m}, one for each arc"))
     if (file.capacity_gbps <= 0).any():
         faults.append(Fault(("capacity_gbps",), "a capacity of 0", allowed="more than 0"))
     for index, transfer in enumerate(file.transfers):

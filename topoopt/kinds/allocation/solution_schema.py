@@ -20,8 +20,8 @@ Index = Annotated[int, Field(ge=0, lt=MAX_ARCS + 2 * MAX_SERVERS)]
 TransferIndex = Annotated[int, Field(ge=0, lt=MAX_TRANSFERS)]
 HopRow = Annotated[tuple[Server, Amount], Strict(False)]  # next hop, Gbit/s
 ServerRow = Annotated[
-    DestinationRate, RowOf(DestinationRate, tuple[Server, Server, Amount, Amount, Listed[HopRow]])
-]  # server, destination, own Gbit/s, forwarded Gbit/s, next hops
+    DestinationRate, RowOf(DestinationRate, tuple[Server, Server, Listed[HopRow]])
+]  # server, destination, next hops
 PriceRow = Annotated[tuple[Index, Amount], Strict(False)]  # link, egress or ingress (numbered in this order), price
 ValueRow = Annotated[tuple[TransferIndex, Amount], Strict(False)]  # transfer, multiplier
 ArcRates = Annotated[Floats, ArrayOf(Amount, np.float64, most=MAX_ARCS)]
@@ -35,7 +35,6 @@ class TransferRatePart(FilePart):
     name: Text
     source: Server
     destination: Server
-    rate_gbps: Amount
     route_gbps: Annotated[Listed[Amount], Field(min_length=1, max_length=MAX_PATHS)]
     completion_time_s: Amount | None
     limited_by: Annotated[Listed[Text], Field(max_length=MAX_ARCS)]
@@ -85,7 +84,6 @@ class AllocationSolutionFile(SolutionHeadFile, AskedFile):
     notes: Notes
     topology: TopologyPart
     capacity_gbps: ArcRates
-    link_gbps: ArcRates = Field(description="one for each arc")
     transfers: Annotated[Listed[TransferRatePart], Field(min_length=1, max_length=MAX_TRANSFERS)]
     servers: Listed[ServerRow] = Field(description="what every server sends towards each destination")
     certificates: Listed[PriceCertificatePart] = Field(

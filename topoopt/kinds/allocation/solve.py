@@ -11,7 +11,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
-from topoopt.kinds.allocation.figures import destination_rates, limits_of, link_loads, reached
+from topoopt.kinds.allocation.figures import destination_rates, limits_of, reached
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS, wants_total
 from topoopt.kinds.kind import Effort, Solver
 from topoopt.verify.allocation.bounds import allocation_bound
@@ -45,7 +45,6 @@ def assemble(problem: AllocationProblem, result: AllocationResult, effort: Effor
         topology=problem.topology,
         capacity_gbps=problem.capacity_gbps,
         transfers=rates,
-        link_gbps=link_loads(problem, result.route_gbps)[: len(problem.topology.arcs)],
         servers=destination_rates(problem, result.route_gbps),
         certificates=certificates,
         instance_sha256=problem.sha256,
@@ -64,7 +63,7 @@ def _transfer_rates(problem: AllocationProblem, route_gbps: Floats) -> tuple[Tra
         rate = sum(own)
         size = transfer.size_bytes
         time = size / GBIT_BYTES / rate if size is not None and rate > 0 else None
-        rows.append(TransferRate(transfer.name, transfer.source, transfer.destination, rate, own, time, limited_by))
+        rows.append(TransferRate(transfer.name, transfer.source, transfer.destination, own, time, limited_by))
     if problem.goal is AllocationGoal.COMPLETION_TIME and any(row.completion_time_s is None for row in rows):
         raise AssertionError("a transfer with a size and no rate")
     return tuple(rows)
