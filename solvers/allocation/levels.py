@@ -25,6 +25,9 @@ from topoopt.core.verdict import Status, StopReason
 CLEAR = 1e-3
 """Part of the largest dual value from which a transfer counts as held; the others have their turn later."""
 
+ROOMS = (0.0, 1e-9, 1e-8, 1e-7)
+"""Parts by which held rates are lowered, one after the other; the checker asks for 1e-6."""
+
 PRICE_DUST = 1e-11
 """Prices below this part of the largest are left out of a certificate."""
 
@@ -61,8 +64,7 @@ def raise_levels(
         reason = stop.reason()
         if reason is not None:
             break
-        program = program_of(small, own, floor=floor, gain=gain)
-        result = _solved(program, backend, stop)
+        result = _next_level(small, own, floor, gain, backend, stop)
         if result.x is None or result.row_dual is None or result.status is not Status.OPTIMAL:
             if result.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED):
                 reason = result.stopped_by
@@ -84,6 +86,21 @@ def raise_levels(
     found = fitted(network, rates * unit)
     converged = StopReason.CONVERGED if reason is None else reason
     return AllocationResult(found, tuple(certificates), converged, f"lp ({backend})", len(certificates))
+
+
+def _next_level(
+    network: SharedCapacities, shares: Shares, floor: Floats, gain: Floats, backend: str, stop: Stop
+) -> LpResult:
+    """The highest common level of what still rises.
+
+    The rates of the level before are a solution, but for their rounding: where a tiny part of a transfer makes a solver
+    see more than that, held rates are lowered by a little.
+    """
+    for room in ROOMS:
+        result = _solved(program_of(network, shares, floor=floor * (1.0 - room), gain=gain), backend, stop)
+        if result.status is not Status.INFEASIBLE:
+            break
+    return result
 
 
 def _solved(program: BandwidthAllocation, backend: str, stop: Stop) -> LpResult:

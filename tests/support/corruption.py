@@ -51,6 +51,8 @@ PROVENANCE = (
     Harmless("stopped_by", "of the run that made it", "now *"),
     Harmless("instance", "a solution need not carry its instance", "key dropped"),
     Harmless("instance", "the same", "*null"),
+    Harmless("instance.*", "what is left out has its default: the same instance, by its hash", "key dropped"),
+    Harmless("instance.*", "the same", "*null"),
     Harmless("check.not_recomputed*", "of the check that was made then; each check says what it left out itself"),
 )
 """Of solutions of all kinds."""

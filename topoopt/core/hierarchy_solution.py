@@ -8,6 +8,7 @@ from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.proofs import Bound
 from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
+from topoopt.core.verdict import Tolerance
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,25 @@ class CollectiveTime:
     Attributes:
         job, communicator, collective: which.
         size_bytes: in one iteration, on all paths together.
-        time_ns: how long they take, were nothing overlapped.
-        times_ns: the same in each dimension; the largest is `time_ns`.
-        bound_by: names of the dimensions that take longest.
+        times_ns: how long they take in each dimension, were nothing overlapped.
     """
 
     job: str
     communicator: str
     collective: Collective
     size_bytes: float
-    time_ns: float
     times_ns: tuple[float, ...]
-    bound_by: tuple[str, ...]
+
+    @property
+    def time_ns(self) -> float:
+        """In all dimensions together."""
+        return max(self.times_ns)
+
+    @property
+    def slowest(self) -> tuple[int, ...]:
+        """Positions of the dimensions that take longest; closer times are equal as far as we can tell."""
+        most = self.time_ns - Tolerance.TIE.of(self.time_ns)
+        return tuple(place for place, time in enumerate(self.times_ns) if time > 0 and time >= most)
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,10 @@ class HierarchicalSolution(SolutionHead):
     pareto: tuple[ParetoPoint, ...]
 
     kind: str = field(default="hierarchical-bandwidth", init=False)
+
+    def bound_by(self, collective: CollectiveTime) -> tuple[str, ...]:
+        """Names of the dimensions that it takes longest in."""
+        return tuple(self.dimensions[place] for place in collective.slowest)
 
     @property
     def speedup_over_equal(self) -> float:

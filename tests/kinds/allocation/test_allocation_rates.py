@@ -10,7 +10,7 @@ import pytest
 from solvers.allocation import network_of, raise_levels, shares_of
 from solvers.stop import Stop
 from tests.support.allocation_cases import along, line, network, problem, rates, shortest
-from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus, Transfer
+from topoopt.core.allocation import AllocationGoal, AllocationProblem, Route, Surplus, Transfer
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS
@@ -194,3 +194,23 @@ def test_time_limit_keeps_what_was_proven() -> None:
     assert solution.check.ok, solution.check.violations
     assert solution.objective.value == pytest.approx(100 / 3)
     assert solution.bound.value == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize("method", ["auto", "lp", "lp-glop"])
+@pytest.mark.parametrize("part", [1e-8, 1e-10, 1e-12])
+@pytest.mark.parametrize("capacity", [1e-3, 100.0, 1e6])
+def test_tiny_parts_of_a_transfer(part: float, capacity: float, method: str) -> None:
+    """A transfer that sends next to nothing over two full links has half of the third link, and takes nothing of them.
+
+    b has the first link, c two ways of which one is the second link alone; e shares that. The level after the first
+    is a program whose held rates are a solution but for rounding.
+    """
+    net = network(4, [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
+    fractions = np.array([part, 1.0 - part, part, 1.0 - part])
+    split = Transfer("a", 0, 3, (Route(np.array([0, 1, 3, 4]), fractions),))
+    others = [along(net, "b", (0, 1)), along(net, "c", (1, 3), (1, 2, 3)), along(net, "d", (2, 3))]
+    case = problem(net, [split, *others, along(net, "e", (1, 3))], capacity)
+    solution = solve(case, SolveOptions(method=method))
+    assert (solution.status, solution.check.violations) == (Status.OPTIMAL, ())
+    half = capacity / 2  # a and d share (2, 3), c and e (1, 3); b has (0, 1)
+    assert solution.rates_gbps == pytest.approx([half, capacity, half, half, half], rel=1e-6)

@@ -40,7 +40,11 @@ def collective_bars(solution: HierarchicalSolution) -> tuple[Markup, tuple[Key, 
     groups = sorted(solution.collectives, key=lambda one: -one.time_ns)
     shown, rest = groups[: COLOURS - 1], groups[COLOURS - 1 :]
     rows: list[tuple[str, Sequence[float], Sequence[bool]]] = [
-        (group_name(one, len(solution.jobs)), one.times_ns, [name in one.bound_by for name in solution.dimensions])
+        (
+            group_name(one, len(solution.jobs)),
+            one.times_ns,
+            [place in one.slowest for place in range(len(one.times_ns))],
+        )
         for one in shown
     ]
     if rest:

@@ -72,17 +72,12 @@ def figures_of(design: Design, plain: BandwidthProgram, bandwidth: Floats) -> Fi
 
 
 def _collectives(design: Design, plain: BandwidthProgram, bandwidth: Floats) -> list[CollectiveTime]:
-    names = [dimension.name for dimension in design.network.dimensions]
     found = []
     for workload, timeline in zip(design.workloads, plain.timelines, strict=True):
         sizes = timeline.all_sizes
         for (communicator, kind), volumes, size in zip(timeline.groups, timeline.volumes, sizes, strict=True):
             moved = size * volumes
             times = np.divide(moved, bandwidth, out=np.zeros_like(moved), where=moved > 0)
-            longest = float(times.max())
-            slow = tuple(
-                name for name, t in zip(names, times, strict=True) if t > 0 and t >= longest - Tolerance.TIE.of(longest)
-            )
             label = workload.communicators[communicator].name
-            found.append(CollectiveTime(workload.name, label, kind, float(size), longest, tuple(times.tolist()), slow))
+            found.append(CollectiveTime(workload.name, label, kind, float(size), tuple(times.tolist())))
     return found

@@ -50,7 +50,12 @@ def collective_rows(solution: HierarchicalSolution) -> tuple[tuple[str, ...], ..
     """Group, bytes, time, the dimensions that hold it up."""
     ordered = sorted(solution.collectives, key=lambda one: -one.time_ns)[:SHOWN_ROWS]
     return tuple(
-        (group_name(one, len(solution.jobs)), gigabytes(one.size_bytes), duration(one.time_ns), ", ".join(one.bound_by))
+        (
+            group_name(one, len(solution.jobs)),
+            gigabytes(one.size_bytes),
+            duration(one.time_ns),
+            ", ".join(solution.bound_by(one)),
+        )
         for one in ordered
     )
 

@@ -36,7 +36,7 @@ def figures(problem: HierarchicalProblem, solution: HierarchicalSolution) -> dic
                 "collective": one.collective.value,
                 "bytes": one.size_bytes,
                 "time_ns": one.time_ns,
-                "bound_by": list(one.bound_by),
+                "bound_by": list(solution.bound_by(one)),
             }
             for one in solution.collectives
         ],
@@ -85,7 +85,7 @@ def _collective_table(solution: HierarchicalSolution) -> TerminalTable:
             one.collective.value,
             gigabytes(one.size_bytes),
             duration(one.time_ns),
-            escape(", ".join(one.bound_by)),
+            escape(", ".join(solution.bound_by(one))),
         )
     return table
 

@@ -89,9 +89,7 @@ class CollectiveTimePart(FilePart):
     communicator: Text
     collective: CollectiveName
     size_bytes: Amount
-    time_ns: Amount
-    times_ns: Amounts
-    bound_by: Texts
+    times_ns: Annotated[Amounts, Field(min_length=1)]
 
 
 class ParetoPointPart(FilePart):

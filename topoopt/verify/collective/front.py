@@ -46,6 +46,11 @@ def check_front(
         if not later or early or late:
             findings.add("front", f"point {place} is not the best one from {at} bytes on")
     size = problem.vector_bytes
-    due = next(point for point in reversed(points) if point.from_bytes <= size).time_us(size)
+    own = next(point for point in reversed(points) if point.from_bytes <= size)
+    due = own.time_us(size)
     if differs(solution.time_us, due, tolerance.relative):
         findings.add("front", f"the schedule takes {solution.time_us!r} us, the best one of its size {due!r}")
+    if solution.steps != own.steps:
+        findings.add("front", f"the schedule takes {solution.steps} steps, the best one of its size {own.steps}")
+    others = "" if len(points) == 1 else ", steps of other sizes than that of the instance"
+    findings.leave_out(f"front: method, pieces{others}", "of the schedules behind it only that of the solution is kept")

@@ -7,7 +7,6 @@ import math
 from topoopt.core.hierarchy import Design, HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
 from topoopt.verify.hierarchy.proofs import check_bound, check_front, check_marginals
 from topoopt.verify.hierarchy.times import collective_times, fleet_time_ns, job_time_ns, network_cost_usd
@@ -150,17 +149,11 @@ def _collectives(findings: ViolationLog, design: Design, solution: HierarchicalS
         findings.add("collective", "the collectives are not those of the instance")
         return
     for key, (size, times) in expected.items():
-        row, longest = stated[key], max(times)
+        row = stated[key]
         if len(row.times_ns) != len(times):
             findings.add("collective", f"{key}: not one time for each dimension")
             continue
-        wrong = differs_by(row.size_bytes, size) or differs_by(row.time_ns, longest)
+        wrong = differs_by(row.size_bytes, size)
         if wrong or any(differs_by(a, b) for a, b in zip(row.times_ns, times, strict=True)):
-            findings.add("collective", f"{key}: the solution states {row.time_ns!r} ns, it takes {longest!r}")
-        slow = tuple(
-            name
-            for name, t in zip(solution.dimensions, times, strict=True)
-            if t > 0 and t >= longest - Tolerance.TIE.of(longest)
-        )
-        if row.bound_by != slow:
-            findings.add("collective", f"{key}: bound by {', '.join(slow)}, not {', '.join(row.bound_by)}")
+            text = f"{row.size_bytes!r} bytes and {list(row.times_ns)} ns stated, {size!r} and {times} are due"
+            findings.add("collective", f"{key}: {text}")
