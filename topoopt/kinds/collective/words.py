@@ -39,9 +39,9 @@ class CutFacts:
         rate = f"{float(self.rate):.6g} GB/s"
         if len(self.outside) <= len(self.inside):
             who = f"rank {named(network, self.outside)}" if len(self.outside) == 1 else named(network, self.outside)
-            return f"only {rate} enter {who}, which {len(self.inside)} other ranks must reach"
+            return f"only {rate} enter {who}, which {counted(len(self.inside), 'other rank')} must reach"
         who = f"rank {named(network, self.inside)}" if len(self.inside) == 1 else named(network, self.inside)
-        return f"only {rate} leave {who}, for {len(self.outside)} other ranks"
+        return f"only {rate} leave {who}, for {counted(len(self.outside), 'other rank')}"
 
 
 def cut_facts(network: RatedNetwork, nodes: Iterable[int]) -> CutFacts:
