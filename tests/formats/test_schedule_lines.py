@@ -34,3 +34,13 @@ def test_a_line_without_any_number_is_named() -> None:
     with pytest.raises(LineError) as error:
         number_table(["1 to 2 at 3", "from nowhere"], PATTERN, (1, 2, 4))
     assert error.value.place == 1
+
+
+def test_lines_beyond_those_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three lines at once: numbers of all stand in order, and a wrong line is named by its place among all."""
+    monkeypatch.setattr("topoopt.formats.schedules.lines.AT_ONCE", 3)
+    lines = [f"{one} to {2 * one} at {10**one}" for one in range(9)]
+    assert number_table(lines, PATTERN, (1, 2, 4)).tolist() == [[one, 2 * one, 10**one] for one in range(9)]
+    with pytest.raises(LineError) as error:
+        number_table([*lines, "nothing"], PATTERN, (1, 2, 4))
+    assert error.value.place == 9

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from topoopt.core.arrays import Bools, Ints
 
 MOST_DIGITS = 9
+AT_ONCE = 10_000
+"""Lines whose letters stay in the cache of a processor."""
 
 
 class LineError(ValueError):
@@ -35,8 +37,17 @@ def number_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequenc
     Raises:
         LineError: the first line that is of no such form.
     """
-    if not lines:
-        return np.zeros((0, len(groups)), dtype=np.int64)
+    found = [np.zeros((0, len(groups)), dtype=np.int64)]
+    for begin in range(0, len(lines), AT_ONCE):
+        try:
+            found.append(_part_table(lines[begin : begin + AT_ONCE], pattern, groups))
+        except LineError as error:
+            raise LineError(begin + error.place) from None
+    return np.concatenate(found)
+
+
+def _part_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence[int]) -> Ints:
+    """The same of some lines; places of errors are among these."""
     separator = next((place for place, line in enumerate(lines) if "\0" in line), None)
     if separator is not None:
         raise LineError(separator)
