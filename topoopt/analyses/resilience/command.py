@@ -53,7 +53,8 @@ def resilience(
     """Evaluate every single failure of a link, a server or an optical switch, and repair it at once and by re-wiring.
 
     Failures of several parts are sampled, and the worst is searched for (proven where all could be evaluated). Works on
-    solutions of the kinds co-optimisation (iteration time; give --instance), routing and topology (theta).
+    solutions of the kinds co-optimisation (iteration time; give --instance), llm-training (on direct links), routing
+    and topology (theta).
     """
     output = Output.choose(as_json)
 
@@ -156,10 +157,20 @@ def _network(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, To
     return network_subject(solution, _instance_of(instance, (solution.kind,)), stop), solution.topology
 
 
+def _training(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topology]:
+    from topoopt.analyses.resilience.training_subject import training_subject
+    from topoopt.kinds.llm_training.solution_file import SOLUTION_FILE
+
+    solution = SOLUTION_FILE.read(path)
+    subject = training_subject(solution, _instance_of(instance, ("llm-training",)))
+    return subject, subject.evaluator.topology
+
+
 SUBJECTS: Mapping[str, Callable[[Path, Path | None, Stop], tuple[Any, Any]]] = {
     "co-optimisation": _job,
     "routing": _network,
     "topology": _network,
+    "llm-training": _training,
 }
 """By kind of instance: the solution in the file, ready to be studied, and its topology."""
 

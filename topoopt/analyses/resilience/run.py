@@ -100,6 +100,9 @@ class _Study:
             if question.rewire is not None and (failure.servers or failure.planes or not failure.links):
                 text, allowed = "re-wiring mends failed links", "--link A-B beside --rewire"
                 problems.append(Problem(text, path="--rewire", value=failure.label, allowed=allowed))
+        if question.rewire is not None and self.subject.solution.kind == "llm-training":
+            text, allowed = "links of a language model in training are not set anew", "no --rewire"
+            problems.append(Problem(text, path="--rewire", value=str(question.rewire), allowed=allowed))
         checks.append(lambda: check_count(topology, "links", question.links))
         checks.append(lambda: check_count(topology, "servers", question.servers))
         for check in checks:
