@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from solvers.job.collective_graphs import CollectiveGraphs
 from solvers.job.loop import Candidate, LoopSettings
 from solvers.job.realise import LP_SERVERS, Realisation, demand_routed, mix_realised, realise, with_schedules
 from solvers.job.scheduled import JobSchedules, allreduce_sizes
@@ -42,9 +43,14 @@ class TopologyStep:
         self.seed, self.stop = seed, stop
         self._questions: dict[bytes, TopologyQuestion] = {}
         self._schedules = JobSchedules(cluster, settings.allreduce, stop)
+        self._graphs = CollectiveGraphs(cluster, stop, seed=seed)
 
     def portfolio(self, origin: str, strategy: Strategy, *, limit: int) -> list[Candidate]:
-        """The portfolio's topologies for a strategy's demand, best first: ranked by `hop`, the best by `rounds`."""
+        """The portfolio's topologies for a strategy's demand, best first: ranked by `hop`, the best by `rounds`.
+
+        Where AllReduces run on schedules, also those of the others, and of Cayley digraphs, whose score by steps,
+        bandwidth factor and all-to-all is best.
+        """
         graph = self.graph(strategy)
         demand = demand_of(graph)
         limit = limit if self.settings.search_topology else 1
@@ -57,9 +63,11 @@ class TopologyStep:
             if self.stop.reason() is not None:
                 break
         ranked.sort(key=lambda entry: entry[:2])
-        candidates = [
-            self.timed(graph, Candidate(origin, strategy, each, np.inf)) for _, _, each in ranked[:SIMULATED_BY_ROUNDS]
-        ]
+        realised = [each for _, _, each in ranked[:SIMULATED_BY_ROUNDS]]
+        if limit > 1 and self.settings.allreduce is not AllReduceChoice.RINGS and self.stop.reason() is None:
+            others = [each.topology for _, _, each in ranked[SIMULATED_BY_ROUNDS:]]
+            realised += [realise(self.cluster, one, groups) for one in self._graphs.best(others, graph, demand)]
+        candidates = [self.timed(graph, Candidate(origin, strategy, each, np.inf)) for each in realised]
         return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
 
     def timed(self, graph: TaskGraph, candidate: Candidate) -> Candidate:

@@ -1,0 +1,79 @@
+"""Scores of topologies by steps, bandwidth factor and all-to-all: values known in closed form."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from solvers.job.collective_graphs import CollectiveGraphs, GraphScore, cayley_topologies, graph_score
+from solvers.stop import Stop
+from tests.support.verify_cases import circulant, make_cluster
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.regular_graphs import de_bruijn_arcs
+from topoopt.core.topology import Topology
+
+ONE_WAY = LinkDirection.UNIDIRECTIONAL
+
+
+def de_bruijn(n, degree):
+    """One-way links i -> d i + a, those of a server to itself dropped."""
+    arcs = de_bruijn_arcs(n, degree, joined=False)
+    return Topology.of_arcs(n, arcs, degree=degree, links=ONE_WAY, origin="de Bruijn")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "topology", "steps", "bandwidth", "hops"),
+    [
+        # Distances 1 1 2 2 3 3 4; an even ring halves the last shard between both ways.
+        (make_cluster(8, 2), circulant(make_cluster(8, 2), [1]), 4, Fraction(7, 8), 16 / 7),
+        # One way round all shards pass over every link.
+        (make_cluster(8, 1, ONE_WAY), circulant(make_cluster(8, 1, ONE_WAY), [1]), 7, Fraction(7, 8), 4.0),
+        # C(16; 3, 4): 4 servers at one hop, 7 at two, 4 at three; loads 1, 7/4, 1 of 4 links.
+        (make_cluster(16, 4), circulant(make_cluster(16, 4), [3, 4]), 3, Fraction(15, 16), 30 / 15),
+        # De Bruijn (2, 8): the loads double each step, 1 2 4 over 8 servers of 2 links.
+        (make_cluster(8, 2, ONE_WAY), de_bruijn(8, 2), 3, Fraction(7, 4), None),
+    ],
+)
+def test_steps_and_factors_of_known_graphs(cluster, topology, steps, bandwidth, hops):
+    """Rings and circulants are balanced, de Bruijn graphs are not."""
+    score = graph_score(cluster, topology)
+    assert (score.steps, score.bandwidth) == (steps, bandwidth)
+    if hops is not None:
+        assert score.hops == pytest.approx(hops)
+
+
+def test_the_estimate_adds_latency_bytes_and_hops():
+    """Two gradients of 4 MB: 2 (3 rounds + 7/8 of 2 ms) each; 16 MB over 8 servers of 2 MB a ms and 1.5 hops."""
+    cluster = make_cluster(8, 2, ring_round_latency_us=500.0)
+    score = GraphScore(3, Fraction(7, 8), 1.5)
+    sizes = {tuple(range(8)): (4_000_000, 4_000_000), (0, 4): (9_000_000,)}
+    assert score.time_ms(cluster, sizes, 16_000_000) == pytest.approx(2 * 2 * (1.5 + 1.75) + 1.5)
+
+
+def test_cayley_graphs_are_regular_and_reach_the_bound():
+    """16 servers of 4 fibre pairs: all broadcasts balance (15/16); the least diameter is the Moore bound of 3 steps."""
+    cluster = make_cluster(16, 4)
+    found = cayley_topologies(cluster, Stop(), seed=0)
+    for topology in found:
+        counts = topology.adjacency()
+        assert (counts == counts.T).all()
+        assert (counts.sum(axis=0) == 4).all()
+    scores = [graph_score(cluster, one) for one in found]
+    assert min((score.steps, score.bandwidth) for score in scores) == (3, Fraction(15, 16))
+
+
+def test_the_score_prefers_few_hops_for_transfers():
+    """With model-parallel traffic alone the ring comes last."""
+    from solvers.job.strategy.starts import data_parallel
+    from tests.support.verify_cases import two_layers
+    from topoopt.core.demand import Demand
+    from topoopt.simulate.lower import build_task_graph
+
+    cluster = make_cluster(16, 4)
+    ring, near = (circulant(cluster, distances) for distances in ([1], [3, 4]))
+    graph = build_task_graph(cluster, two_layers(16, 16), data_parallel(16, two_layers(16, 16)))
+    demand = Demand(np.full((16, 16), 1e6) * (1 - np.eye(16)), ())
+    best = CollectiveGraphs(cluster, Stop(), seed=0).best([ring, near], graph, demand)
+    assert all(one is not ring for one in best)
