@@ -1,7 +1,7 @@
 """Topologies made for collectives, and the score of any topology by steps, bandwidth factor and all-to-all.
 
-On schedules AllReduces need no rings, so that any regular graph of small diameter whose breadth-first broadcasts balance
-will do: Cayley digraphs of Z_m x| Z_k stand beside the portfolio of circulants (arXiv 2202.03356).
+On schedules AllReduces need no rings, so that any regular graph of small diameter whose breadth-first broadcasts
+balance will do: Cayley digraphs of Z_m x| Z_k stand beside the portfolio of circulants (arXiv 2202.03356).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class CollectiveGraphs:
         self._cayley: list[Topology] | None = None
 
     def best(self, topologies: Sequence[Topology], graph: TaskGraph, demand: Demand) -> list[Topology]:
-        """Of these and of Cayley digraphs those of the least estimated time for the traffic of a strategy, best first."""
+        """Of these and of Cayley digraphs those of the least estimated time for a strategy's traffic, best first."""
         if self._cayley is None:
             self._cayley = cayley_topologies(self.cluster, self.stop, seed=self.seed)
         sizes, moved = allreduce_sizes(graph), float(demand.model_parallel_bytes.sum())

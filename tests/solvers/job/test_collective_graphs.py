@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 import pytest
 
+from solvers.job import collective_graphs
 from solvers.job.collective_graphs import CollectiveGraphs, GraphScore, cayley_topologies, graph_score
+from solvers.job.loop import LoopSettings
+from solvers.job.strategy.starts import data_parallel, starting_strategies
+from solvers.job.topology_step import TopologyStep
 from solvers.stop import Stop
-from tests.support.verify_cases import circulant, make_cluster
+from tests.support.paths import INSTANCES
+from tests.support.verify_cases import circulant, make_cluster, two_layers
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.demand import Demand
 from topoopt.core.regular_graphs import de_bruijn_arcs
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
+from topoopt.kinds.instance_file import read_instance
+from topoopt.simulate.lower import build_task_graph
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL
 
@@ -66,14 +76,35 @@ def test_cayley_graphs_are_regular_and_reach_the_bound():
 
 def test_the_score_prefers_few_hops_for_transfers():
     """With model-parallel traffic alone the ring comes last."""
-    from solvers.job.strategy.starts import data_parallel
-    from tests.support.verify_cases import two_layers
-    from topoopt.core.demand import Demand
-    from topoopt.simulate.lower import build_task_graph
-
     cluster = make_cluster(16, 4)
     ring, near = (circulant(cluster, distances) for distances in ([1], [3, 4]))
     graph = build_task_graph(cluster, two_layers(16, 16), data_parallel(16, two_layers(16, 16)))
     demand = Demand(np.full((16, 16), 1e6) * (1 - np.eye(16)), ())
     best = CollectiveGraphs(cluster, Stop(), seed=0).best([ring, near], graph, demand)
     assert all(one is not ring for one in best)
+
+
+def _portfolio_ms(choice: AllReduceChoice) -> float:
+    """Of ncf-16 with every branch on one server, its dense layers in parallel on all."""
+    job = read_instance(INSTANCES / "ncf-16.yaml")
+    start = next(islice(starting_strategies(job.cluster, job.workload), 1, None))
+    settings = LoopSettings(budget=1, topologies=48, allreduce=choice)
+    step = TopologyStep(job.cluster, job.workload, settings, seed=0, stop=Stop())
+    return step.portfolio(start.name, start.strategy, limit=48)[0].iteration_time_ms
+
+
+def test_topologies_that_score_well_are_simulated(monkeypatch):
+    """Beside those that are best by a quick simulation, so that times can only fall; here they do."""
+    scored = _portfolio_ms(AllReduceChoice.BFB)
+    monkeypatch.setattr(collective_graphs, "BEST_SCORED", 0)
+    assert scored < 0.95 * _portfolio_ms(AllReduceChoice.BFB)
+
+
+def test_on_rings_nothing_is_scored(monkeypatch):
+    """Rings need link-disjoint cycles, not balanced broadcasts."""
+
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(collective_graphs, "graph_score", never)
+    assert _portfolio_ms(AllReduceChoice.RINGS) > 0
