@@ -25,6 +25,7 @@ from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.lower import build_task_graph
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL
+TOPOLOGIES = 20
 
 
 def de_bruijn(n, degree):
@@ -88,9 +89,9 @@ def _portfolio_ms(choice: AllReduceChoice) -> float:
     """Of ncf-16 with every branch on one server, its dense layers in parallel on all."""
     job = read_instance(INSTANCES / "ncf-16.yaml")
     start = next(islice(starting_strategies(job.cluster, job.workload), 1, None))
-    settings = LoopSettings(budget=1, topologies=48, allreduce=choice)
+    settings = LoopSettings(budget=1, topologies=TOPOLOGIES, allreduce=choice)
     step = TopologyStep(job.cluster, job.workload, settings, seed=0, stop=Stop())
-    return step.portfolio(start.name, start.strategy, limit=48)[0].iteration_time_ms
+    return step.portfolio(start.name, start.strategy, limit=TOPOLOGIES)[0].iteration_time_ms
 
 
 def test_topologies_that_score_well_are_simulated(monkeypatch):
