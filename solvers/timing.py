@@ -26,7 +26,7 @@ SPARE_S = 0.3
 """Seconds after the limit that are as good as within it: what comes after the search has a second, but that it may be
 slower than measured."""
 
-CHECK_SPARE_S = 0.65
+CHECK_SPARE_S = 0.55
 """The same for a check: what comes after it is the file, as measured, and what is shown."""
 
 MEASURED_FROM, MEASURED_FROM_S = 0.1, 0.3

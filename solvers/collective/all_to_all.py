@@ -57,6 +57,8 @@ def all_to_all_rate(
     result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
     if result.raw_x is None or result.row_dual is None:
         raise LimitError("no rate of All-to-All was found in time")
+    if result.raw_x[-1] <= 0.0 and result.stopped_by is not StopReason.CONVERGED:  # it stands where it began
+        raise LimitError("no rate of All-to-All above 0 was found in time")
     used = program.flow >= 0
     flow = np.where(used, result.raw_x[np.where(used, program.flow, 0)], 0.0).clip(min=0.0)
     lengths = whole_lengths(result.row_dual[: len(network.arcs)])

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from solvers.backends import SolverLimits
+from solvers.collective import all_to_all
 from tests.support import collective_networks as nets
 from tests.support.cli_cases import run
 from tests.support.corruption import PROVENANCE, Harmless, accepted, accepted_together, case_of
 from tests.support.mutations import scaled
 from tests.support.paths import INSTANCES
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
-from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.errors import InfeasibleError, InputError, LimitError
+from topoopt.core.verdict import StopReason
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -90,6 +93,20 @@ def test_without_relays(tmp_path: Path) -> None:
     ring = instance(tmp_path, collective="all-to-all", relaying=False)
     with pytest.raises(InfeasibleError, match="do not relay"):
         solve(read_instance(ring))
+
+
+def test_a_limit_is_not_taken_for_ranks_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that had no time stands at a rate of 0, which says nothing: it is the limit that ends the run."""
+    problem = read_instance(INSTANCES / "collectives/dgx2-2-all-to-all.yaml")
+    highs = all_to_all.SOLVERS["highs"]
+
+    def hurried(program: Any, limits: SolverLimits) -> Any:
+        result = highs(program, limits)
+        return replace(result, raw_x=0.0 * result.raw_x, stopped_by=StopReason.TIME)
+
+    monkeypatch.setattr(all_to_all, "SOLVERS", {"highs": hurried})
+    with pytest.raises(LimitError, match="in time"):
+        solve(problem)
 
 
 def test_any_place_of_a_solution_is_corrupted(tmp_path: Path) -> None:
