@@ -89,6 +89,8 @@ class Argument(StrEnum):
     SHARD_BRANCHING = "shard-branching"
     # llm-training
     ALL_SHAPES = "all-shapes"
+    # dag-topology
+    CIRCUIT_BRANCHING = "circuit-branching"
 
 
 PHRASES: Mapping[Argument, str] = {
@@ -158,6 +160,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.REGIONS_LEFT: "jobs that fit alone, and each region filled as if it had all of them (knapsacks)",
     Argument.SHARD_BRANCHING: "HiGHS branch and bound over the shards",
     Argument.ALL_SHAPES: "bounds of all ways to divide the GPUs, or all their strategies evaluated",
+    Argument.CIRCUIT_BRANCHING: "branch and bound over circuits, windows of time for every box",
 }
 """The arguments for people."""
 

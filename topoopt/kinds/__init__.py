@@ -21,6 +21,7 @@ KINDS: Mapping[str, str] = {
     "shared-cluster": "topoopt.kinds.shared_cluster.record",
     "collective": "topoopt.kinds.collective.record",
     "llm-training": "topoopt.kinds.llm_training.record",
+    "dag-topology": "topoopt.kinds.dag_topology.record",
 }
 """Module of each kind, in the order in which all lists name them; its constant `RECORDS` holds the record."""
 

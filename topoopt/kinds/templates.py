@@ -21,6 +21,7 @@ TEMPLATES: dict[str, str] = {
     "shared-cluster": "shared_cluster",
     "collective": "collective",
     "llm-training": "llm_training",
+    "dag-topology": "dag_topology",
 }
 """Folder of each kind, which has KIND.template.yaml."""
 

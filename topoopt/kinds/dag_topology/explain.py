@@ -1,0 +1,110 @@
+"""What holds a job back over its circuits, and what one more port would gain, solved again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from topoopt.core.dag_topology import DagTopologyProblem
+from topoopt.core.dag_topology_solution import DagTopologySolution
+from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.kinds.dag_topology.words import time_text
+from topoopt.kinds.explanation import Explanation, Question
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+
+SAME = 1e-9
+"""Part of the makespan that is rounding."""
+
+
+def explain(problem: DagTopologyProblem | None, solution: DagTopologySolution, question: Question) -> Explanation:
+    """The path that ends last, what of it is transfers, and gains of ports.
+
+    Raises:
+        InputError: no instance.
+    """
+    if problem is None:
+        raise InputError([Problem("needed for the graph", path="--instance", allowed="the instance that was solved")])
+    path = critical_path(problem, solution)
+    spent = {"transfers": 0.0, "tasks": 0.0}
+    for step in path:
+        own = solution.steps[step]
+        spent["transfers" if own.source >= 0 else "tasks"] += own.end - own.start
+    makespan = solution.objective.value
+    compute = compute_path(problem)
+    gains, late = _gains(problem, solution, question)
+    names = [solution.steps[step].name for step in path]
+    words = [
+        f"{solution.name}: {time_text(solution, makespan)}; the path that ends last has "
+        f"{time_text(solution, spent['transfers'])} of transfers and {time_text(solution, spent['tasks'])} of tasks.",
+        f"The path: {' → '.join(names[:10])}{' → …' if len(names) > 10 else ''}.",
+        f"Without any transfer time the job would take {time_text(solution, compute)}: "
+        f"{time_text(solution, makespan - compute)} are communication.",
+        *(
+            f"With one port more at {where}: {time_text(solution, value)}"
+            + (", no gain." if value >= makespan * (1 - SAME) else f", {1 - value / makespan:.1%} less.")
+            for where, value in gains.items()
+        ),
+    ]
+    figures = {
+        "makespan": makespan,
+        "compute_path": compute,
+        "communication_time": makespan - compute,
+        "critical_path": names,
+        "critical_path_transfers": spent["transfers"],
+        "critical_path_tasks": spent["tasks"],
+        "one_port_more": [{"where": where, "makespan": value} for where, value in gains.items()],
+    }
+    return Explanation(tuple(words), figures, solution.notes, late)
+
+
+def critical_path(problem: DagTopologyProblem, solution: DagTopologySolution) -> list[int]:
+    """Steps, each begun as the one before it ended, from the first to the one that ends last."""
+    after = problem.after
+    step: int | None = int(np.argmax([each.end for each in solution.steps]))
+    path: list[int] = []
+    while step is not None:
+        path.append(step)
+        step = max(after[step], key=lambda before: solution.steps[before].end, default=None)
+    return path[::-1]
+
+
+def compute_path(problem: DagTopologyProblem) -> float:
+    """The job if transfers took no time."""
+    after, transfers = problem.after, len(problem.transfers)
+    end: dict[int, float] = {}
+    for step in _in_order(after):
+        own = problem.tasks[step - transfers].duration if step >= transfers else 0.0
+        end[step] = own + max((end[before] for before in after[step]), default=0.0)
+    return max(end.values())
+
+
+def _in_order(after: tuple[tuple[int, ...], ...]) -> list[int]:
+    import graphlib
+
+    return list(graphlib.TopologicalSorter(dict(enumerate(after))).static_order())
+
+
+def _gains(
+    problem: DagTopologyProblem, solution: DagTopologySolution, question: Question
+) -> tuple[dict[str, float], bool]:
+    """Least makespan found with one port more, at every pod and at those that have none free; whether time ran out."""
+    ends = time.monotonic() + question.time_limit_s
+    full = [pod for pod, used in enumerate(solution.ports_used) if used == solution.ports[pod]]
+    tries = {"every pod": range(problem.pods), **{f"pod {pod}": [pod] for pod in full[: question.checks]}}
+    gains: dict[str, float] = {}
+    for where, pods in tries.items():
+        left = ends - time.monotonic()
+        if left <= 0:
+            return gains, True
+        ports = tuple(count + (pod in pods) for pod, count in enumerate(problem.ports))
+        more = replace(problem, ports=ports, slack_percent=0.0, sha256="", document=None)
+        try:
+            found = solve(more, SolveOptions(time_limit_s=left, method="auto"))
+        except LimitError:
+            return gains, True
+        if found.check.ok:
+            gains[where] = min(found.objective.value, solution.objective.value)
+    return gains, False

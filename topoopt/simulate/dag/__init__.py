@@ -1,0 +1,1 @@
+"""Graphs of computation and transfers over circuits between pods."""

@@ -1,0 +1,151 @@
+"""The checker of kind `dag-topology`: the job followed over its circuits, and every box of the proofs, once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from topoopt.core.dag_topology import DagTopologyProblem
+from topoopt.core.dag_topology_solution import DagTopologySolution, Split
+from topoopt.core.proofs import Argument
+from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.verify.dag_topology.boxes import Box, Boxes
+from topoopt.verify.dag_topology.follow import follow
+from topoopt.verify.laws.bounds import check_claim, check_stated
+from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, as_int, check_identity, differs
+
+RELATIVE = Tolerance.EVENTS.relative
+EVENTS_PER_STEP = 20
+"""What narrowing a box takes for each step of the graph, beside an event of a simulation."""
+
+SLACK_ROUNDING = 6e-9
+"""Part of the time allowed by which a plan may be later: rounding."""
+
+
+def check_dag_topology(problem: DagTopologyProblem, solution: DagTopologySolution, depth: CheckDepth) -> CheckFindings:
+    """All laws the circuits break, all figures that are wrong, and bounds that are beaten or not proven.
+
+    Never raises, whatever stands in the solution; the instance is taken as valid.
+    """
+    findings = ViolationLog()
+    findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
+    findings.guard("circuits", "the circuits", lambda: _check_circuits(findings, problem, solution))
+    if findings.clean:
+        findings.guard("steps", "the steps", lambda: _check_steps(findings, problem, solution))
+    if findings.clean:
+        findings.guard("bound", "the bounds", lambda: _check_bounds(findings, problem, solution, depth))
+    return findings.findings()
+
+
+def _check_identity(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
+    names = ("pods", "ports", "slack_percent")
+    rows = ((name, getattr(solution, name), getattr(problem, name)) for name in names)
+    check_identity(findings, problem, solution, *rows)
+    objective = solution.objective
+    findings.hold("identity", ("objective", objective.name, "makespan"), ("unit", objective.unit, problem.time_unit))
+
+
+def _check_circuits(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
+    joined = tuple((each.one, each.other) for each in solution.circuits)
+    if joined != problem.pairs:
+        findings.add("circuits", "not once every pair that something is transferred between, in ascending order")
+        return
+    plans = {
+        "circuits": [each.count for each in solution.circuits],
+        "circuits of the fastest plan": list(solution.fastest),
+    }
+    for name, counts in plans.items():
+        wrong = [count for count in counts if as_int(count) is None or count < 1]
+        if wrong or len(counts) != len(joined):
+            findings.add("circuits", f"{name}: not a whole number of at least 1 for each pair")
+            continue
+        used = [0] * problem.pods
+        for pair, count in zip(joined, counts, strict=True):
+            for pod in pair:
+                used[pod] += count
+        over = [f"{name}: {used[k]} at pod {k}, of {most}" for k, most in enumerate(problem.ports) if used[k] > most]
+        findings.add_each("ports", range(len(over)), over.__getitem__)
+
+
+def _check_steps(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
+    start, end = follow(problem, [each.count for each in solution.circuits])
+    makespan = max(end)
+    if differs(solution.objective.value, makespan, RELATIVE):
+        findings.add("objective", f"the solution states {solution.objective.value!r}, the job takes {makespan!r}")
+    ends = [(m.source, m.target) for m in problem.transfers] + [(-1, -1)] * len(problem.tasks)
+    stated = [(each.name, (each.source, each.target)) for each in solution.steps]
+    if stated != list(zip(problem.names, ends, strict=True)):
+        findings.add("steps", "not the steps of the instance, transfers first")
+        return
+    noise = RELATIVE * makespan
+    wrong = [
+        k
+        for k, each in enumerate(solution.steps)
+        if not (abs(each.start - start[k]) <= noise and abs(each.end - end[k]) <= noise)
+    ]
+    findings.add_each("steps", wrong, lambda k: f"{problem.names[k]!r} runs from {start[k]!r} to {end[k]!r}")
+    fastest = max(follow(problem, solution.fastest)[1])
+    if makespan > fastest * (1 + problem.slack_percent / 100) * (1 + RELATIVE):
+        findings.add("slack", f"the job takes {makespan!r}, the fastest plan {fastest!r}")
+
+
+def _check_bounds(
+    findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution, depth: CheckDepth
+) -> None:
+    value, proof, bound = solution.objective.value, solution.proof, solution.bound
+    check_claim(findings, solution, ())
+    if solution.status is Status.OPTIMAL and not meets(value, bound.value, Tolerance.EVENTS):
+        findings.add("status", f"optimal, where {value!r} is reached and {bound.value!r} proven")
+    total = solution.circuits_total
+    if not 0 <= proof.circuits_bound <= total:
+        findings.add("bound", f"{total} circuits are fewer than the {proof.circuits_bound} said to be needed")
+    closed = sum(pair < 0 for pair, _ in (*proof.makespan_tree, *proof.circuits_tree))
+    work = closed * len(solution.steps) * EVENTS_PER_STEP
+    if work > depth.events:
+        text = f"{closed} boxes of {len(solution.steps)} steps are more than this check looks at"
+        findings.leave_out("bound", text)
+        findings.leave_out("proof.circuits_bound", text)
+        return
+
+    boxes = Boxes(problem, bound.value)
+
+    def makespan_bound() -> float:
+        _walk(boxes, proof.makespan_tree, lambda box: box.point and max(follow(problem, box.least)[1]) >= boxes.late)
+        return bound.value
+
+    check_stated(findings, bound, {Argument.CIRCUIT_BRANCHING: makespan_bound}, value)
+    limit = max(follow(problem, solution.fastest)[1]) * (1 + problem.slack_percent / 100)
+    later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
+
+    def enough(box: Box) -> bool:
+        return sum(box.least) >= proof.circuits_bound or (
+            box.point and max(follow(problem, box.least)[1]) >= later.late
+        )
+
+    try:
+        _walk(later, proof.circuits_tree, enough)
+    except ValueError as error:
+        findings.add("bound", f"fewer than {proof.circuits_bound} circuits are not excluded: {error}")
+
+
+def _walk(boxes: Boxes, tree: Sequence[Split], closes: Callable[[Box], bool]) -> None:
+    """Go through a tree.
+
+    Args:
+        closes: what is left of a box that can do the job in time -> whether it is closed all the same.
+
+    Raises:
+        ValueError: it is no tree of boxes, or one of them is not closed.
+    """
+    waiting = [boxes.whole]
+    for pair, count in tree:
+        if not waiting:
+            raise ValueError("more splits than boxes")
+        box = waiting.pop()
+        if pair >= 0:
+            waiting += reversed(box.split(pair, count))
+            continue
+        left = boxes.narrowed(box)
+        if left is not None and not closes(left):
+            raise ValueError(f"a box from {list(box.least)} to {list(box.most)} is open")
+    if waiting:
+        raise ValueError(f"{len(waiting)} boxes are not looked at")
