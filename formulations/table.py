@@ -9,6 +9,7 @@ from typing import Any
 
 from formulations.allocation import bandwidth_allocation_data
 from formulations.collective import all_to_all_rate, allreduce_roots, step_schedule
+from formulations.dag_topology import dag_topology
 from formulations.job import allreduce_mix, allreduce_topology, path_split
 from formulations.network import (
     circulant_flow,
@@ -107,6 +108,12 @@ FORMULATIONS: Mapping[str, Formulation] = {
         ("routing",),
         concurrent_flow_hops.from_routing,
         {"max_hops": Option("longest path; 0: as the instance says, or any", 0)},
+    ),
+    "dag_topology": Formulation(
+        "circuits between pods, transfers carried in intervals of variable length, least makespan (tiny jobs)",
+        ("dag-topology",),
+        dag_topology.from_dag_topology,
+        {"intervals": Option("intervals of constant rates", 4, least=1, most=200)},
     ),
     "favourite_children": Formulation(
         "which consumer runs right behind its producer on unlimited devices, relaxed (for list scheduling)",

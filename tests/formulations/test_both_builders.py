@@ -35,6 +35,7 @@ HELPERS = {
     "allreduce_topology_pyomo",
     "pyomo_parts",  # of the programs of collectives
     "step_schedule_pyomo",
+    "dag_topology_pyomo",
     "hierarchical_bandwidth",  # programs that grow cut by cut: tests of their own, with their Pyomo reference
     "hierarchical_catalogue",
     "hierarchical_certificate",

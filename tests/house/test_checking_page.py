@@ -23,6 +23,7 @@ SECTIONS = {
     "placement": "placement",
     "collective": "collective",
     "llm-training": "llm-training",
+    "dag-topology": "dag-topology",
 }
 """Of every kind its part of the page."""
 

@@ -136,6 +136,18 @@ TOGETHER_HIERARCHY = {
     "cheaper": times(0.9, "cost_usd", "equal_cost_usd", "pareto.*.cost_usd", "pareto.*.cost_bound.value"),
     "a worse equal split": times(1.5, "equal_time_ns", "jobs.*.equal_split_ns"),
 }
+CIRCUITS = (
+    *PROVENANCE,
+    *LESS,
+    *WITNESSES,
+    Harmless("proof.*_tree*", "a witness: another tree may prove the same"),
+    Harmless("fastest*", "another plan that takes as long is as good"),
+)
+TOGETHER_CIRCUITS = {
+    "faster": times(0.9, "objective.value", "bound.value", "steps.*.3", "steps.*.4"),
+    "faster, as claimed": times(0.9, "objective.value", "steps.*.3", "steps.*.4"),
+    "more ports": times(2, "ports", "proof.circuits_bound"),
+}
 SECONDS = ("stays.*.2", "stays.*.3", "stays.*.4", "stays.*.5", "runs.*.simulated_s", "jobs.*.1")
 TOTALS = ("runs.*.metrics.iteration_ms", "runs.*.metrics.completion_s", "objective.value", "bound.value")
 TOGETHER_SHARED = {
@@ -338,6 +350,7 @@ CASES = {
     "placement, step, alone": Valid(placed(Sharing.NONE), PLACED, TOGETHER_SCHEDULE, ANNEALED, most=60),
     "llm-training": Valid(shipped("llm-training/small-16"), PROVENANCE, TOGETHER_TRAINING, most=100),
     "llm-training, fabrics": Valid(partial(written, FABRICS_OF_TRAINING), TRAINING, TOGETHER_TRAINING, most=60),
+    "dag-topology": Valid(shipped("dag-topology/two-stages"), CIRCUITS, TOGETHER_CIRCUITS),
     "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), HIERARCHY, TOGETHER_HIERARCHY),
     "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), HIERARCHY, TOGETHER_HIERARCHY, most=50),
 }

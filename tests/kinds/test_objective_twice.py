@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support import at_once_cases
@@ -68,6 +69,13 @@ def ends_later(found: Evaluation) -> Evaluation:
     """An iteration whose last step takes 1 % of it longer."""
     *steps, last = found.critical_path
     return replace(found, critical_path=(*steps, replace(last, end_ms=scaled(last.end_ms))))
+
+
+def slower_steps(found: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Begin and end of all steps 1 % later."""
+    return type(found)(
+        np.multiply(times, WORSE).tolist() if isinstance(times, list) else times * WORSE for times in found
+    )
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,12 @@ CASES = {
         shipped("llm-training/small-16"),
         Side("topoopt.kinds.llm_training.solve:_figures", slower),
         Side("topoopt.verify.llm_training.step:_bubble", scaled),
+    ),
+    "dag-topology": Case(
+        "dag-topology",
+        shipped("dag-topology/two-stages"),
+        Side("topoopt.kinds.dag_topology.solve:followed", slower_steps),
+        Side("topoopt.verify.dag_topology.check:follow", slower_steps),
     ),
     "hierarchy": Case(
         "hierarchical-bandwidth",

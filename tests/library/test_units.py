@@ -120,6 +120,7 @@ def cases() -> dict[str, Any]:
         "job": problem_of("co-optimisation"),
         "collective": problem_of("collective"),
         "llm-training": problem_of("llm-training"),
+        "dag-topology": problem_of("dag-topology"),
     }
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from formulations.allocation import bandwidth_allocation
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation
+from formulations.dag_topology import dag_topology, dag_topology_pyomo
+from formulations.dag_topology.dag_topology import DagTopologyProgram
 from formulations.job import (
     allreduce_mix,
     allreduce_mix_pyomo,
@@ -182,9 +184,24 @@ def _hop_lp() -> LpArrays:
     return with_names(hop_lp.build_arrays(HOP), *hop_lp.names_of(HOP))
 
 
+CIRCUITS = DagTopologyProgram(
+    channels=((0, 1), (0, 2)),
+    volume=(4.0, 2.0),
+    release=(2.0, 0.0),
+    tail=(2.0, 0.0),
+    delay={(0, 1): 1.0},
+    rate=2.0,
+    ports=(3, 2, 2),
+    horizon=20.0,
+    compute=5.0,
+    intervals=2,
+)
+"""Two transfers from pod 0, the second 1 after the first; up to two circuits a pair, two intervals."""
+
 PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     **PLACED,
     **COLLECTIVE,
+    "dag_topology": (lambda: dag_topology.build_arrays(CIRCUITS), lambda: dag_topology_pyomo.build_pyomo(CIRCUITS)),
     "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
     "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),
     "path_split": (_split, lambda: path_split.build_pyomo(SPLIT)),

@@ -8,6 +8,7 @@ from typing import Any
 
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.collective import CollectiveProblem
+from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
 from topoopt.core.hierarchy_workload import HierarchicalWorkload, LayerPhase
 from topoopt.core.job import CoOptimisation
@@ -40,6 +41,10 @@ def scaled(problem: Any, factor: float) -> tuple[Any, float]:
         return _collective(problem, factor), factor
     if isinstance(problem, LlmTrainingProblem):
         return _training(problem, factor), factor
+    if isinstance(problem, DagTopologyProblem):
+        transfers = tuple(replace(one, volume=one.volume * factor) for one in problem.transfers)
+        tasks = tuple(replace(one, duration=one.duration * factor) for one in problem.tasks)
+        return replace(problem, transfers=transfers, tasks=tasks), factor
     assert isinstance(problem, SharedCluster)
     return _shared(problem, factor), factor
 

@@ -23,6 +23,7 @@ SMALLEST = {
     "shared-cluster": "shared/trace-16.yaml",
     "collective": "collectives/ring-5.yaml",
     "llm-training": "llm-training/small-16.yaml",
+    "dag-topology": "dag-topology/two-stages.yaml",
     "shared-cluster of jobs at once": None,
 }
 """Files by kind; a kind whose instances differ much has one of each sort."""

@@ -1,0 +1,1 @@
+"""Circuits between pods from the graph of a job."""

@@ -1,0 +1,194 @@
+"""Circuits from the graph of a job: published-like optima, all circuits of small jobs, slack, limits, bad input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formulations.dag_topology.dag_topology import build_arrays, contracted
+from solvers.backends import SOLVERS, SolverLimits
+from tests.support.cli_cases import run
+from tests.support.dag_jobs import choices, drawn, pipeline, problem
+from tests.support.paths import INSTANCES
+from topoopt.core.dag_topology import DagTopologyProblem
+from topoopt.core.dag_topology_solution import DagTopologySolution
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.verdict import Status
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.simulate.dag.shared_circuits import StepGraph, followed
+from topoopt.verify.dag_topology.check import check_dag_topology
+from topoopt.verify.dag_topology.follow import follow
+from topoopt.verify.laws.findings import FULL
+
+EXAMPLE = INSTANCES / "dag-topology" / "two-stages.yaml"
+
+ENUMERATED = {
+    (2, 2, 2, 4): {3: (13.0, 5), 4: (12.0, 7), 5: (34 / 3, 9), 6: (11.0, 10)},
+    (2, 2, 4, 4): {3: (21.0, 5), 4: (19.0, 7), 5: (55 / 3, 9), 6: (53 / 3, 11)},
+    (3, 2, 4, 6): {3: (29.0, 8), 4: (27.0, 10), 5: (25.5, 12), 6: (23.5, 15)},
+}
+"""Least makespan and fewest circuits of pipelines, by ports: enumerated by a program that shares no code with ours."""
+
+
+def found(job: DagTopologyProblem, **options: Any) -> DagTopologySolution:
+    """Solved and checked in full."""
+    solution: DagTopologySolution = solve(job, SolveOptions(**options))
+    assert check_dag_topology(job, solution, FULL).violations == ()
+    return solution
+
+
+@pytest.mark.parametrize(
+    ("shape", "ports", "expected"),
+    [(shape, ports, best) for shape, row in ENUMERATED.items() for ports, best in row.items()],
+)
+def test_pipelines(shape: tuple[int, int, int, int], ports: int, expected: tuple[float, int]) -> None:
+    """Proven, with as few circuits as any."""
+    solution = found(pipeline(*shape, ports))
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective.value == pytest.approx(expected[0], rel=1e-9)
+    assert solution.circuits_total == solution.proof.circuits_bound == expected[1]
+
+
+def test_volume_is_not_makespan() -> None:
+    """Circuits by volume take 12 1/3 with 8 circuits where 12 with 7 is possible; without transfers it takes 9."""
+    job = pipeline(2, 2, 2, 4, 4)
+    by_volume = found(job, method="volume")
+    assert (by_volume.objective.value, by_volume.circuits_total) == (pytest.approx(37 / 3), 8)
+    assert by_volume.status is Status.FEASIBLE
+    assert found(replace(job, ports=(1000,) * 4)).objective.value == pytest.approx(9.0, rel=0.01)
+
+
+AHEAD = {"ab": ((0, 1, 4.0), ["before"]), "ac": ((0, 2, 2.0), []), "before": (2.0, []), "behind": (2.0, ["ab"])}
+TWICE = {
+    "first": ((0, 1, 4.0), []),
+    "wait": (4.0, ["first"]),
+    "second": ((0, 1, 4.0), ["wait"]),
+    "beside": ((0, 2, 8.0), []),
+}
+
+
+@pytest.mark.parametrize(
+    ("steps", "ports", "makespan", "circuits"),
+    [(AHEAD, 3, 6.0, 3), (AHEAD, 5, 5.0, 5), (AHEAD, 6, 4.8, 6), (TWICE, 4, 8.0, 3), (TWICE, 5, 20 / 3, 5)],
+)
+def test_small_jobs(steps: Any, ports: int, makespan: float, circuits: int) -> None:
+    """Counted by hand; the program of intervals says the same of the makespan."""
+    job = problem(steps, 3, ports)
+    solution = found(job)
+    assert (solution.objective.value, solution.circuits_total) == (pytest.approx(makespan), circuits)
+    result = SOLVERS["highs"](build_arrays(contracted(job, 4)), SolverLimits(time_s=900))
+    assert result.objective == pytest.approx(makespan, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_all_circuits_of_small_jobs(seed: int) -> None:
+    """No circuits do it earlier, none fewer as early; each followed by the simulator of the checker."""
+    job = drawn(np.random.default_rng(seed))
+    solution = found(job)
+    times = {counts: max(follow(job, counts)[1]) for counts in choices(job)}
+    least = min(times.values())
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective.value == pytest.approx(least, rel=1e-7)
+    assert solution.circuits_total == min(sum(c) for c, time in times.items() if time <= least * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_two_simulators(seed: int) -> None:
+    """Begin and end of every step, over circuits of any number."""
+    rng = np.random.default_rng(seed)
+    job = drawn(rng)
+    counts = rng.integers(1, 5, len(job.pairs))
+    ours = followed(StepGraph.of(job), counts, job.rate)
+    for one, other in zip(ours, follow(job, counts.tolist()), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_sharing_by_hand() -> None:
+    """Two of 3 and 1 together on one circuit: the second is done at 2, the first at 4; a third then has it alone."""
+    steps: Any = {"long": ((0, 1, 3.0), []), "short": ((0, 1, 1.0), []), "back": ((1, 0, 5.0), []), "late": (4.0, [])}
+    start, end = follow(problem(steps, 2, 1), [1])
+    assert (start, end) == ([0.0] * 4, [4.0, 2.0, 5.0, 4.0])
+
+
+def test_slack_saves_circuits() -> None:
+    """5 % more time for 15 circuits of 23.5: the fewest of all circuits within it."""
+    job = replace(pipeline(3, 2, 4, 6, 6), slack_percent=5.0)
+    solution = found(job)
+    times = {counts: max(follow(job, counts)[1]) for counts in choices(job)}
+    allowed = [sum(counts) for counts, time in times.items() if time <= 23.5 * 1.05]
+    assert solution.circuits_total == solution.proof.circuits_bound == min(allowed) < 15
+    assert solution.objective.value <= 23.5 * 1.05
+
+
+def test_limits_keep_what_there_is() -> None:
+    """At once: a plan and a bound that holds."""
+    solution = found(pipeline(4, 2, 8, 6, 6), time_limit_s=0.0)
+    assert solution.status is Status.FEASIBLE
+    assert 0 < solution.bound.value <= solution.objective.value
+
+
+def test_too_few_ports() -> None:
+    """Every pair needs a circuit."""
+    with pytest.raises(InfeasibleError, match="pod 0 transfers to or from 2 others and has 1"):
+        solve(pipeline(2, 2, 2, 4, 1), SolveOptions())
+
+
+def test_at_the_command_line(tmp_path: Path) -> None:
+    """Keys of the JSON object, the check alone, what limits it, a first instance."""
+    said = run("solve", EXAMPLE, "--out", tmp_path, "--json").json
+    assert (said["makespan"], said["circuits_total"], said["ports_saved"]) == (13.0, 5, 2)
+    assert said["circuits"] == [[0, 1, 2], [0, 2, 1], [1, 3, 1], [2, 3, 1]]
+    assert said["status"] == "optimal"
+    assert run("check", tmp_path / "solution.json").code == 0
+    told = run("explain", tmp_path / "solution.json", "--instance", EXAMPLE, "--json").json
+    assert (told["compute_path"], told["communication_time"]) == (9.0, 4.0)
+    assert told["one_port_more"][0]["makespan"] == 12.0
+    first = tmp_path / "first.yaml"
+    assert run("init", "dag-topology", "-o", first).code == 0
+    assert run("solve", first, "--out", tmp_path / "out", "--json").json["objective"]["unit"] == "s"
+
+
+WRONG = """
+schema_version: 1
+kind: dag-topology
+name: wrong
+pods: 3
+ports: [1, 2]
+transfers:
+  - {name: a, source: 0, target: 5, volume: 1, after: [nobody]}
+  - {name: a, source: 1, target: 1, volume: 1}
+tasks:
+  - {name: c, duration: -1}
+"""
+
+CIRCLE = """
+schema_version: 1
+kind: dag-topology
+name: circle
+pods: 2
+ports: 1
+circuit_rate: 1
+transfers: [{name: a, source: 0, target: 1, volume: 1, after: [b]}]
+tasks: [{name: b, duration: 1, after: [a]}]
+"""
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    """Everything in one message, with line and path; a circle with the steps on it."""
+    file = tmp_path / "wrong.yaml"
+    file.write_text(WRONG.replace("duration: -1", "duration: 1"))
+    message = run("validate", file)
+    assert message.code == 2
+    for part in ("circuit_gbps", "ports: wrong number", "no such pod", "stands twice", "nobody", "another pod"):
+        assert part in message.stdout
+    file.write_text(WRONG)
+    assert "tasks[0].duration" in run("validate", file).stdout
+    file.write_text(CIRCLE)
+    circle = run("validate", file)
+    assert circle.code == 2
+    assert "waits for itself" in circle.stdout
