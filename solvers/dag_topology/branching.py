@@ -26,7 +26,7 @@ CLOSED: Split = (-1, 0)
 
 
 @dataclass
-class Plan:
+class Reached:
     """The best so far.
 
     Attributes:
@@ -97,7 +97,7 @@ class _Walk:
         return weight
 
 
-def nothing_before(laws: BoxLaws, target: float, best: Plan, stop: Stop, most_boxes: int) -> list[Split] | None:
+def nothing_before(laws: BoxLaws, target: float, best: Reached, stop: Stop, most_boxes: int) -> list[Split] | None:
     """The tree that proves that no circuits do the job before a target; None: not proven within the limits.
 
     A plan that is better than `best` replaces it; where it is below the target, the answer is None at once.
@@ -124,7 +124,7 @@ def nothing_before(laws: BoxLaws, target: float, best: Plan, stop: Stop, most_bo
     return walk.tree if proven and not below else None
 
 
-def fewest(laws: BoxLaws, limit: float, best: Plan, stop: Stop, most_boxes: int) -> list[Split] | None:
+def fewest(laws: BoxLaws, limit: float, best: Reached, stop: Stop, most_boxes: int) -> list[Split] | None:
     """Least circuits with which the job is done by `limit`, kept in `best`; the tree if that is proven."""
     walk = _Walk(laws, stop, most_boxes)
     after = limit * (1 + SAME)

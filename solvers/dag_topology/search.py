@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.dag_topology.box import BoxLaws
-from solvers.dag_topology.branching import CLOSED, SAME, Plan, fewest, nothing_before
+from solvers.dag_topology.branching import CLOSED, SAME, Reached, fewest, nothing_before
 from solvers.dag_topology.starts import dealt, exchanged, filled
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
@@ -57,7 +57,7 @@ def search(
     bound, tree = _proven(laws, best, stop, most_boxes)
     tell("fewest circuits")
     limit = best.value * (1 + problem.slack_percent / 100)
-    few = Plan(float(best.circuits.sum()), best.circuits)
+    few = Reached(float(best.circuits.sum()), best.circuits)
     few_tree = fewest(laws, limit, few, stop, most_boxes)
     whole = bound >= best.value * (1 - CLOSE) and few_tree is not None
     stopped = StopReason.CONVERGED if whole else stop.reason() or StopReason.BUDGET
@@ -68,14 +68,14 @@ def search(
     return FoundCircuits(few.circuits, best.circuits, bound, proof, stopped)
 
 
-def _start(laws: BoxLaws, stop: Stop) -> Plan:
+def _start(laws: BoxLaws, stop: Stop) -> Reached:
     """The best of the starts, and of exchanges from it."""
     one = np.ones_like(laws.most)
     starts = [dealt(laws, one, laws.most, weight) for weight in (laws.pair_volume, np.ones(len(one)))]
-    plans = [Plan(makespan(laws.graph, circuits, laws.rate), circuits) for circuits in starts]
-    plans.append(Plan(*filled(laws, one, laws.most, stop)))
+    plans = [Reached(makespan(laws.graph, circuits, laws.rate), circuits) for circuits in starts]
+    plans.append(Reached(*filled(laws, one, laws.most, stop)))
     best = min(plans, key=lambda plan: plan.value)
-    return Plan(*exchanged(laws, best.value, best.circuits, stop))
+    return Reached(*exchanged(laws, best.value, best.circuits, stop))
 
 
 def root_bound(laws: BoxLaws, value: float) -> float:
@@ -99,7 +99,7 @@ def root_circuits(laws: BoxLaws, limit: float) -> int:
     return len(laws.most) if narrowed is None else int(narrowed[0].sum())
 
 
-def _proven(laws: BoxLaws, best: Plan, stop: Stop, most_boxes: int) -> tuple[float, list[Split]]:
+def _proven(laws: BoxLaws, best: Reached, stop: Stop, most_boxes: int) -> tuple[float, list[Split]]:
     """The largest time before which nothing is done that the limits let us prove, and the tree; betters `best`."""
     low, tree = root_bound(laws, best.value), [CLOSED]
     share = 1.0

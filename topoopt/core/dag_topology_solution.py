@@ -13,7 +13,7 @@ Split = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Circuits:
+class PairCircuits:
     """Circuits between two pods.
 
     Attributes:
@@ -74,7 +74,7 @@ class DagTopologySolution(SolutionHead):
     pods: int
     ports: tuple[int, ...]
     slack_percent: float
-    circuits: tuple[Circuits, ...]
+    circuits: tuple[PairCircuits, ...]
     fastest: tuple[int, ...]
     steps: tuple[StepSpan, ...]
     proof: CircuitProof

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from topoopt.core.dag_topology_solution import CircuitProof, Circuits, DagTopologySolution, StepSpan
+from topoopt.core.dag_topology_solution import CircuitProof, DagTopologySolution, PairCircuits, StepSpan
 from topoopt.files.faults import Fault
 from topoopt.files.fields import Label
 from topoopt.files.file_part import FilePart, Listed, RowOf
@@ -47,7 +47,8 @@ class DagTopologySolutionFile(SolutionHeadFile):
     ports: Annotated[Listed[Ports], Field(max_length=MAX_PODS)]
     slack_percent: Annotated[float, Field(ge=0, le=1000)]
     circuits: Annotated[
-        Listed[Annotated[Circuits, RowOf(Circuits, tuple[Pod, Pod, Count])]], Field(min_length=1, max_length=MOST_PAIRS)
+        Listed[Annotated[PairCircuits, RowOf(PairCircuits, tuple[Pod, Pod, Count])]],
+        Field(min_length=1, max_length=MOST_PAIRS),
     ]  # one, other, count
     fastest: Annotated[Listed[Count], Field(min_length=1, max_length=MOST_PAIRS)]
     proof: CircuitProofPart

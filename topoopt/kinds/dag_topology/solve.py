@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solvers.dag_topology.search import FoundCircuits
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import Circuits, DagTopologySolution, StepSpan
+from topoopt.core.dag_topology_solution import DagTopologySolution, PairCircuits, StepSpan
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import UNCHECKED, Objective
 from topoopt.core.verdict import Tolerance, settle
@@ -37,7 +37,7 @@ def assemble(problem: DagTopologyProblem, found: FoundCircuits, effort: Effort) 
         ports=problem.ports,
         slack_percent=problem.slack_percent,
         circuits=tuple(
-            Circuits(one, other, count)
+            PairCircuits(one, other, count)
             for (one, other), count in zip(problem.pairs, found.circuits.tolist(), strict=True)
         ),
         fastest=tuple(found.fastest.tolist()),
