@@ -42,3 +42,26 @@ def test_the_instance_in_the_solution_serves() -> None:
     other = replace(problem, sha256="0" * 64)
     with pytest.raises(InputError, match="not a solution of this instance"):
         explain(other, solution, Question(checks=1))
+
+
+def test_gains_on_a_network_are_of_that_network() -> None:
+    """Not of an ideal switch: each is what `solve` finds on the fabric of the plan, with a link more or faster ones."""
+    problem = problem_of("llm-training")
+    space = replace(problem.space, tensor=(4,), context=(1,), pipeline=(1, 2), zero=(1,), short_ends=())
+    cluster = replace(problem.cluster, per_gpu=False, gpu_memory_bytes=None, degree=2)
+    problem = replace(problem, space=space, cluster=cluster, fabrics=("direct-connect",))
+    solution = solve(problem)
+    assert solution.objective.value > solution.ranked[0].iteration_time_s
+    found = explain(problem, solution, Question())
+    gains = {one["change"]: one for one in found.figures["changes"]}
+    changed = {
+        "1 more link a server": replace(cluster, degree=3),
+        "links twice as fast": replace(cluster, link_gbps=2 * cluster.link_gbps),
+    }
+    for change, own in changed.items():
+        again = solve(replace(problem, cluster=own)).objective.value
+        assert gains[change]["iteration_time_s"] == pytest.approx(again, rel=1e-9)
+        assert gains[change]["faster_percent"] == pytest.approx(100 * (solution.objective.value / again - 1), abs=1e-6)
+    assert found.notes == (
+        "gains are those of the best strategy of the changed cluster on direct-connect, searched anew",
+    )

@@ -9,11 +9,16 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 
-from solvers.llm_training.search import search
+from solvers.llm_training.candidates import Candidates
+from solvers.llm_training.network.fabrics import fabric_problems
+from solvers.llm_training.network.plan import best_on_fabric
+from solvers.llm_training.search import SearchedSpace, search
 from solvers.stop import Stop
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
+from topoopt.core.llm_training_plan import IDEAL_SWITCH
 from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.drawing.format import counted, number, percent
@@ -21,7 +26,7 @@ from topoopt.files.documents import Document
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.llm_training.answer import answer
 from topoopt.kinds.llm_training.read import read_llm_training
-from topoopt.kinds.llm_training.words import NAMES, exposed, reduction_words, seconds, strategy_words
+from topoopt.kinds.llm_training.words import NAMES, exposed, fabric_name, reduction_words, seconds, strategy_words
 from topoopt.verify.llm_training.check import check_llm_training
 
 TRANSFERS = ("tensor", "context", "expert", "pipeline", "data")
@@ -65,7 +70,8 @@ def explain(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution, q
     words += [_sentence(one) for one in found]
     figures = {"exposed_s": _exposed(solution), "changes": [asdict(one) for one in found]}
     late = any(not one.proven for one in found)
-    notes = ("gains are those of the best strategy of the changed cluster on an ideal switch, searched anew",)
+    where = fabric_name(solution.plan.network.fabric)
+    notes = (f"gains are those of the best strategy of the changed cluster on {where}, searched anew",)
     return Explanation(tuple(words), figures, notes, late)
 
 
@@ -99,8 +105,11 @@ def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str,
             ("16 GiB more memory a GPU", more),
             ("memory without a limit", replace(cluster, gpu_memory_bytes=None)),
         ]
-    rate = cluster.link_gbps * (1.0 + added / cluster.degree)
-    found.append((f"{number(added).rstrip('0').rstrip('.')} more links a server", replace(cluster, link_gbps=rate)))
+    count = question.added_links or 1
+    more_links = replace(cluster, link_gbps=cluster.link_gbps * (1.0 + added / cluster.degree))
+    if problem.fabrics[0] != IDEAL_SWITCH and not cluster.per_gpu:
+        more_links = replace(cluster, degree=cluster.degree + count)
+    found.append((f"{counted(count, 'more link', 'more links')} a server", more_links))
     found.append(("links twice as fast", replace(cluster, link_gbps=2 * cluster.link_gbps)))
     faster = replace(cluster, intra_server_gbps=2 * cluster.intra_server_gbps)
     found.append(("links inside servers twice as fast", faster))
@@ -116,20 +125,37 @@ def _what_if(problem: LlmTrainingProblem, solution: LlmTrainingSolution, questio
         if left <= 0:
             found.append(WhatIf(change, None, None, "", proven=False))
             continue
-        best = search(replace(problem, cluster=cluster), Stop().within(max(left, 0.1)), count=1)
-        if not best.ranked:
-            found.append(WhatIf(change, None, None, "", proven=best.stopped_by is StopReason.CONVERGED))
-            continue
-        value = best.ranked[0].iteration_time_s
-        gain = 100.0 * (solution.objective.value / value - 1.0)
+        changed, stop = replace(problem, cluster=cluster), Stop().within(max(left, 0.1))
+        best = search(changed, stop, count=1)
         proven = best.stopped_by is StopReason.CONVERGED
-        found.append(WhatIf(change, value, gain, strategy_words(best.ranked[0].strategy), proven))
+        first = _on_fabric(changed, solution.plan.network.fabric, best, stop) if best.ranked else None
+        if first is None:
+            found.append(WhatIf(change, None, None, "", proven=proven))
+            continue
+        strategy, value = first
+        gain = 100.0 * (solution.objective.value / value - 1.0)
+        found.append(WhatIf(change, value, gain, strategy_words(strategy), proven and stop.reason() is None))
     return found
+
+
+def _on_fabric(
+    problem: LlmTrainingProblem, fabric: str, space: SearchedSpace, stop: Stop
+) -> tuple[ParallelStrategy, float] | None:
+    """The best strategy on the fabric of the plan, and its seconds; None: the cluster has no such network."""
+    if fabric == IDEAL_SWITCH:
+        return space.ranked[0].strategy, space.ranked[0].iteration_time_s
+    if fabric_problems(problem.cluster, (fabric,)):
+        return None
+    try:
+        best = best_on_fabric(problem, fabric, Candidates(problem, space, stop), stop).best
+    except InfeasibleError:
+        return None
+    return best.ranked.strategy, best.evaluated.iteration_time_s
 
 
 def _sentence(one: WhatIf) -> str:
     if one.iteration_time_s is None or one.faster_percent is None:
-        why = "the rules leave no strategy" if one.proven else "no time was left to search"
+        why = "there is no strategy or no network" if one.proven else "no time was left to search"
         return f"With {one.change}: {why}."
     how = (
         f"{number(one.faster_percent)} % faster"
