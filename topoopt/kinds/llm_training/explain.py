@@ -105,11 +105,11 @@ def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str,
             ("16 GiB more memory a GPU", more),
             ("memory without a limit", replace(cluster, gpu_memory_bytes=None)),
         ]
-    count = question.added_links or 1
     more_links = replace(cluster, link_gbps=cluster.link_gbps * (1.0 + added / cluster.degree))
-    if problem.fabrics[0] != IDEAL_SWITCH and not cluster.per_gpu:
-        more_links = replace(cluster, degree=cluster.degree + count)
-    found.append((f"{counted(count, 'more link', 'more links')} a server", more_links))
+    if problem.fabrics[0] != IDEAL_SWITCH and not cluster.per_gpu and added.is_integer():
+        more_links = replace(cluster, degree=cluster.degree + int(added))
+    text = f"{added:g} more link{'' if added == 1 else 's'} a server"
+    found.append((text, more_links))
     found.append(("links twice as fast", replace(cluster, link_gbps=2 * cluster.link_gbps)))
     faster = replace(cluster, intra_server_gbps=2 * cluster.intra_server_gbps)
     found.append(("links inside servers twice as fast", faster))
