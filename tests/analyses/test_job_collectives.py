@@ -44,6 +44,9 @@ def test_four_servers_in_a_ring(tmp_path: Path) -> None:
     document = run("collective", "job", TINY, path, "--json").json
     assert document["ring_us"] == pytest.approx(group.total_us("ring_us"))
     assert document["best_us"] == pytest.approx(group.total_us("best_us"))
+    said = f"plan take {group.total_us('best_us'):.4g} us: "
+    assert said in document["answer"]
+    assert document["answer"].endswith("faster than on its rings.")
     other = replace(problem, cluster=replace(problem.cluster, degree=1))
     with pytest.raises(InputError, match="not a plan for this instance"):
         job_collectives(other, solution, Stop())

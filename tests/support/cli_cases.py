@@ -41,7 +41,10 @@ JOB_CHECKED = {
     "ok": True,
     "violations": [],
     "not_recomputed": [
-        {"figure": "initial_ms, convergence", "reason": "plans that the search passed are not in the solution"}
+        {
+            "figure": "first plan, progress of the search",
+            "reason": "plans that the search passed are not in the solution",
+        }
     ],
 }
 """What the checker says of the whole solution of a small job."""

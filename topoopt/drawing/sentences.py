@@ -90,7 +90,9 @@ def room(solution: SolutionHead, what: str, better: str, *, maximise: bool = Fal
     factor = quotient(bound, value) if maximise else quotient(value, bound)
     if not math.isfinite(factor) or factor < 1:
         return f"how much {better} another {what} could be is not known"
-    return f"no {what} can be more than {by_how_much(factor)} {better} (proven)"
+    most = by_how_much(factor)
+    least = f"as much as {most[1:]}" if most.startswith("<") else f"more than {most}"
+    return f"no {what} can be {least} {better} (proven)"
 
 
 def rejection(check: CheckResult) -> str:

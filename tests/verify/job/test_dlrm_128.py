@@ -27,7 +27,7 @@ def test_dlrm_128_is_simulated_again_within_five_minutes() -> None:
     findings = check_job(instance, solution, CheckDepth(tell=lambda what, done, total: told.append((done, total))))
     assert time.perf_counter() - begun < 300
     assert findings.violations == ()
-    assert [each.figure for each in findings.not_recomputed] == ["initial_ms, convergence"]
+    assert [each.figure for each in findings.not_recomputed] == ["first plan, progress of the search"]
     assert told
     assert all(0 <= done <= (total or 0) for done, total in told)
     quick = check_job(instance, solution, CheckDepth(events=0))

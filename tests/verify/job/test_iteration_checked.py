@@ -163,7 +163,7 @@ def test_the_solution_itself_holds() -> None:
     instance, solution = solved()
     findings = check_job(instance, solution, FULL)
     assert findings.violations == ()
-    assert [each.figure for each in findings.not_recomputed] == ["initial_ms, convergence"]
+    assert [each.figure for each in findings.not_recomputed] == ["first plan, progress of the search"]
     assert solution.check.not_recomputed == findings.not_recomputed
 
 

@@ -25,6 +25,8 @@ from topoopt.core.routing import GroupRings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.taskgraph import TaskKind
 from topoopt.core.topology import Topology
+from topoopt.drawing.format import counted
+from topoopt.drawing.sentences import compared
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.lower import build_task_graph
@@ -136,3 +138,13 @@ def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[
         row = GradientSize(sizes.count(size), size, line.time_us(size), best.time_us(size), best.method, best.steps)
         gradients.append(row)
     return GroupSchedules(members, line, solution.front, tuple(gradients))
+
+
+def answer(found: JobCollectives) -> str:
+    """The sentence that answers the question."""
+    if not found.groups:
+        return "No gradient of this plan goes over the network."
+    rings, best = (sum(group.total_us(what) for group in found.groups) for what in ("ring_us", "best_us"))
+    count = sum(one.count for group in found.groups for one in group.gradients)
+    gain = "no schedule is faster than its rings" if rings <= best else f"{compared(best, rings)[1]} on its rings"
+    return f"Alone, one after the other, the {counted(count, 'gradient')} of this plan take {best:.4g} us: {gain}."

@@ -23,7 +23,7 @@ def job(
 
     def command() -> int:
         from solvers.stop import stop_on_signals
-        from topoopt.analyses.collective.job import job_collectives
+        from topoopt.analyses.collective.job import answer, job_collectives
         from topoopt.core.errors import InputError, Problem
         from topoopt.core.job import CoOptimisation
         from topoopt.drawing.format import byte_size, server_set
@@ -52,7 +52,7 @@ def job(
             if found.left_out:
                 console.print(f"{found.left_out} groups left out: too large, or with fewer bytes", highlight=False)
 
-        output.result(found.document(), show)
+        output.result(found.document(), show, answer(found))
         return 0
 
     output.run(command)

@@ -242,7 +242,7 @@ def _print(console: Console, result: Resilience, written: list[str]) -> None:
 
 def _slow(outcome: FailureOutcome, nominal: float) -> str:
     slow = outcome.slowdown(nominal)
-    return "nothing delivered" if slow is None else f"{slow:.4g}x"
+    return "nothing delivered" if slow is None else f"{slow:.4g}×"
 
 
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:

@@ -32,6 +32,7 @@ def totient(
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.drawing.format import counted
         from topoopt.library.topologies import totient
 
         result = totient(servers, degree, links, selection)
@@ -44,7 +45,15 @@ def totient(
                 soft_wrap=True,
             )
 
-        output.result(document, show)
+        both = links == "bidirectional"
+        once = sorted({min(each, servers - each) if both else each for each in result.offsets})
+        *some, last = map(str, once)
+        rings = f"rings of distances {', '.join(some)} and {last}" if some else f"a ring of distance {last}"
+        answer = (
+            f"TotientPerms joins {servers:,} servers by {rings}: every server reaches every other in "
+            f"at most {counted(result.diameter, 'hop')}, {result.mean_hops:.3g} on average."
+        )
+        output.result(document, show, answer)
         return 0
 
     output.run(command)

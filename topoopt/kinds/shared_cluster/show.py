@@ -65,7 +65,7 @@ def at_once_tables(console: Console, solution: SharedClusterSolution) -> None:
             str(row.load) if row.load != last else "",
             escape(row.fabric),
             *(f"{value:.2f}" for value in figures),
-            *(f"{value:.3g}x" for value in (row.over_alone, row.over_first, row.p99_over_first)),
+            *(f"{value:.2f}×" for value in (row.over_alone, row.over_first, row.p99_over_first)),
         )
         last = row.load
     console.print(table)

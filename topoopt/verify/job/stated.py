@@ -61,7 +61,7 @@ def check_history(findings: ViolationLog, instance: CoOptimisation, solution: Jo
     The plans of the way are not in the solution, so their times cannot be computed again.
     """
     points, value = solution.convergence, as_float(solution.objective.value)
-    findings.leave_out("initial_ms, convergence", "plans that the search passed are not in the solution")
+    findings.leave_out("first plan, progress of the search", "plans that the search passed are not in the solution")
     made = [as_int(point.proposals) for point in points]
     best = [as_float(point.best_ms) for point in points]
     if any(number is None or number < 0 for number in made) or sorted(made, key=lambda x: x or 0) != made:
