@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from tests.support.network_files import ROUTING, TOPOLOGY, load, refused, with_
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.documents import Limits
+from topoopt.kinds import kind_named
+from topoopt.kinds.network import record
 
 BAD_DEMAND = [
     ({"matrix": [[0, -1, 2], [3, 0, 4], [5, 6, 0]]}, "demand.matrix[0][1]"),
@@ -231,3 +234,23 @@ def problems_of(folder: Path, document: dict[str, Any]) -> tuple[Problem, ...]:
     except InputError as error:
         return error.problems
     return ()
+
+
+@pytest.mark.parametrize(
+    ("topology", "demand", "refused"),
+    [
+        ({"family": "torus", "dims": [4, 4]}, {"family": "uniform"}, True),
+        ({"family": "circulant", "servers": 16, "offsets": [1, 4]}, {"family": "uniform"}, False),
+        ({"family": "circulant", "servers": 16, "offsets": [1, 4]}, {"family": "balanced-skew"}, True),
+    ],
+)
+def test_routes_that_no_file_holds(
+    tmp_path: Path, topology: Any, demand: Any, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would be written and not be read again is refused before it is searched for; a turned row fits."""
+    problem = load(tmp_path, with_(ROUTING, topology=topology, demand=demand))
+    routing = kind_named("routing")
+    assert routing.problems(problem) == []
+    monkeypatch.setattr(record, "LIMITS", Limits(json_nodes=500))
+    found = [(each.path, each.message) for each in routing.problems(problem)]
+    assert found == ([("topology", "more routes than a solution file holds")] if refused else [])
