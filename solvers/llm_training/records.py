@@ -15,7 +15,14 @@ import numpy as np
 from solvers.llm_training.shapes import divisors
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
-from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
+from topoopt.core.parallelism import (
+    RANK_ORDER,
+    RANK_ORDERS,
+    TENSOR_FIRST,
+    ParallelDimension,
+    ParallelStrategy,
+    Recompute,
+)
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.simulate.llm_training.strategies import (
     RECOMPUTE_CODES,
@@ -29,7 +36,7 @@ from topoopt.simulate.llm_training.strategies import (
 
 ONE_CHUNK = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.ZB_H1, PipelineSchedule.ZB_2P)
 
-PARTS = ("chunks", "zero", "micro_batch", "schedule", "recompute", "sequence", "first_less", "last_less")
+PARTS = ("chunks", "zero", "micro_batch", "schedule", "recompute", "sequence", "first_less", "last_less", "order")
 """What strategies of a shape differ in; a row of a table has them in this order."""
 
 EVEN = -1.0
@@ -37,10 +44,11 @@ EVEN = -1.0
 
 
 def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> Column:
-    """float64[records, 8], the parts of all strategies of a shape; schedules and recomputation as codes."""
+    """float64[records, 9], the parts of all strategies of a shape; schedules and recomputation as codes."""
     tables = []
     space, batch = problem.space, problem.batch
     zeros = _zeros(problem, shape)
+    orders = orders_of_shape(problem, shape)
     again = [float(RECOMPUTE_CODES[one]) for one in _recomputations(problem)]
     for b in stated(divisors(batch.sequences // shape.data), space.micro_batch):
         m = batch.sequences // (shape.data * b)
@@ -49,14 +57,27 @@ def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> Column:
         if b * batch.length // shape.context % shape.tensor:
             split = [0.0]
         split = [one for one in split if space.sequence is None or shape.tensor == 1 or bool(one) in space.sequence]
-        grid = np.meshgrid(np.arange(len(ways)), zeros, again, split, indexing="ij")
-        way, zero, recompute, sequence = (part.ravel() for part in grid)
+        grid = np.meshgrid(np.arange(len(ways)), zeros, again, split, orders, indexing="ij")
+        way, zero, recompute, sequence, order = (part.ravel() for part in grid)
         if not len(way):
             continue
         chunks, schedule, first, last = np.array(ways, dtype=np.float64)[way.astype(np.int64)].T
-        parts = [chunks, zero, np.full_like(zero, b), schedule, recompute, sequence, first, last]
+        parts = [chunks, zero, np.full_like(zero, b), schedule, recompute, sequence, first, last, order]
         tables.append(np.stack(parts, axis=1))
     return np.concatenate(tables) if tables else np.zeros((0, len(PARTS)))
+
+
+def orders_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
+    """Orders of the ranks, as codes; of those that put the same groups on a server the first one."""
+    sizes: dict[ParallelDimension, int] = {one: getattr(shape, one.value) for one in RANK_ORDER}
+    found: dict[tuple[float, ...], float] = {}
+    for order in problem.space.order or TENSOR_FIRST:
+        beside, stride = dict.fromkeys(RANK_ORDER, 1.0), 1
+        for dimension in order:
+            beside[dimension] = min(max(problem.cluster.gpus_per_server / stride, 1.0), float(sizes[dimension]))
+            stride *= sizes[dimension]
+        found.setdefault(tuple(beside.values()), float(RANK_ORDERS.index(order)))
+    return list(found.values())
 
 
 def stated(values: Iterable[int], allowed: tuple[int, ...] | None) -> list[int]:
@@ -120,10 +141,10 @@ def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -
 
     Args:
         shapes: float64[records, 6], the shape of each row.
-        rows: float64[records, 8], as `rows_of_shape`.
+        rows: float64[records, 9], as `rows_of_shape`.
     """
     tensor, context, pipeline, data, expert, expert_tensor = shapes.T
-    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer = rows.T
+    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer, order = rows.T
     first, inner, last = even_layers(problem.model.layers, pipeline, chunks)
     if problem.space.short_ends:
         own = fewer[0] != EVEN
@@ -145,13 +166,14 @@ def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -
         first_layers=first,
         inner_layers=inner,
         last_layers=last,
+        order=order,
     )
 
 
 def strategy_of(problem: LlmTrainingProblem, shape: StrategyShape, row: Column) -> ParallelStrategy:
     """One row as a strategy, with the layers of every chunk."""
-    layers, orders = problem.model.layers, problem.space.order
-    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer = (int(value) for value in row)
+    layers = problem.model.layers
+    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer, order = (int(value) for value in row)
     ends = None
     if fewer[0] != EVEN:
         p, v, i, j = (np.array([float(one)]) for one in (shape.pipeline, chunks, *fewer))
@@ -170,6 +192,6 @@ def strategy_of(problem: LlmTrainingProblem, shape: StrategyShape, row: Column) 
         micro_batch=micro_batch,
         schedule=tuple(PipelineSchedule)[schedule],
         recompute=tuple(Recompute)[recompute],
-        order=RANK_ORDER if orders is None else orders[0],
+        order=RANK_ORDERS[order],
         stage_layers=stage_layers(layers, shape.pipeline, chunks, ends),
     )

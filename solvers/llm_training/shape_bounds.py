@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.llm_training.records import ONE_CHUNK, columns_of_rows, stage_ways, stated
+from solvers.llm_training.records import ONE_CHUNK, columns_of_rows, orders_of_shape, stage_ways, stated
 from solvers.llm_training.shapes import divisors
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -61,6 +61,7 @@ def shape_numbers(shape: StrategyShape) -> tuple[float, ...]:
 def _relaxed(problem: LlmTrainingProblem, shape: StrategyShape) -> list[tuple[float, ...]]:
     """Most chunks of a family, then a row as of `rows_of_shape` with one chunk, nothing shared or computed again."""
     found: list[tuple[float, ...]] = []
+    orders = orders_of_shape(problem, shape)
     for b in stated(divisors(problem.batch.sequences // shape.data), problem.space.micro_batch):
         most: dict[S, float] = {}
         for v, name in stage_ways(problem, shape, problem.batch.sequences // (shape.data * b)):
@@ -68,9 +69,10 @@ def _relaxed(problem: LlmTrainingProblem, shape: StrategyShape) -> list[tuple[fl
             most[family] = max(most.get(family, 1.0), float(v if name in (*ONE_CHUNK, S.INTERLEAVED) else 1))
         splits = [0.0] if shape.tensor == 1 or b * problem.batch.length // shape.context % shape.tensor else [0.0, 1.0]
         found += [
-            (v, 1.0, 0.0, float(b), float(SCHEDULE_CODES[family]), 0.0, split, -1.0, -1.0)
+            (v, 1.0, 0.0, float(b), float(SCHEDULE_CODES[family]), 0.0, split, -1.0, -1.0, order)
             for family, v in most.items()
             for split in splits
+            for order in orders
         ]
     return found
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.smallest import solution_of
 from topoopt.core.errors import InputError
-from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.formats.exporter import Export, ExportOptions, check_export
 from topoopt.formats.table import EXPORTERS
@@ -59,3 +59,14 @@ def test_uneven_layers_are_a_layout() -> None:
 def test_what_megatron_does_not_run_is_refused() -> None:
     with pytest.raises(InputError, match=r"no such schedule .value: zb-h1.; allowed: 1f1b, interleaved"):
         exported(data=8, pipeline=2, schedule=PipelineSchedule.ZB_H1, stage_layers=(12, 12))
+
+
+def test_orders_of_ranks() -> None:
+    """The order with stages before replicas has a flag; others Megatron-LM does not know."""
+    tensor, context, data, pipeline = RANK_ORDER
+    export = exported(data=4, pipeline=4, stage_layers=(6,) * 4, order=(tensor, context, pipeline, data))
+    check_export(EXPORTERS["megatron"], export)
+    assert "--use-tp-pp-dp-mapping" in text(export, "arguments.txt").splitlines()
+    assert text(export, "ranks.csv").splitlines()[1 + 5] == "5,server-1,1,0,0,1,1"
+    with pytest.raises(InputError, match="no such order of ranks"):
+        exported(data=4, pipeline=4, stage_layers=(6,) * 4, order=(data, tensor, context, pipeline))

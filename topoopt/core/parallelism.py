@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import permutations
 
 from topoopt.core.pipeline import PipelineSchedule
 
@@ -28,6 +29,12 @@ class ParallelDimension(StrEnum):
 
 RANK_ORDER = (ParallelDimension.TENSOR, ParallelDimension.CONTEXT, ParallelDimension.DATA, ParallelDimension.PIPELINE)
 """Which dimension changes fastest from rank to rank, first; experts fold over context and data."""
+
+RANK_ORDERS = tuple(permutations(RANK_ORDER))
+"""All orders, the usual one first."""
+
+TENSOR_FIRST = tuple(order for order in RANK_ORDERS if order[0] is ParallelDimension.TENSOR)
+"""Orders that are tried where an instance names none: what sends most stays nearest."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class StrategySpace:
 
     Attributes:
         data: replicas, which the other parts leave.
-        order: orders of the dimensions; None: the default one.
+        order: orders of the dimensions; None: all that begin with tensor.
         short_ends: how many layers fewer than the fullest rank between them the first and the last rank may have, each;
             empty: layers are spread as evenly as can be.
     """

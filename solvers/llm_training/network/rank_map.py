@@ -1,4 +1,4 @@
-"""Where the blocks of ranks stand: all maps where there are few servers, else exchanges of planes, then of servers."""
+"""Where the blocks of ranks stand: all maps where servers are few, else orders of dimensions, planes, servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solvers.llm_training.network.fabrics import FabricNetwork
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelDimension, ParallelStrategy
+from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.network.groups import FamilyGroups, rank_coordinates
 
@@ -65,7 +65,8 @@ def best_map(
     if n <= MOST_PERMUTED:
         tried: Iterator[Ints] = _all_maps(n)
     else:
-        tried = chain(_planes(strategy, problem.cluster.gpus_per_server), _drawn(n, problem.search.seed))
+        g = problem.cluster.gpus_per_server
+        tried = chain(_orders(strategy, g), _planes(strategy, g), _drawn(n, problem.search.seed))
     for map_ in tried:
         if stop.reason() is not None:
             break
@@ -79,6 +80,22 @@ def best_map(
 def _all_maps(n: int) -> Iterator[Ints]:
     for order in permutations(range(n)):
         yield np.array(order, dtype=np.int64)
+
+
+def _orders(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
+    """Blocks where another order of the dimensions has them, if the ranks of a block stay together there."""
+    at = rank_coordinates(strategy)
+    seen = [tuple(range(strategy.gpus // gpus_per_server))]
+    for order in RANK_ORDERS:
+        place, stride = np.zeros(strategy.gpus, dtype=np.int64), 1
+        for dimension in order:
+            place += at[dimension] * stride
+            stride *= int(at[dimension].max()) + 1
+        rows = (place // gpus_per_server).reshape(-1, gpus_per_server)
+        blocks = tuple(rows[:, 0].tolist())
+        if (rows == rows[:, :1]).all() and blocks not in seen:
+            seen.append(blocks)
+            yield rows[:, 0]
 
 
 def _planes(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:

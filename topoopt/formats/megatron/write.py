@@ -8,7 +8,8 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
-from topoopt.core.parallelism import RANK_ORDER, ParallelDimension, ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
+from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes
@@ -19,6 +20,9 @@ HEAD = ("rank", "host", "gpu", "tensor", "context", "data", "pipeline")
 
 SCHEDULES = (PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.INTERLEAVED)
 """What Megatron-LM runs."""
+
+ORDERS = (RANK_ORDER, (D.TENSOR, D.CONTEXT, D.PIPELINE, D.DATA))
+"""Of ranks: the usual one, and that of `--use-tp-pp-dp-mapping`."""
 
 SHARING = {2: "optim_grads", 3: "optim_grads_params"}
 """What its FSDP shares out, by ZeRO stage."""
@@ -42,6 +46,8 @@ def arguments_of(strategy: ParallelStrategy, setting: TrainingSetting) -> tuple[
 
 
 def _choices(s: ParallelStrategy) -> Iterator[tuple[str, object]]:
+    if s.order == ORDERS[1]:
+        yield "--use-tp-pp-dp-mapping", ""
     if s.sequence:
         yield "--sequence-parallel", ""
     if s.pipeline > 1 and len(set(s.stage_layers)) > 1:
@@ -67,7 +73,7 @@ def _layout(layers: tuple[int, ...]) -> str:
     return "|".join(["E" + stages[0], *stages[1:-1], stages[-1] + "L"])
 
 
-def coordinates(strategy: ParallelStrategy, rank: int) -> dict[ParallelDimension, int]:
+def coordinates(strategy: ParallelStrategy, rank: int) -> dict[D, int]:
     """Where a rank stands in each dimension: the first one counts fastest."""
     found = {}
     for dimension in strategy.order:
@@ -114,8 +120,8 @@ def _refuse(strategy: ParallelStrategy) -> None:
         allowed = ", ".join(SCHEDULES)
         text = "Megatron-LM has no such schedule"
         problems.append(Problem(text, path="plan.strategy.schedule", value=strategy.schedule.value, allowed=allowed))
-    if strategy.order != RANK_ORDER:
-        value, allowed = ", ".join(strategy.order), ", ".join(RANK_ORDER)
+    if strategy.order not in ORDERS:
+        value, allowed = ", ".join(strategy.order), " or ".join(", ".join(order) for order in ORDERS)
         text = "Megatron-LM has no such order of ranks"
         problems.append(Problem(text, path="plan.strategy.order", value=value, allowed=allowed))
     if problems:

@@ -136,7 +136,9 @@ class StrategySection(FileModel):
     short_ends: Literal["even"] | Fewer | Annotated[list[Fewer], Field(min_length=1, max_length=64)] = Field(
         default="even", description="layers that the first and the last stage may have fewer than those between"
     )
-    order: Literal["auto"] | Order = Field(default="auto", description="ranks count fastest along the first")
+    order: Literal["auto"] | Order = Field(
+        default="auto", description="ranks count fastest along the first; auto: all orders that begin with tensor"
+    )
 
 
 class OverlapSection(FileModel):

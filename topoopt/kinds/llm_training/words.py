@@ -87,8 +87,7 @@ def proof_words(solution: LlmTrainingSolution) -> str:
 
 def differences(best: ParallelStrategy, other: ParallelStrategy) -> str:
     """Parts that a strategy has otherwise."""
-    skipped = ("stage_layers", "order")
-    names = [part.name for part in fields(other) if part.name not in skipped]
+    names = [part.name for part in fields(other) if part.name != "stage_layers"]
     changed = [name for name in names if getattr(best, name) != getattr(other, name)]
     ends = [tuple(sum(s.stage_layers[rank :: s.pipeline]) for rank in (0, s.pipeline - 1)) for s in (best, other)]
     if not changed and ends[0] != ends[1]:
@@ -97,6 +96,8 @@ def differences(best: ParallelStrategy, other: ParallelStrategy) -> str:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 
 Column = NDArray[np.float64]
@@ -27,6 +27,7 @@ class StrategyColumns:
         schedule, recompute: places in their enumerations.
         first_layers, inner_layers, last_layers: layers on the first rank of a pipeline, on the fullest of those
             between, on the last one.
+        order: of the ranks, a place in `RANK_ORDERS`.
     """
 
     tensor: Column
@@ -44,6 +45,7 @@ class StrategyColumns:
     first_layers: Column
     inner_layers: Column
     last_layers: Column
+    order: Column
 
     def scheduled(self, *schedules: PipelineSchedule) -> NDArray[np.bool_]:
         """Whether the schedule is one of these."""
@@ -134,4 +136,5 @@ def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyC
         first_layers=first,
         inner_layers=inner,
         last_layers=last,
+        order=np.array([float(RANK_ORDERS.index(one.order)) for one in strategies]),
     )

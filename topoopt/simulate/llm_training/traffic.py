@@ -21,6 +21,7 @@ import numpy as np
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import NumberFormats
 from topoopt.core.parallelism import Recompute
+from topoopt.simulate.llm_training.placing import ranks_beside
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.workloads.llm_training.facts import expert_layers, layer_weights
 
@@ -83,7 +84,7 @@ def layer_traffic(
         sizes = (1.0 if formats.fp8_dispatch else ELEMENT) + ELEMENT
         own = tokens / t * model.hidden * sizes
         expert = own * model.experts.per_token * (x - 1) / x
-        servers = np.maximum(1.0, x * columns.expert_tensor / gpus_per_server)
+        servers = np.maximum(1.0, x * columns.expert_tensor / ranks_beside(columns, gpus_per_server).expert)
         crossing = own * expected_servers(model, servers) * (servers - 1) / servers
     return LayerTraffic(
         tensor=(2.0 * ring, 2.0 * ring, np.where(full, np.where(split, 1.5, 2.0) * ring, 0.0)),

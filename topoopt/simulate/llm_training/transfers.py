@@ -9,6 +9,7 @@ import numpy as np
 from topoopt.core.llm_training import GpuCluster, ReachedRates
 from topoopt.core.parallelism import Overlap
 from topoopt.core.pipeline import PipelineSchedule
+from topoopt.simulate.llm_training.placing import WHOLE, ranks_beside
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.traffic import LayerTraffic
 
@@ -67,23 +68,26 @@ class GroupRates:
     def of(cluster: GpuCluster, reached: ReachedRates, columns: StrategyColumns) -> GroupRates:
         """Rates of the groups of strategies on an ideal switch.
 
-        Order of ranks: tensor, context, data, pipeline, experts over context and data; a group inside a server uses its
-        links, any other one the interfaces, where those of all members in a server serve it.
+        A group inside a server uses its links, any other one the interfaces, where those of all members in a server
+        serve it.
         """
         inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
         outside = cluster.gpu_gbps * BYTES_PER_GBIT * reached.network
-        g = cluster.gpus_per_server
-        t, c = columns.tensor, columns.context
-        shared = np.minimum(inside, outside * np.maximum(1.0, g / t))
-        of_experts = np.minimum(inside, outside * np.maximum(1.0, g / (columns.expert * columns.expert_tensor)))
-        data_inside = t * c * columns.data <= g
+        near = ranks_beside(columns, cluster.gpus_per_server)
+
+        def rate(beside: Column, ranks: Column, sending: Column) -> Column:
+            return np.where(beside >= WHOLE * ranks, inside, np.minimum(inside, outside * sending))
+
+        one = np.ones_like(columns.tensor)
+        group, of_data = columns.context * columns.data, near.context * near.data
+        replicas = columns.tensor * group / (columns.expert * columns.expert_tensor)
         return GroupRates(
-            tensor=np.where(t <= g, inside, np.minimum(inside, outside)),
-            context=np.where(t * c <= g, inside, shared),
-            expert=np.full_like(t, outside),
-            hop=np.full_like(t, outside),
-            data=np.where(data_inside, inside, shared),
-            expert_data=np.where(data_inside, inside, of_experts),
+            tensor=rate(near.tensor, columns.tensor, one),
+            context=rate(near.context, columns.context, near.context),
+            expert=outside * one,
+            hop=rate(near.pipeline, columns.pipeline, near.pipeline),
+            data=rate(of_data, group, of_data),
+            expert_data=rate(near.replicas, replicas, np.maximum(1.0, near.replicas)),
             inside=inside,
         )
 

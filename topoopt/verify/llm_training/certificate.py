@@ -19,7 +19,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.verify.llm_training.layer import GpuSeconds
-from topoopt.verify.llm_training.space import SCHEDULES, Records, divisors, pipelines, records_of, splits_of
+from topoopt.verify.llm_training.space import SCHEDULES, Records, divisors, orders_of, pipelines, records_of, splits_of
 from topoopt.verify.llm_training.step import HIDDEN_COST
 from topoopt.verify.llm_training.transfers import TWO_WAY, ideal_rates, sent_by
 
@@ -55,8 +55,8 @@ def _plainest(problem: LlmTrainingProblem, shape: StrategyShape) -> set[tuple[fl
         splits = (0,) if shape.tensor == 1 else splits_of(problem, shape.tensor, b * batch.length // shape.context)
         found |= {
             (shape.tensor, split, shape.context, shape.pipeline, v, shape.data, shape.expert, shape.expert_tensor, 0, b,
-             SCHEDULES.index(name), 0, 0, 0, 0)
-            for name, v in most.items() for split in splits
+             SCHEDULES.index(name), 0, 0, 0, 0, order)
+            for name, v in most.items() for split in splits for order in orders_of(problem, shape)
         }  # fmt: skip
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, StrategyFigures, StrategyShape
 from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
-from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
+from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy
 from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
@@ -19,7 +19,7 @@ from topoopt.verify.llm_training.fabric_bound import proven_bound
 from topoopt.verify.llm_training.lines import check_lines
 from topoopt.verify.llm_training.model_sizes import model_flops
 from topoopt.verify.llm_training.network import check_network
-from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
+from topoopt.verify.llm_training.space import orders_of, records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.stage_times import check_stages
 from topoopt.verify.llm_training.step import Recomputed, recomputed
 from topoopt.verify.llm_training.transfers import ideal_rates
@@ -95,7 +95,7 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
     between = [sum(chunks) for chunks in own[1:-1]]
     if due != [list(chunks) for chunks in own] or between != sorted(between, reverse=True):
         return "has its long chunks at other turns than all ranks"
-    if strategy.order not in (problem.space.order or (RANK_ORDER,)):
+    if RANK_ORDERS.index(strategy.order) not in orders_of(problem, _shape(strategy)):
         return "has another order of ranks"
     return ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import product
@@ -12,7 +12,8 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
-from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
+from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule as S
 
 SCHEDULES = tuple(S)
@@ -21,7 +22,7 @@ RECOMPUTES = tuple(Recompute)
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Strategies, one value each; schedules and recomputation by their places in the enumerations.
+    """Strategies, one value each; schedules, recomputation and orders by their places in the tables.
 
     `ends` are layers of the first rank, of the fullest between, and of the last.
     """
@@ -41,6 +42,7 @@ class Records:
     first: Floats
     inner: Floats
     last: Floats
+    order: Floats
 
     def runs(self, *schedules: S) -> np.ndarray:
         """Whether the schedule is one of these."""
@@ -64,7 +66,7 @@ def row_of(strategy: ParallelStrategy) -> tuple[float, ...]:
     return (
         s.tensor, s.sequence, s.context, s.pipeline, s.chunks, s.data, s.expert, s.expert_tensor, s.zero,
         s.micro_batch, SCHEDULES.index(s.schedule), RECOMPUTES.index(s.recompute),
-        loads[0], max(loads[1:-1] or loads), loads[-1],
+        loads[0], max(loads[1:-1] or loads), loads[-1], RANK_ORDERS.index(s.order),
     )  # fmt: skip
 
 
@@ -150,7 +152,7 @@ def uneven_ends(problem: LlmTrainingProblem, p: int, v: int) -> list[tuple[int, 
 
 
 def strategies_of(problem: LlmTrainingProblem, shape: StrategyShape) -> Floats:
-    """float64[records, 15], all strategies of a shape."""
+    """float64[records, 16], all strategies of a shape."""
     space, batch = problem.space, problem.batch
     t, c, p, d = shape.tensor, shape.context, shape.pipeline, shape.data
     zeros: tuple[int, ...] = (0, 1) if p > 1 else (0, 1, 2, 3)
@@ -168,14 +170,54 @@ def strategies_of(problem: LlmTrainingProblem, shape: StrategyShape) -> Floats:
             uneven = space.short_ends and p > 1
             ends = uneven_ends(problem, p, v) if uneven else [even_ends(problem.model.layers, p, v)]
             ways += [(v, SCHEDULES.index(name), *loads) for loads in ends]
-        rest = [(split, zero, RECOMPUTES.index(one)) for split, zero, one in product(splits, zeros, again)]
+        rest = [
+            (split, zero, RECOMPUTES.index(one), order)
+            for split, zero, one, order in product(splits, zeros, again, orders_of(problem, shape))
+        ]
         if ways and rest:
             v, schedule, first, inner, last = np.repeat(np.array(ways, dtype=np.float64), len(rest), axis=0).T
-            split, zero, one = np.tile(np.array(rest, dtype=np.float64), (len(ways), 1)).T
+            split, zero, one, order = np.tile(np.array(rest, dtype=np.float64), (len(ways), 1)).T
             here = [np.full_like(v, part) for part in (t, c, p, d, shape.expert, shape.expert_tensor, b)]
-            columns = (here[0], split, *here[1:3], v, *here[3:6], zero, here[6], schedule, one, first, inner, last)
+            columns = (
+                here[0],
+                split,
+                *here[1:3],
+                v,
+                *here[3:6],
+                zero,
+                here[6],
+                schedule,
+                one,
+                first,
+                inner,
+                last,
+                order,
+            )
             tables.append(np.stack(columns, axis=1))
     return np.concatenate(tables) if tables else np.zeros((0, len(fields(Records))))
+
+
+def beside(order: Sequence[D], sizes: Mapping[D, int], g: int) -> dict[D, float]:
+    """Ranks of each dimension on a server of g, all others standing still."""
+    found, before = {}, 1
+    for one in order:
+        found[one] = min(float(sizes[one]), max(1.0, g / before))
+        before *= sizes[one]
+    return found
+
+
+def orders_of(problem: LlmTrainingProblem, shape: StrategyShape) -> list[int]:
+    """Orders of the ranks; none puts the same groups on a server as one before it."""
+    allowed = problem.space.order or tuple(one for one in RANK_ORDERS if one[0] is D.TENSOR)
+    sizes = {D.TENSOR: shape.tensor, D.CONTEXT: shape.context, D.PIPELINE: shape.pipeline, D.DATA: shape.data}
+    found: list[int] = []
+    seen: list[dict[D, float]] = []
+    for order in allowed:
+        own = beside(order, sizes, problem.cluster.gpus_per_server)
+        if own not in seen:
+            seen.append(own)
+            found.append(RANK_ORDERS.index(order))
+    return found
 
 
 def splits_of(problem: LlmTrainingProblem, t: int, tokens: int) -> tuple[int, ...]:

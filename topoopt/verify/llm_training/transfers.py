@@ -9,10 +9,11 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import Recompute
+from topoopt.core.parallelism import RANK_ORDERS, Recompute
+from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.verify.llm_training.model_sizes import sizes_of
-from topoopt.verify.llm_training.space import Records
+from topoopt.verify.llm_training.space import Records, beside
 
 TWO_WAY = (S.DUALPIPE, S.DUALPIPE_V)
 
@@ -64,8 +65,25 @@ class DimensionRates:
     stage_hops: int = 1
 
 
+def near(problem: LlmTrainingProblem, r: Records) -> tuple[dict[D, Floats], Floats]:
+    """Ranks on a server of a group along each dimension, and of the group that shares out the experts of a layer."""
+    sizes = {D.TENSOR: r.t, D.CONTEXT: r.c, D.DATA: r.d, D.PIPELINE: r.p}
+    found = {one: np.empty_like(r.t) for one in sizes}
+    rows, place = np.unique(np.stack([r.t, r.c, r.d, r.p, r.order]), axis=1, return_inverse=True)
+    for number, (t, c, d, p, order) in enumerate(rows.T.astype(np.int64).tolist()):
+        own = {D.TENSOR: t, D.CONTEXT: c, D.DATA: d, D.PIPELINE: p}
+        for one, count in beside(RANK_ORDERS[order], own, problem.cluster.gpus_per_server).items():
+            found[one][place.ravel() == number] = count
+    whole, experts = r.x * r.y, np.ones_like(r.t)
+    before = np.ones_like(r.t)
+    for one in (D.TENSOR, D.CONTEXT, D.DATA):
+        experts = experts * np.minimum(found[one], np.minimum(sizes[one], np.maximum(1.0, whole / before)))
+        before = before * sizes[one]
+    return found, experts
+
+
 def ideal_rates(problem: LlmTrainingProblem, r: Records) -> DimensionRates:
-    """On an ideal switch, ranks in the order tensor, context, data, pipeline.
+    """On an ideal switch.
 
     Groups inside a server use its links; any other one the interfaces of the server, where the GPUs that stand in
     other groups leave theirs.
@@ -73,19 +91,20 @@ def ideal_rates(problem: LlmTrainingProblem, r: Records) -> DimensionRates:
     cluster, reached, g = problem.cluster, problem.device.reached, problem.cluster.gpus_per_server
     inside = cluster.intra_server_gbps * 1e9 / 8 * reached.scale_up
     outside = cluster.degree * cluster.link_gbps / g * 1e9 / 8 * reached.network
-    whole = np.full_like(r.t, outside)
+    here, experts = near(problem, r)
 
-    def outer(beside: Floats, size: Floats) -> Floats:
-        return np.where(size <= g, inside, np.minimum(inside, outside * np.maximum(1.0, g / beside)))
+    def rate(own: Floats, size: Floats) -> Floats:
+        return np.where(own > size * (1 - 1e-9), inside, np.minimum(inside, outside * np.maximum(1.0, own)))
 
+    stage = here[D.TENSOR] * here[D.CONTEXT] * here[D.DATA]
     return DimensionRates(
         inside,
-        np.where(r.t <= g, inside, min(inside, outside)),
-        outer(r.t, r.t * r.c),
-        outer(r.t, r.t * r.c * r.d),
-        outer(r.x * r.y, r.t * r.c * r.d),
-        whole,
-        whole,
+        np.where(here[D.TENSOR] > r.t * (1 - 1e-9), inside, min(inside, outside)),
+        rate(here[D.CONTEXT], r.c),
+        rate(here[D.CONTEXT] * here[D.DATA], r.c * r.d),
+        rate(stage / experts, r.t * r.c * r.d / (r.x * r.y)),
+        np.full_like(r.t, outside),
+        rate(here[D.PIPELINE], r.p),
     )
 
 
@@ -177,7 +196,7 @@ def _exchange(
         return none, none, none
     one = activations / r.t * (1.5 if problem.formats.fp8_dispatch else 2.0)
     whole = one * experts.per_token * (1.0 - 1.0 / r.x)
-    servers = np.maximum(1.0, r.x * r.y / problem.cluster.gpus_per_server)
+    servers = np.maximum(1.0, r.x * r.y / near(problem, r)[1])
     met = {count: servers_met(problem, count) for count in set(servers.tolist())}
     crossing = one * np.array([met[count] for count in servers.tolist()]) * (1.0 - 1.0 / servers)
     takes = np.where(r.x > 1, np.maximum(crossing / rates.expert, whole / rates.inside) + 2.0 * start, 0.0)

@@ -17,7 +17,7 @@ from topoopt.core.group_schedule import RINGS
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
-from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.network.buckets import Bucket, family_buckets, rounds_counted
 from topoopt.simulate.llm_training.network.groups import BlockGroups, FamilyGroups
 from topoopt.simulate.llm_training.network.links import (
@@ -84,8 +84,8 @@ def network_rates(
 ) -> NetworkRates:
     """Rates of families that have the links to themselves.
 
-    No rate is above that of an ideal switch, where ranks are in the usual order: k servers that send at rate B need
-    2 (k-1)/k of the vector over B for an AllReduce on any schedule, as on rings of one rank a server.
+    No rate is above that of an ideal switch: k servers that send at rate B need 2 (k-1)/k of the vector over B for an
+    AllReduce on any schedule, as on rings of one rank a server.
 
     Raises:
         InfeasibleError: a pair that sends has no route.
@@ -95,12 +95,9 @@ def network_rates(
     g = cluster.gpus_per_server
     loads = family_loads(network, groups, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
     ideal = GroupRates.of(cluster, reached, columns_of([strategy], problem.model.layers))
-    outside = cluster.gpu_gbps * BYTES_PER_GBIT * reached.network
-    most = dict.fromkeys(F, inside) | {F.TENSOR: min(inside, outside), F.EXPERT: outside, F.PIPELINE: outside}
-    if strategy.order == RANK_ORDER:
-        usual = (ideal.tensor, ideal.context, ideal.expert, ideal.hop, ideal.data, ideal.expert_data)
-        families = (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE, F.DATA, F.EXPERT_DATA)
-        most = {family: float(rate[0]) for family, rate in zip(families, usual, strict=True)}
+    usual = (ideal.tensor, ideal.context, ideal.expert, ideal.hop, ideal.data, ideal.expert_data)
+    families = (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE, F.DATA, F.EXPERT_DATA)
+    most = {family: float(rate[0]) for family, rate in zip(families, usual, strict=True)}
     if rounds_counted(problem, network.graph):
         loads = _reduced(problem, strategy, network, groups, loads)
     alone = {family: min(most[family], reached.network / load.taken) for family, load in loads.items()}
