@@ -117,7 +117,7 @@ class TrainingNetwork:
         places: server of each block of `gpus_per_server` ranks that follow each other; empty: the servers in order.
         degree_split: interfaces of a server that are given to a family; empty: all serve all.
         rings: of the families that pass bytes round.
-        schedules: of those families that reduce otherwise, which have no rings.
+        schedules: of those families that reduce otherwise; they have rings only where links were laid along them.
         loads: what each family asks of it.
         link_gbps: rate of one link, each direction.
         routes: of pairs of servers that send; those that are not here use the link between them.

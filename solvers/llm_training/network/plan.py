@@ -39,6 +39,8 @@ from topoopt.simulate.llm_training.network.timeline import iteration_timeline
 from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
 
+DIRECT = "direct-connect"
+
 BLOCK = 64
 """Strategies whose bounds are computed together."""
 
@@ -205,7 +207,7 @@ def stated(fabric: str, network: PlacedNetwork) -> TrainingNetwork:
     orders = tuple(
         DimensionRings(family, tuple(tuple(map(tuple, group)) for one in classes for group in one.tolist()))
         for family, classes in network.orders.items()
-        if family not in network.schedules
+        if family not in network.schedules or fabric == DIRECT  # whose links go along the rings
     )
     return TrainingNetwork(
         fabric=fabric,

@@ -134,7 +134,7 @@ def _family(
             inside[server] += relayed * amount * (network.fabric == RAIL_ONLY) + own * amount * (g - 1) / g
         for (_, head), amount in load.items():
             inside[head] += own * amount * (g - 1) / g  # met by the interface of any GPU
-        most = max(most, *out.values())
+        most = max([most, *out.values()])
         for step, amount in load.items():
             seconds[step] = max(seconds.get(step, 0.0), amount / (rates[step] * BYTES_OF_GBIT * reached.network))
         for server, amount in inside.items():

@@ -18,7 +18,14 @@ from topoopt.verify.llm_training.groups import MemberGroups, groups_of
 from topoopt.verify.llm_training.iteration import iteration_s, not_followed
 from topoopt.verify.llm_training.link_loads import FamilySeconds, family_seconds
 from topoopt.verify.llm_training.network_rates import as_rates, free, rates_alone, rates_shared
-from topoopt.verify.llm_training.reductions import check_reductions, reducing, ring_rate, rounds_counted, vector_of
+from topoopt.verify.llm_training.reductions import (
+    DIRECT,
+    check_reductions,
+    reducing,
+    ring_rate,
+    rounds_counted,
+    vector_of,
+)
 from topoopt.verify.llm_training.space import records_of, row_of
 from topoopt.verify.llm_training.step import recomputed
 from topoopt.verify.llm_training.transfers import DimensionRates
@@ -51,7 +58,8 @@ def check_network(findings: ViolationLog, problem: LlmTrainingProblem, outcome: 
     if {load.dimension for load in network.loads} != due or len(network.loads) != len(due):
         findings.add("loads", f"{where}: the families that send between servers are {sorted(due)}, each once")
         return None
-    if not {rings.dimension for rings in network.rings} <= set(loads):
+    laid = set(made) if where == DIRECT else set()
+    if not {rings.dimension for rings in network.rings} <= set(loads) | laid:
         findings.add("rings", f"{where}: rings of a family that has none between servers")
     if rounds_counted(problem, network):
         on_schedules = check_reductions(findings, problem, strategy, network, groups, made)
