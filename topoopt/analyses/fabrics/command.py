@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
     from topoopt.console.attended import AttendedRun
     from topoopt.core.job_solution import JobSolution
+    from topoopt.core.llm_training import LlmTrainingProblem
 
-KIND = "co-optimisation"
+KIND = "co-optimisation, llm-training"
 DEVICES = devices_text()
 DEFAULT_DEVICE = "3d-mems"
 FLOW_LEVEL_NOTE = (
@@ -41,7 +42,7 @@ PART_OF_BUDGET = 10
 
 
 def fabrics(
-    instance: Annotated[Path, typer.Argument(help="Instance file of kind co-optimisation.")],
+    instance: Annotated[Path, typer.Argument(help="Instance file of kind co-optimisation or llm-training.")],
     fabrics: Annotated[
         str | None,
         typer.Option(
@@ -79,6 +80,11 @@ def fabrics(
         from topoopt.console.attended import attended
 
         require_targets(csv_file, plot)
+        training = _training(instance)
+        if training is not None:
+            beside: dict[str, object] = {"--solution": solution, "--budget": budget, "--csv": csv_file, "--plot": plot}
+            beside["--reconfiguration-delay"] = reconfiguration_delay
+            return _on_training(output, training, fabrics, seed, time_limit, beside)
         with attended(output, time_limit, memory_bytes(memory_limit)) as run:
             job, plan = run.first(lambda: _read(instance, solution))
             names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
@@ -109,6 +115,35 @@ def fabrics(
         return EXIT_OF_STOP.get(stopped, 0)
 
     output.run(command)
+
+
+def _training(instance: Path) -> LlmTrainingProblem | None:
+    """A language model in training; None for jobs, and for what is refused later."""
+    from topoopt.core.llm_training import LlmTrainingProblem
+    from topoopt.kinds.instance_file import read_instance
+
+    problem: Any = read_instance(instance)
+    return problem if isinstance(problem, LlmTrainingProblem) else None
+
+
+def _on_training(
+    output: Output,
+    problem: LlmTrainingProblem,
+    fabrics: str | None,
+    seed: int | None,
+    time_limit: float | None,
+    beside: dict[str, object],
+) -> int:
+    """Its fabrics; `beside`: options that jobs alone have."""
+    from topoopt.analyses.fabrics.training import answer, show, training_on_fabrics
+
+    wrong = [name for name, value in beside.items() if value is not None]
+    if wrong:
+        raise InputError([Problem("not with a language model in training", path=name) for name in wrong])
+    names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
+    made = training_on_fabrics(problem, names, seed, time_limit)
+    output.result(made, lambda console: show(console, made), answer(made))
+    return EXIT_OF_STOP.get(StopReason(made["stopped_by"]), 0)
 
 
 def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, JobSolution | None]:
