@@ -44,6 +44,7 @@ OPTIMA = {
     "all_to_all_rate": -1 / 2,
     "allreduce_roots": -4 / 3,
     "step_schedule": 2.0,
+    "dag_topology": 6.0,
     "bandwidth_allocation": -50.0,  # the long transfer shares each link of 100 Gbit/s with another one
 }
 
@@ -86,6 +87,21 @@ COLLECTIVE: dict[str, Any] = {
 }
 
 
+JOB: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "dag-topology",
+    "name": "job",
+    "pods": 3,
+    "ports": 3,
+    "circuit_rate": 1,
+    "transfers": [
+        {"name": "ab", "source": 0, "target": 1, "volume": 4, "after": ["before"]},
+        {"name": "ac", "source": 0, "target": 2, "volume": 2},
+    ],
+    "tasks": [{"name": "before", "duration": 2}, {"name": "behind", "duration": 2, "after": ["ab"]}],
+}
+"""Two of three circuits carry 4 between 2 and 2: 6."""
+
 LATENCY: dict[str, Any] = {**PLACEMENT, "objective": "latency"}
 OF_LATENCY = {
     "favourite_children": "static",
@@ -101,7 +117,7 @@ def instance_for(name: str, folder: Path) -> Path:
     """An instance that the formulation takes."""
     placement = {**LATENCY, "latency": {"sharing": OF_LATENCY[name]}} if name in OF_LATENCY else PLACEMENT
     documents = {"routing": ROUTING, "topology": TOPOLOGY, "allocation": ALLOCATION, "placement": placement}
-    documents["collective"] = COLLECTIVE
+    documents |= {"collective": COLLECTIVE, "dag-topology": JOB}
     return write(folder, next(document for kind, document in documents.items() if kind in FORMULATIONS[name].kinds))
 
 
