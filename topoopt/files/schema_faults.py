@@ -157,6 +157,8 @@ def _fault(error: Mapping[str, Any], root: JsonSchema) -> Fault:
 def _choice(location: Path, root: JsonSchema) -> int | None:
     """Place in a location of the name of a shape, where a value may have several plain ones."""
     for place in range(1, len(location)):
+        if not isinstance(location[place], str):  # a place in a list
+            continue
         options = _options(root, location[:place])
         if len(options) > 1 and not any("$ref" in option or "properties" in option for option in options):
             return place

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import SolutionHead
+from topoopt.core.stated import Stated
 
 
-@dataclass(frozen=True)
-class PickProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class PickProblem(Stated):
     """Pick `count` of `values`."""
 
     name: str
@@ -20,7 +19,6 @@ class PickProblem:
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
-    document: Mapping[str, Any] | None = None
 
     kind = "pick"
 
