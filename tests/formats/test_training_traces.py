@@ -143,8 +143,9 @@ def costs_of(problem: LlmTrainingProblem, one: ParallelStrategy) -> StageCosts:
 def exported(ranks: str, **parts: Any) -> Export:
     """Of the smallest solution with another strategy on its 16 GPUs."""
     solution = solution_of("llm-training")
-    plan = replace(solution.plan, strategy=strategy(**parts))
-    solution = replace(solution, plan=plan)
+    first, *others = solution.fabrics
+    first = replace(first, plan=replace(first.plan, strategy=strategy(**parts)))
+    solution = replace(solution, fabrics=(first, *others))
     program = training_program(problem_of("llm-training"), solution, None)
     return EXPORTERS["chakra"].build(solution, ExportOptions(program=program, ranks=ranks))
 

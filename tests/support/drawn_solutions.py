@@ -103,9 +103,7 @@ def allocations(draw: st.DrawFn) -> AllocationSolution:
     server = st.integers(0, n - 1)
     transfers = draw(
         tuples(
-            st.builds(
-                TransferRate, texts, server, server, amounts, tuples(amounts, 1), st.none() | amounts, tuples(texts)
-            ),
+            st.builds(TransferRate, texts, server, server, tuples(amounts, 1), st.none() | amounts, tuples(texts)),
             1,
         )
     )
@@ -130,10 +128,7 @@ def allocations(draw: st.DrawFn) -> AllocationSolution:
             topology=st.just(topology),
             capacity_gbps=arrays(positive, m, np.float64),
             transfers=st.just(transfers),
-            link_gbps=arrays(amounts, m, np.float64),
-            servers=tuples(
-                st.builds(DestinationRate, server, server, amounts, amounts, tuples(st.tuples(server, amounts)))
-            ),
+            servers=tuples(st.builds(DestinationRate, server, server, tuples(st.tuples(server, amounts)))),
             certificates=tuples(certificates(), 0, 2),
         )
     )
@@ -169,9 +164,7 @@ def hierarchies(draw: st.DrawFn) -> HierarchicalSolution:
             equal_time_ns=st.floats(0, 1e9),
             equal_cost_usd=st.none() | st.floats(0, 1e9),
             jobs=tuples(st.builds(JobTime, texts, amounts, amounts, numbers)),
-            collectives=tuples(
-                st.builds(CollectiveTime, texts, texts, collectives, amounts, amounts, rows, tuples(texts))
-            ),
+            collectives=tuples(st.builds(CollectiveTime, texts, texts, collectives, amounts, rows)),
             gain_ns=rows,
             marginal_ns=st.none() | rows,
             proofs=tuples(st.builds(DesignProof, index, certificates, st.booleans())),

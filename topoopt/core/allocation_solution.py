@@ -113,9 +113,12 @@ class AllocationSolution(SolutionHead):
     kind: str = field(default="allocation", init=False)
 
     def columns(self) -> dict[str, Columns]:
-        """As of all solutions; `links` with rate, capacity and utilisation."""
+        """As of all solutions; `links` with rate, capacity and utilisation, `transfers` and `servers` with their rates."""
         more = {"rate_gbps": self.link_gbps, "capacity_gbps": self.capacity_gbps, "utilisation": self.utilisation}
-        return {**super().columns(), "links": {**links_of(self.topology), **more}}
+        tables = super().columns()
+        for name, rows in (("transfers", self.transfers), ("servers", self.servers)):
+            tables[name] = {**tables[name], "rate_gbps": [row.rate_gbps for row in rows]}
+        return {**tables, "links": {**links_of(self.topology), **more}}
 
     @property
     def rates_gbps(self) -> Floats:

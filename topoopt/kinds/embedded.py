@@ -36,7 +36,7 @@ def _built(document: Mapping[str, Any], where: str) -> Any:
 def document_to_embed(problem: Instance) -> Mapping[str, Any] | None:
     """The document of a problem, if it was kept and says all there is to say; else None."""
     data = problem.document
-    if data is None or any(os.path.isabs(text) for text in _texts(data)):
+    if data is None or not problem.sha256 or any(os.path.isabs(text) for text in _texts(data)):
         return None
     if problem.alone:
         return data

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from topoopt.core.llm_training import ReachedRates, TrainingDevice
 
-_A100 = ReachedRates(0.7476, 0.6, 3.107, 0.4664, 0.8505, 0.7824, 0.8985, 34.63, 300.0, 150.8, 98.79)
+_A100 = ReachedRates(0.7461, 0.6, 3.286, 0.4682, 0.8541, 0.7919, 0.9089, 35.03, 300.0, 156.6, 112.8)
 _H100 = ReachedRates(0.5989, 0.515, 2.261, 0.523, 0.814, 0.694, 0.95, 33.61, 346.3, 147.1, 76.66)
 
 TRAINING_DEVICES: Mapping[str, TrainingDevice] = MappingProxyType(
