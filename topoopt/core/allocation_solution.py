@@ -113,7 +113,7 @@ class AllocationSolution(SolutionHead):
     kind: str = field(default="allocation", init=False)
 
     def columns(self) -> dict[str, Columns]:
-        """As of all solutions; `links` with rate, capacity and utilisation, `transfers` and `servers` with their rates."""
+        """As of all solutions; `links` with rate, capacity and utilisation; `transfers`, `servers` with their rates."""
         more = {"rate_gbps": self.link_gbps, "capacity_gbps": self.capacity_gbps, "utilisation": self.utilisation}
         tables = super().columns()
         for name, rows in (("transfers", self.transfers), ("servers", self.servers)):
