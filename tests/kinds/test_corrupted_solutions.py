@@ -301,7 +301,7 @@ FABRICS_OF_TRAINING = """{schema_version: 1, kind: llm-training, name: case,
 TRAINING = (
     *PROVENANCE,
     *LESS,
-    Harmless("fabrics.*.tried", "of the search, which a check names as not recomputed"),
+    Harmless("fabrics.*.tried", "how many strategies the search made a network for; the page of the checker names it"),
     Harmless("fabrics.*.places", "servers in their order need not be listed", "emptied"),
     Harmless("fabrics.*.places", "the same", "key dropped"),
     Harmless("fabrics.*.rings.*.orders*", "a ring twice shares the bytes with itself", "entry doubled"),
