@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.optical_devices import devices_text, parse_delay
 from topoopt.core.verdict import StopReason
 from topoopt.files.table_and_plot import require_targets
+from topoopt.kinds.kind import SolveOptions
 
 if TYPE_CHECKING:
     from solvers.job.baselines import FabricSearch
@@ -82,9 +84,10 @@ def fabrics(
         require_targets(csv_file, plot)
         training = _training(instance)
         if training is not None:
-            beside: dict[str, object] = {"--solution": solution, "--budget": budget, "--csv": csv_file, "--plot": plot}
-            beside["--reconfiguration-delay"] = reconfiguration_delay
-            return _on_training(output, training, fabrics, seed, time_limit, beside)
+            beside = {"--solution": solution, "--budget": budget, "--reconfiguration-delay": reconfiguration_delay}
+            _refuse_options(beside)
+            options = SolveOptions(seed=seed, time_limit_s=time_limit, memory_bytes=memory_bytes(memory_limit))
+            return _on_training(output, training, fabrics, options, (csv_file, plot))
         with attended(output, time_limit, memory_bytes(memory_limit)) as run:
             job, plan = run.first(lambda: _read(instance, solution))
             names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
@@ -126,24 +129,36 @@ def _training(instance: Path) -> LlmTrainingProblem | None:
     return problem if isinstance(problem, LlmTrainingProblem) else None
 
 
+def _refuse_options(jobs_alone: Mapping[str, object]) -> None:
+    """Refuse options that only jobs have."""
+    wrong = [name for name, value in jobs_alone.items() if value is not None]
+    if wrong:
+        raise InputError([Problem("not with a language model in training", path=name) for name in wrong])
+
+
 def _on_training(
     output: Output,
     problem: LlmTrainingProblem,
     fabrics: str | None,
-    seed: int | None,
-    time_limit: float | None,
-    beside: dict[str, object],
+    options: SolveOptions,
+    files: tuple[Path | None, Path | None],
 ) -> int:
-    """Its fabrics; `beside`: options that jobs alone have."""
-    from topoopt.analyses.fabrics.training import answer, show, training_on_fabrics
+    """A language model in training; `files`: table and plot to write."""
+    from topoopt.analyses.fabrics import training
+    from topoopt.files.table_and_plot import csv_text, write_targets
 
-    wrong = [name for name, value in beside.items() if value is not None]
-    if wrong:
-        raise InputError([Problem("not with a language model in training", path=name) for name in wrong])
     names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
-    made = training_on_fabrics(problem, names, seed, time_limit)
-    output.result(made, lambda console: show(console, made), answer(made))
-    return EXIT_OF_STOP.get(StopReason(made["stopped_by"]), 0)
+    solution, asked = training.training_on_fabrics(problem, names, options)
+    rows = training.fabric_rows_of(solution)
+    bars = training.training_bars(problem.name, rows)
+    written = write_targets(*files, text=lambda: csv_text(*training.table_of(rows)), svg=bars.svg, html=bars.html)
+
+    def show(console: Console) -> None:
+        training.show(console, rows)
+        _say_written(console, files)
+
+    output.result(training.document(solution, rows, asked) | written, show, bars.answer)
+    return EXIT_OF_STOP.get(solution.stopped_by, 0)
 
 
 def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, JobSolution | None]:
@@ -235,15 +250,15 @@ def _rows(
 
 
 def _written(name: str, rows: list[FabricRow], csv_file: Path | None, plot: Path | None) -> dict[str, str | None]:
-    from topoopt.analyses.fabrics.report import fabrics_html, fabrics_svg
+    from topoopt.analyses.fabrics.report import fabric_bars
     from topoopt.files.table_and_plot import csv_text, write_targets
 
     return write_targets(
         csv_file,
         plot,
         text=lambda: csv_text([field.name for field in fields(FabricRow)], map(astuple, rows)),
-        svg=lambda: fabrics_svg(name, rows),
-        html=lambda: fabrics_html(name, rows),
+        svg=lambda: fabric_bars(name, rows).svg(),
+        html=lambda: fabric_bars(name, rows).html(),
     )
 
 
@@ -264,6 +279,10 @@ def _show(console: Console, name: str, rows: list[FabricRow], notes: list[str], 
         console.print(text, markup=False, soft_wrap=True, highlight=False)
     for note in notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    _say_written(console, files)
+
+
+def _say_written(console: Console, files: tuple[Path | None, ...]) -> None:
     for written in files:
         if written is not None:
             console.print(f"written: {written}", markup=False, soft_wrap=True, highlight=False)

@@ -1,31 +1,28 @@
-"""A job on fabrics as bars of its iteration time, fastest first, each cut into the parts of its critical path."""
+"""A job on fabrics as bars, cut into the parts of its critical path, and a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
 from topoopt.analyses.fabrics.answer import answer
+from topoopt.analyses.fabrics.bars import BarPart, FabricBar, FabricBars
 from topoopt.core.fabric_row import FLOW_LEVEL, PLAN, FabricRow
-from topoopt.core.versions import versions_text
-from topoopt.drawing.format import milliseconds, number, quotient, ratio, shortened
-from topoopt.drawing.page import render_page
-from topoopt.drawing.svg import coordinate, element, picture, standalone, tick_text, ticks
+from topoopt.drawing.format import milliseconds, number, quotient, ratio
 
-TEMPLATE = "analyses/fabrics/page.html.j2"
-WIDTH, EDGE = 980.0, 22.0
-NAMES, FIGURES = 230.0, 130.0
-ROW, BAR, HEAD, FOOT = 30.0, 19.0, 78.0, 46.0
 PARTS = (
     ("compute", "compute_ms", "c-compute"),
     ("model-parallel", "model_parallel_ms", "c-mp"),
     ("AllReduce", "allreduce_ms", "c-ar"),
     ("idle", "idle_ms", "c-idle"),
 )
-WHOLE = "quiet"
-"""Style of bars that are not split."""
-ROUNDING = 1e-9
+WHOLE = ("not split (flow-level model)", "iteration_time_ms", "quiet")
+NOTE = (
+    "Circuits that follow demand are simulated by the flow-level model (max-min fair shares), all others by the model "
+    "of rounds; where there are any, the second column has the time of every row by the flow-level model, and only "
+    "these compare with them. Compute, model-parallel and AllReduce are parts of the critical path. Links/byte: links "
+    "that a demanded byte crosses on average, those to and from switches included. Fullest/mean: bytes of the fullest "
+    "link by the mean over the links in use."
+)
 
 
 def ordered(rows: Sequence[FabricRow]) -> list[FabricRow]:
@@ -33,80 +30,27 @@ def ordered(rows: Sequence[FabricRow]) -> list[FabricRow]:
     return sorted(rows, key=lambda row: (row.iteration_time_ms is None, row.iteration_time_ms or 0.0))
 
 
-def _shown(rows: Sequence[FabricRow]) -> list[FabricRow]:
-    return [row for row in ordered(rows) if row.iteration_time_ms is not None]
-
-
-def _drawing(title: str, rows: Sequence[FabricRow]) -> tuple[Markup, float]:
-    shown = _shown(rows)
-    longest = max((row.iteration_time_ms or 0.0 for row in shown), default=0.0) or 1.0
-    span = WIDTH - NAMES - FIGURES
-    base = HEAD + ROW * max(len(shown), 1)
-    shapes = [element("text", shortened(title, 90), x=0, y=18, class_="title")]
-    present = [part for part in PARTS if any((getattr(row, part[1]) or 0.0) > ROUNDING * longest for row in shown)]
-    legend = [(name, css) for name, _, css in present]
-    if any(row.compute_ms is None for row in shown):
-        legend.append(("not split (flow-level model)", WHOLE))
-    for place, (name, css) in enumerate(legend):
-        shapes.append(element("rect", x=170.0 * place, y=33.0, width=12.0, height=12.0, class_=css))
-        shapes.append(element("text", name, x=170.0 * place + 18, y=44, class_="quiet"))
-    values = ticks(0.0, longest, 6)
-    for value in values:
-        x = NAMES + span * value / longest
-        shapes.append(element("line", x1=x, x2=x, y1=HEAD - 8, y2=base, class_="gridline"))
-        text = tick_text(value, values[1] - values[0] if len(values) > 1 else 1.0)
-        shapes.append(element("text", text, x=x, y=base + 18, text_anchor="middle", class_="quiet"))
-    for place, row in enumerate(shown):
-        shapes += _bar(row, HEAD + ROW * place, span / longest)
-    if not shown:
-        shapes.append(element("text", "nothing was found", x=NAMES, y=HEAD + 16, class_="quiet"))
-    shapes.append(element("line", x1=NAMES, x2=NAMES, y1=HEAD - 8, y2=base, class_="axis"))
-    shapes.append(element("text", "iteration time, ms", x=NAMES + span, y=base + 38, text_anchor="end", class_="quiet"))
-    return Markup("").join(shapes), base + FOOT
-
-
-def _bar(row: FabricRow, top: float, scale: float) -> list[Markup]:
-    name = "direct-connect plan" if row.name == PLAN else shortened(row.name, 30)
-    style = "font-weight: 600" if row.name == PLAN else None
-    shapes = [element("text", name, x=NAMES - 10, y=top + 14, text_anchor="end", style=style)]
-    left = NAMES
-    parts: list[tuple[str, float, str]] = [(part, getattr(row, field) or 0.0, css) for part, field, css in PARTS]
-    if row.compute_ms is None:
-        parts = [("whole iteration, not split", row.iteration_time_ms or 0.0, WHOLE)]
-    for part, value, css in parts:
-        if value <= ROUNDING * (row.iteration_time_ms or 0.0):
-            continue
-        tip = element("title", f"{name}: {part} {milliseconds(value)}")
-        shapes.append(element("rect", tip, x=left, y=top, width=scale * value, height=BAR, class_=css))
-        left += scale * value
-    shapes.append(element("text", milliseconds(row.iteration_time_ms or 0.0), x=left + 8, y=top + 14))
-    return shapes
-
-
-def fabrics_svg(title: str, rows: Sequence[FabricRow]) -> str:
-    """The bars; styles inside, so that the file needs nothing else."""
-    drawing, height = _drawing(title, rows)
-    width, height = WIDTH + 2 * EDGE, height + 2 * EDGE
-    return standalone(
-        element("g", drawing, transform=f"translate({coordinate(EDGE)} {coordinate(EDGE)})"),
-        label=f"{title} on several fabrics",
-        width=width,
-        height=height,
-    )
-
-
-def fabrics_html(title: str, rows: Sequence[FabricRow]) -> str:
-    """The bars and a table of all rows; names are escaped."""
-    drawing, height = _drawing(title, rows)
-    view = f"0 0 {coordinate(WIDTH)} {coordinate(height)}"
-    return render_page(
-        TEMPLATE,
-        answer(rows),
+def fabric_bars(title: str, rows: Sequence[FabricRow]) -> FabricBars:
+    """The comparison for files."""
+    return FabricBars(
         title=title,
-        picture=picture(drawing, label=f"{title} on several fabrics", viewBox=view, class_="comparison"),
-        rows=[table_cells(row, rows) for row in ordered(rows)],
-        versions=versions_text(),
+        answer=answer(rows),
+        axis="iteration time, ms",
+        bars=tuple(_bar(row) for row in ordered(rows) if row.iteration_time_ms is not None),
+        headings=(*HEADINGS, "what it is"),
+        words=frozenset({"fabric", "outcome", "what it is"}),
+        rows=tuple(table_cells(row, rows) for row in ordered(rows)),
+        note=NOTE,
     )
+
+
+def _bar(row: FabricRow) -> FabricBar:
+    parts = []
+    for name, field, css in PARTS if row.compute_ms is not None else (WHOLE,):
+        size = getattr(row, field) or 0.0
+        parts.append(BarPart(name, size, milliseconds(size), css))
+    name = "direct-connect plan" if row.name == PLAN else row.name
+    return FabricBar(name, milliseconds(row.iteration_time_ms or 0.0), tuple(parts), row.name == PLAN)
 
 
 HEADINGS = (

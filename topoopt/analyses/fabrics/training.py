@@ -3,25 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, fabric_problems
+from topoopt.analyses.fabrics.bars import BarPart, FabricBar, FabricBars
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
+from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.kinds.kind import SolveOptions
-from topoopt.kinds.llm_training.words import fabric_name, seconds, strategy_words
+from topoopt.kinds.llm_training.words import NAMES, fabric_name, seconds, strategy_words
 from topoopt.kinds.pipeline import solve
+
+HEADINGS = ("fabric", "iteration", "over the first", "bound", "strategy")
+WORDS = frozenset({"fabric", "strategy", "form"})
+PARTS = (
+    ("passes", "c-compute", ("forward", "backward")),
+    *(
+        (NAMES[part], css, (part,))
+        for part, css in (
+            ("recompute", "bar k1"),
+            ("bubble", "bar k7"),
+            ("tensor", "bar k4"),
+            ("context", "bar k3"),
+            ("expert", "bar k5"),
+            ("pipeline", "bar k2"),
+            ("data", "bar k6"),
+            ("optimizer", "quiet"),
+        )
+    ),
+)
+"""Parts of a bar: name, class of the colour, fields of the breakdown."""
+NOTE = (
+    "Each row is the best strategy found on that fabric of the same interfaces; no strategy of the space, wherever its "
+    "ranks stand, is faster on any network of the fabric than the bound."
+)
+
+
+@dataclass(frozen=True)
+class TrainingFabricRow:
+    """The best strategy on a fabric.
+
+    Attributes:
+        fabric, form, strategy: in words.
+        iteration_time_s, bound_s, timeline_s: as of `FabricOutcome`.
+        over_first: its time over that of the first row.
+        breakdown_s: parts of the time.
+    """
+
+    fabric: str
+    iteration_time_s: float
+    over_first: float
+    bound_s: float
+    timeline_s: float
+    form: str
+    strategy: str
+    breakdown_s: StepBreakdown
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Under `HEADINGS`."""
+        times = seconds(self.iteration_time_s), f"{self.over_first:.3f}", seconds(self.bound_s)
+        return (self.fabric, *times, self.strategy)
 
 
 def training_on_fabrics(
-    problem: LlmTrainingProblem, names: Sequence[str] | None, seed: int | None, time_limit_s: float | None
-) -> dict[str, Any]:
-    """The JSON object: a row for each fabric, the first one what the others are held against.
+    problem: LlmTrainingProblem, names: Sequence[str] | None, options: SolveOptions
+) -> tuple[LlmTrainingSolution, int]:
+    """A solution with all fabrics, the first one what the others are held against, and how many were asked for.
 
     Args:
         names: None: all that the cluster can have.
@@ -39,47 +92,88 @@ def training_on_fabrics(
     if problem.calculon is not None:
         text, allowed = "networks of time_model: calculon are those of its section", "roofline"
         raise InputError([Problem(text, path="time_model", value=problem.time_model, allowed=allowed)])
-    solution = solve(replace(problem, fabrics=chosen), SolveOptions(seed=seed, time_limit_s=time_limit_s))
-    first = solution.objective.value
+    return solve(replace(problem, fabrics=chosen), options), len(chosen)
+
+
+def fabric_rows_of(solution: LlmTrainingSolution) -> tuple[TrainingFabricRow, ...]:
+    """A row for each fabric."""
+    return tuple(
+        TrainingFabricRow(
+            fabric=one.fabric,
+            iteration_time_s=one.iteration_time_s,
+            over_first=one.iteration_time_s / solution.objective.value,
+            bound_s=one.bound_s,
+            timeline_s=one.timeline_s,
+            form=one.note,
+            strategy=strategy_words(one.plan.strategy),
+            breakdown_s=one.breakdown,
+        )
+        for one in solution.fabrics
+    )
+
+
+def document(solution: LlmTrainingSolution, rows: Sequence[TrainingFabricRow], asked: int) -> dict[str, Any]:
+    """The JSON object; `asked`: fabrics that were to be compared."""
     return {
         "kind": "fabrics",
-        "name": problem.name,
-        "instance_sha256": problem.sha256,
+        "name": solution.name,
+        "instance_sha256": solution.instance_sha256,
         "seed": solution.seed,
         "stopped_by": solution.stopped_by.value,
-        "missing": len(chosen) - len(solution.fabrics),
+        "missing": asked - len(rows),
         "checked": solution.check.ok,
-        "rows": [
-            {
-                "fabric": one.fabric,
-                "iteration_time_s": one.iteration_time_s,
-                "over_first": one.iteration_time_s / first,
-                "bound_s": one.bound_s,
-                "timeline_s": one.timeline_s,
-                "form": one.note,
-                "strategy": strategy_words(one.plan.strategy),
-            }
-            for one in solution.fabrics
-        ],
+        "rows": [asdict(row) for row in rows],
     }
 
 
-def answer(document: dict[str, Any]) -> str:
+def table_of(rows: Sequence[TrainingFabricRow]) -> tuple[list[str], list[list[object]]]:
+    """Header and lines for CSV, each part of the time in a column of its own."""
+    lines = []
+    for row in rows:
+        line = asdict(row)
+        parts = line.pop("breakdown_s")
+        lines.append(line | {f"breakdown_s.{part}": value for part, value in parts.items()})
+    return list(lines[0]), [list(line.values()) for line in lines]
+
+
+def answer(name: str, rows: Sequence[TrainingFabricRow]) -> str:
     """The fastest fabric, and the slowest beside it."""
-    rows = sorted(document["rows"], key=lambda row: float(row["iteration_time_s"]))
-    best, worst = rows[0], rows[-1]
-    time, where = seconds(best["iteration_time_s"]), fabric_name(best["fabric"])
-    text = f"{document['name']} trains fastest on {where}, {time} an iteration"
-    ratio = worst["iteration_time_s"] / best["iteration_time_s"]
-    return f"{text}; {ratio:.3f}× as long on {fabric_name(worst['fabric'])}." if len(rows) > 1 else f"{text}."
+    ordered = _fastest_first(rows)
+    best, worst = ordered[0], ordered[-1]
+    text = f"{name} trains fastest on {fabric_name(best.fabric)}, {seconds(best.iteration_time_s)} an iteration"
+    ratio = worst.iteration_time_s / best.iteration_time_s
+    return f"{text}; {ratio:.3f}× as long on {fabric_name(worst.fabric)}." if len(rows) > 1 else f"{text}."
 
 
-def show(console: Console, document: dict[str, Any]) -> None:
+def _fastest_first(rows: Sequence[TrainingFabricRow]) -> list[TrainingFabricRow]:
+    return sorted(rows, key=lambda row: row.iteration_time_s)
+
+
+def training_bars(name: str, rows: Sequence[TrainingFabricRow]) -> FabricBars:
+    """The comparison for files."""
+    ordered = _fastest_first(rows)
+    return FabricBars(
+        title=name,
+        answer=answer(name, rows),
+        axis="time of an iteration, s",
+        bars=tuple(FabricBar(row.fabric, seconds(row.iteration_time_s), _parts(row.breakdown_s)) for row in ordered),
+        headings=(*HEADINGS, "form"),
+        words=WORDS,
+        rows=tuple((*row.cells, row.form) for row in ordered),
+        note=NOTE,
+    )
+
+
+def _parts(breakdown: StepBreakdown) -> tuple[BarPart, ...]:
+    sizes = [(name, css, sum(getattr(breakdown, part) for part in parts)) for name, css, parts in PARTS]
+    return tuple(BarPart(name, size, seconds(size), css) for name, css, size in sizes)
+
+
+def show(console: Console, rows: Sequence[TrainingFabricRow]) -> None:
     """A table."""
     table = TerminalTable(title="a strategy searched on each fabric")
-    for name in ("fabric", "iteration", "over the first", "bound", "strategy"):
-        table.add_column(name, justify="left" if name in ("fabric", "strategy") else "right")
-    for row in document["rows"]:
-        times = seconds(row["iteration_time_s"]), f"{row['over_first']:.3f}", seconds(row["bound_s"])
-        table.add_row(row["fabric"], *times, escape(row["strategy"]))
+    for name in HEADINGS:
+        table.add_column(name, justify="left" if name in WORDS else "right")
+    for row in rows:
+        table.add_row(*map(escape, row.cells))
     console.print(table)
