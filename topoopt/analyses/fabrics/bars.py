@@ -39,7 +39,7 @@ class BarPart:
 
 
 @dataclass(frozen=True)
-class FabricBar:
+class ComparedFabric:
     """A fabric: its name, its time in words, and the parts of the time."""
 
     name: str
@@ -69,7 +69,7 @@ class FabricBars:
     title: str
     answer: str
     axis: str
-    bars: tuple[FabricBar, ...]
+    bars: tuple[ComparedFabric, ...]
     headings: tuple[str, ...]
     words: frozenset[str]
     rows: tuple[tuple[str, ...], ...]
@@ -124,12 +124,12 @@ def _drawing(compared: FabricBars) -> tuple[Markup, float]:
     return Markup("").join(shapes), base + FOOT
 
 
-def _legend(bars: Sequence[FabricBar], longest: float) -> dict[str, str]:
+def _legend(bars: Sequence[ComparedFabric], longest: float) -> dict[str, str]:
     """Names of the parts that can be seen, with their classes."""
     return {part.name: part.css for bar in bars for part in bar.parts if part.size > ROUNDING * longest}
 
 
-def _bar(bar: FabricBar, top: float, scale: float) -> list[Markup]:
+def _bar(bar: ComparedFabric, top: float, scale: float) -> list[Markup]:
     style = "font-weight: 600" if bar.ours else None
     shapes = [element("text", shortened(bar.name, 30), x=NAMES - 10, y=top + 14, text_anchor="end", style=style)]
     left = NAMES

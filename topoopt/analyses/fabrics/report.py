@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topoopt.analyses.fabrics.answer import answer
-from topoopt.analyses.fabrics.bars import BarPart, FabricBar, FabricBars
+from topoopt.analyses.fabrics.bars import BarPart, ComparedFabric, FabricBars
 from topoopt.core.fabric_row import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.drawing.format import milliseconds, number, quotient, ratio
 
@@ -44,13 +44,13 @@ def fabric_bars(title: str, rows: Sequence[FabricRow]) -> FabricBars:
     )
 
 
-def _bar(row: FabricRow) -> FabricBar:
+def _bar(row: FabricRow) -> ComparedFabric:
     parts = []
     for name, field, css in PARTS if row.compute_ms is not None else (WHOLE,):
         size = getattr(row, field) or 0.0
         parts.append(BarPart(name, size, milliseconds(size), css))
     name = "direct-connect plan" if row.name == PLAN else row.name
-    return FabricBar(name, milliseconds(row.iteration_time_ms or 0.0), tuple(parts), row.name == PLAN)
+    return ComparedFabric(name, milliseconds(row.iteration_time_ms or 0.0), tuple(parts), row.name == PLAN)
 
 
 HEADINGS = (

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, fabric_problems
-from topoopt.analyses.fabrics.bars import BarPart, FabricBar, FabricBars
+from topoopt.analyses.fabrics.bars import BarPart, ComparedFabric, FabricBars
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
@@ -156,7 +156,9 @@ def training_bars(name: str, rows: Sequence[TrainingFabricRow]) -> FabricBars:
         title=name,
         answer=answer(name, rows),
         axis="time of an iteration, s",
-        bars=tuple(FabricBar(row.fabric, seconds(row.iteration_time_s), _parts(row.breakdown_s)) for row in ordered),
+        bars=tuple(
+            ComparedFabric(row.fabric, seconds(row.iteration_time_s), _parts(row.breakdown_s)) for row in ordered
+        ),
         headings=(*HEADINGS, "form"),
         words=WORDS,
         rows=tuple((*row.cells, row.form) for row in ordered),
