@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import flatbuffers
 import numpy as np
 
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.cluster import Cluster
 from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.topology import Topology
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.formats.flexnet.numbering import Jumps
 from topoopt.formats.hosts.planned_paths import PlannedPath
 
 GPU, CHANNEL = 0, 14
@@ -47,12 +48,9 @@ class _Writer:
         return int(self.builder.EndObject())
 
 
-def encode(
-    solution: JobSolution, graph: TaskGraph, paths: Sequence[PlannedPath], jumps: dict[int, tuple[tuple[int, ...], ...]]
-) -> bytes:
-    """The bytes of the file."""
-    n, out = solution.cluster.servers, _Writer()
-    topology = solution.plan.topology
+def encode(cluster: Cluster, graph: TaskGraph, topology: Topology, paths: Sequence[PlannedPath], jumps: Jumps) -> bytes:
+    """The bytes of the file; at most one path a pair."""
+    n, out = cluster.servers, _Writer()
     joined = [
         (tail, head, count)
         for (tail, head), count in zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True)
@@ -62,13 +60,11 @@ def encode(
     devices, device_of = _devices(out, graph, n)
     alone = _alone(graph)
     tasks = out.offsets([_task(out, graph, task, device_of, alone) for task in range(graph.tasks)])
-    by_pair: dict[tuple[int, int], list[PlannedPath]] = defaultdict(list)
-    for path in paths:
-        by_pair[path.source, path.target].append(path)
-    routes = out.offsets([_route(out, i, j, by_pair.get((i, j), [])) for i in range(n) for j in range(n)])
+    path_of = {(path.source, path.target): path.nodes for path in paths}
+    routes = out.offsets([_route(out, i, j, path_of.get((i, j))) for i in range(n) for j in range(n)])
     rings = out.offsets([_rings(out, size, rows) for size, rows in sorted(jumps.items())])
     operators = out.offsets([_operator(out, number, name) for number, name in enumerate(graph.operator_names)])
-    rate = solution.cluster.link_gbps * BYTES_PER_MS_PER_GBPS
+    rate = cluster.link_gbps * BYTES_PER_MS_PER_GBPS
 
     def fill(b: Any) -> None:
         b.PrependUint32Slot(0, 1, 0)
@@ -156,21 +152,17 @@ def _task(
     return out.table(6, fill)
 
 
-def _route(out: _Writer, source: int, target: int, paths: Sequence[PlannedPath]) -> int:
-    total = sum(path.share for path in paths)
-    used = [path for path in paths if path.share > 0] if total > 0 else list(paths[:1])
-
-    def one(path: PlannedPath) -> int:
-        nodes = out.numbers(path.nodes, "PrependUint32", 4)
-        chance = path.share / total if total > 0 else 1.0
+def _route(out: _Writer, source: int, target: int, path: tuple[int, ...] | None) -> int:
+    def one(nodes: tuple[int, ...]) -> int:
+        vector = out.numbers(nodes, "PrependUint32", 4)
 
         def fill(b: Any) -> None:
-            b.PrependUOffsetTRelativeSlot(0, nodes, 0)
-            b.PrependFloat32Slot(1, chance, 0.0)
+            b.PrependUOffsetTRelativeSlot(0, vector, 0)
+            b.PrependFloat32Slot(1, 1.0, 0.0)
 
         return out.table(2, fill)
 
-    rows = out.offsets([one(path) for path in used])
+    rows = out.offsets([] if path is None else [one(path)])
 
     def fill(b: Any) -> None:
         b.PrependUint32Slot(0, source, 0)
