@@ -156,12 +156,11 @@ def contracted(problem: DagTopologyProblem, intervals: int) -> DagTopologyProgra
     """The data of an instance: tasks become releases, delays and tails; the horizon is all steps in turn."""
     after, count = problem.after, len(problem.transfers)
     duration = [0.0] * count + [task.duration for task in problem.tasks]
-    order = _in_order(after)
     release = [0.0] * len(after)
     from_transfer: list[dict[int, float]] = [{} for _ in after]
     delay: dict[tuple[int, int], float] = {}
     tail, compute = [0.0] * len(after), 0.0
-    for step in order:
+    for step in problem.order:
         for before in after[step]:
             if before < count:
                 from_transfer[step][before] = max(0.0, from_transfer[step].get(before, 0.0))
@@ -172,7 +171,7 @@ def contracted(problem: DagTopologyProblem, intervals: int) -> DagTopologyProgra
         if step < count:
             delay.update({(m, step): gap for m, gap in from_transfer[step].items()})
         compute = max(compute, release[step] + duration[step])
-    for step in reversed(order):
+    for step in reversed(problem.order):
         for before in after[step]:
             if step >= count:
                 tail[before] = max(tail[before], tail[step] + duration[step])
@@ -189,12 +188,6 @@ def contracted(problem: DagTopologyProblem, intervals: int) -> DagTopologyProgra
         compute=compute,
         intervals=intervals,
     )
-
-
-def _in_order(after: tuple[tuple[int, ...], ...]) -> list[int]:
-    import graphlib
-
-    return list(graphlib.TopologicalSorter(dict(enumerate(after))).static_order())
 
 
 def from_dag_topology(problem: DagTopologyProblem, options: Mapping[str, float]) -> LpArrays:

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from topoopt.cli.completions import complete_target
 from topoopt.cli.examples import ForceOption
-from topoopt.cli.export_inputs import links_of, previous_topology, program_of, task_graph_of
+from topoopt.cli.export_inputs import job_graph_of, links_of, previous_topology, program_of, task_graph_of
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
@@ -109,12 +109,20 @@ def export(
         bool, typer.Option("--fused", help="Steps that receive and send on at once: rcs, rrs, rrcs (msccl).")
     ] = False,
     instance: Annotated[
-        Path | None, typer.Option("--instance", help="The solved instance (flexnet-taskgraph, chakra of training).")
+        Path | None,
+        typer.Option("--instance", help="The solved instance (dag, flexnet-taskgraph, chakra)."),
     ] = None,
     fabric: Annotated[str | None, typer.Option(help="Training: the fabric whose plan is written.")] = None,
     ranks: Annotated[
         str, typer.Option(help="Training: ranks that get traces: stages (one of each), all, or 0,8-15.")
     ] = "stages",
+    pod_gpus: Annotated[int | None, typer.Option(min=1, help="dag of training: GPUs of a pod.")] = None,
+    pod_ports: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="dag of training: ports of a pod; default: its interfaces.")
+    ] = None,
+    circuit_gbps: Annotated[
+        float | None, typer.Option(help="dag of training: rate of a circuit; default: of an interface.")
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Write a solution for another tool; it is read back and compared before anything is written."""
@@ -127,6 +135,7 @@ def export(
         from topoopt.library.exports import check_written
 
         require_positive("--link-gbps", link_gbps)
+        require_positive("--circuit-gbps", circuit_gbps)
         if hop_latency_us:
             require_positive("--hop-latency-us", hop_latency_us)
         solved, kind, exporter = _chosen(solution, to)
@@ -136,6 +145,7 @@ def export(
 
             named = read_hosts(hosts)
         found = kind_named(kind).files.solutions.read(solved)
+        training = kind == "llm-training"
         options = ExportOptions(
             link_gbps,
             hop_latency_us,
@@ -144,9 +154,12 @@ def export(
             strict,
             previous=None if previous is None else previous_topology(previous, fabric),
             fused=fused,
-            task_graph=None if instance is None or kind != "co-optimisation" else task_graph_of(instance, found),
-            topology=links_of(found, fabric) if kind == "llm-training" and to in LINKED else None,
-            program=None if instance is None or kind != "llm-training" else program_of(instance, found, fabric),
+            task_graph=None if instance is None or training or to == "dag" else task_graph_of(instance, found),
+            topology=links_of(found, fabric) if training and to in LINKED else None,
+            program=program_of(instance, found, fabric) if instance and training and to != "dag" else None,
+            job_graph=job_graph_of(instance, found, fabric, pod_gpus, pod_ports, circuit_gbps)
+            if instance and to == "dag"
+            else None,
             fabric=fabric,
             ranks=ranks,
         )

@@ -9,6 +9,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
+    from topoopt.core.dag_topology import DagTopologyProblem
     from topoopt.core.rank_program import RankProgram
     from topoopt.core.taskgraph import TaskGraph
     from topoopt.core.topology import Topology
@@ -21,17 +22,28 @@ def task_graph_of(instance: Path, solution: Any) -> TaskGraph:
         InputError: the instance cannot be read, or is not the one that was solved.
     """
     from topoopt.core.job import CoOptimisation
-    from topoopt.kinds.instance_file import read_instance
     from topoopt.simulate.lower import build_task_graph
 
-    found = read_instance(instance)
+    found = _solved(instance, solution)
     if not isinstance(found, CoOptimisation):
         message = "this target needs a job"
         raise InputError([Problem(message, str(instance), None, "kind", found.kind, "co-optimisation")])
+    return build_task_graph(found.cluster, found.workload, solution.plan.strategy)
+
+
+def _solved(instance: Path, solution: Any) -> Any:
+    """The instance of a solution.
+
+    Raises:
+        InputError: the instance cannot be read, or is not the one that was solved.
+    """
+    from topoopt.kinds.instance_file import read_instance
+
+    found = read_instance(instance)
     if found.sha256 != solution.instance_sha256:
         message = "not the instance that was solved"
         raise InputError([Problem(message, str(instance), None, "--instance", found.sha256, solution.instance_sha256)])
-    return build_task_graph(found.cluster, found.workload, solution.plan.strategy)
+    return found
 
 
 def program_of(instance: Path, solution: Any, fabric: str | None) -> RankProgram:
@@ -43,15 +55,28 @@ def program_of(instance: Path, solution: Any, fabric: str | None) -> RankProgram
     Raises:
         InputError: the instance cannot be read, or is not the one that was solved.
     """
-    from topoopt.core.llm_training import LlmTrainingProblem
-    from topoopt.kinds.instance_file import read_instance
     from topoopt.library.training_exports import training_program
 
-    found = read_instance(instance)
-    if not isinstance(found, LlmTrainingProblem) or found.sha256 != solution.instance_sha256:
-        message = "not the instance that was solved"
-        raise InputError([Problem(message, str(instance), None, "--instance", found.sha256, solution.instance_sha256)])
-    return training_program(found, solution, fabric)
+    return training_program(_solved(instance, solution), solution, fabric)
+
+
+def job_graph_of(
+    instance: Path, solution: Any, fabric: str | None, gpus: int | None, ports: int | None, gbps: float | None
+) -> DagTopologyProblem:
+    """One iteration as a graph of tasks and transfers between pods.
+
+    Args:
+        fabric: of a language model, whose plan; None: that of the solution's own plan.
+        gpus, ports, gbps: of a pod of a language model, and of a circuit.
+
+    Raises:
+        InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
+    """
+    from topoopt.library.job_graphs import graph_of_job
+    from topoopt.simulate.llm_training.pod_graph import PodSetting
+
+    pods = None if gpus is None else PodSetting(gpus, ports, gbps)
+    return graph_of_job(_solved(instance, solution), solution, pods, fabric)
 
 
 def links_of(solution: Any, fabric: str | None) -> Topology:

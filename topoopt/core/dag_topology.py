@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import graphlib
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -116,3 +117,8 @@ class DagTopologyProblem(Stated):
     def after(self) -> tuple[tuple[int, ...], ...]:
         """What each step waits for, by their numbers."""
         return (*(m.after for m in self.transfers), *(c.after for c in self.tasks))
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The steps, each behind all that it waits for."""
+        return tuple(graphlib.TopologicalSorter(dict(enumerate(self.after))).static_order())

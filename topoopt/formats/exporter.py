@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.chunk_program import ChunkProgram
+from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.host_rates import HostSetting
 from topoopt.core.rank_program import RankProgram
@@ -36,6 +37,7 @@ class ExportOptions:
         task_graph: of the instance and the strategy of the solution; None: no instance was given.
         topology: links of a language model's plan, on switches; None: those of the solution.
         program: what ranks of a language model do; None: no instance was given.
+        job_graph: one iteration of the solution's plan; None: no instance was given.
         fabric: of a language model whose plan is written; None: that of the solution's own plan.
         ranks: of a language model that traces are written of: `stages`, `all`, or numbers.
     """
@@ -50,6 +52,7 @@ class ExportOptions:
     task_graph: TaskGraph | None = None
     topology: Topology | None = None
     program: RankProgram | None = None
+    job_graph: DagTopologyProblem | None = None
     fabric: str | None = None
     ranks: str = "stages"
 

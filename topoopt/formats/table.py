@@ -13,6 +13,7 @@ EXPORTERS: Mapping[str, Exporter] = PlugIns(
         "astrasim": "topoopt.formats.astrasim.write:EXPORTER",
         "astrasim-collective": "topoopt.formats.chakra.collective_write:EXPORTER",
         "chakra": "topoopt.formats.chakra.write:EXPORTER",
+        "dag": "topoopt.formats.dag_topology.write:EXPORTER",
         "flexnet-taskgraph": "topoopt.formats.flexnet.write:EXPORTER",
         "graphml": "topoopt.formats.graphml.write:EXPORTER",
         "linux-forwarding": "topoopt.formats.linux_forwarding.write:EXPORTER",

@@ -75,16 +75,10 @@ def compute_path(problem: DagTopologyProblem) -> float:
     """The job if transfers took no time."""
     after, transfers = problem.after, len(problem.transfers)
     end: dict[int, float] = {}
-    for step in _in_order(after):
+    for step in problem.order:
         own = problem.tasks[step - transfers].duration if step >= transfers else 0.0
         end[step] = own + max((end[before] for before in after[step]), default=0.0)
     return max(end.values())
-
-
-def _in_order(after: tuple[tuple[int, ...], ...]) -> list[int]:
-    import graphlib
-
-    return list(graphlib.TopologicalSorter(dict(enumerate(after))).static_order())
 
 
 def _gains(

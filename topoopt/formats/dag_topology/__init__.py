@@ -1,0 +1,1 @@
+"""Jobs as instances of kind `dag-topology`."""
