@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.support.dag_jobs import pipeline
 from tests.support.make_solution import circulant, make_solution
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
@@ -172,7 +173,7 @@ def test_names_stay_in_their_folder(name: str, plain: str) -> None:
     solution = replace(make_solution(3, (1,)), name=name)
     none = np.zeros(0, dtype=np.int32)
     idle = TaskGraph(3, none, none, none, none, none, none, none, np.zeros(1, dtype=np.int64), none, ())
-    options = replace(OPTIONS, task_graph=idle)
+    options = replace(OPTIONS, task_graph=idle, job_graph=pipeline(2, 2, 2, 4, 3))
     for one in (one for one in EXPORTERS.values() if solution.kind in one.kinds):
         assert all("/" not in file and not file.startswith(".") for file, _ in one.build(solution, options).files)
 

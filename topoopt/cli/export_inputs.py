@@ -21,13 +21,9 @@ def task_graph_of(instance: Path, solution: Any) -> TaskGraph:
     Raises:
         InputError: the instance cannot be read, or is not the one that was solved.
     """
-    from topoopt.core.job import CoOptimisation
     from topoopt.simulate.lower import build_task_graph
 
     found = _solved(instance, solution)
-    if not isinstance(found, CoOptimisation):
-        message = "this target needs a job"
-        raise InputError([Problem(message, str(instance), None, "kind", found.kind, "co-optimisation")])
     return build_task_graph(found.cluster, found.workload, solution.plan.strategy)
 
 
@@ -40,6 +36,9 @@ def _solved(instance: Path, solution: Any) -> Any:
     from topoopt.kinds.instance_file import read_instance
 
     found = read_instance(instance)
+    if found.kind != solution.kind:
+        message = "this target needs a job"
+        raise InputError([Problem(message, str(instance), None, "kind", found.kind, solution.kind)])
     if found.sha256 != solution.instance_sha256:
         message = "not the instance that was solved"
         raise InputError([Problem(message, str(instance), None, "--instance", found.sha256, solution.instance_sha256)])
