@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from topoopt.cli.completions import complete_target
 from topoopt.cli.examples import ForceOption
-from topoopt.cli.export_inputs import job_graph_of, links_of, previous_topology, program_of, task_graph_of
+from topoopt.cli.export_inputs import from_instance, links_of, previous_topology
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
@@ -116,13 +116,9 @@ def export(
     ranks: Annotated[
         str, typer.Option(help="Training: ranks that get traces: stages (one of each), all, or 0,8-15.")
     ] = "stages",
-    pod_gpus: Annotated[int | None, typer.Option(min=1, help="dag of training: GPUs of a pod.")] = None,
-    pod_ports: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="dag of training: ports of a pod; default: its interfaces.")
-    ] = None,
-    circuit_gbps: Annotated[
-        float | None, typer.Option(help="dag of training: rate of a circuit; default: of an interface.")
-    ] = None,
+    pod_gpus: Annotated[int | None, typer.Option(min=1, help="Training, dag: GPUs of a pod.")] = None,
+    pod_ports: Annotated[int | None, typer.Option(min=1, max=4096, help="Ports of a pod; else its interfaces.")] = None,
+    circuit_gbps: Annotated[float | None, typer.Option(help="Rate of a circuit; else of an interface.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Write a solution for another tool; it is read back and compared before anything is written."""
@@ -145,7 +141,6 @@ def export(
 
             named = read_hosts(hosts)
         found = kind_named(kind).files.solutions.read(solved)
-        training = kind == "llm-training"
         options = ExportOptions(
             link_gbps,
             hop_latency_us,
@@ -154,14 +149,10 @@ def export(
             strict,
             previous=None if previous is None else previous_topology(previous, fabric),
             fused=fused,
-            task_graph=None if instance is None or training or to == "dag" else task_graph_of(instance, found),
-            topology=links_of(found, fabric) if training and to in LINKED else None,
-            program=program_of(instance, found, fabric) if instance and training and to != "dag" else None,
-            job_graph=job_graph_of(instance, found, fabric, pod_gpus, pod_ports, circuit_gbps)
-            if instance and to == "dag"
-            else None,
+            topology=links_of(found, fabric) if kind == "llm-training" and to in LINKED else None,
             fabric=fabric,
             ranks=ranks,
+            **from_instance(str(to), instance, found, fabric, pod_gpus, pod_ports, circuit_gbps),
         )
         made = exporter.build(found, options)
         check_written(exporter, made, found)

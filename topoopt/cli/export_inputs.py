@@ -9,22 +9,45 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
-    from topoopt.core.dag_topology import DagTopologyProblem
-    from topoopt.core.rank_program import RankProgram
-    from topoopt.core.taskgraph import TaskGraph
     from topoopt.core.topology import Topology
 
 
-def task_graph_of(instance: Path, solution: Any) -> TaskGraph:
-    """The iteration that a solution's strategy makes of its instance.
+def from_instance(
+    to: str,
+    instance: Path | None,
+    solution: Any,
+    fabric: str | None,
+    pod_gpus: int | None,
+    pod_ports: int | None,
+    circuit_gbps: float | None,
+) -> dict[str, Any]:
+    """What an exporter is told of the instance beside the solution: fields of `ExportOptions`.
+
+    Args:
+        fabric: of a language model, whose plan; None: that of the solution's own plan.
+        pod_gpus, pod_ports, circuit_gbps: of a pod of a language model, and of a circuit.
 
     Raises:
-        InputError: the instance cannot be read, or is not the one that was solved.
+        InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
     """
-    from topoopt.simulate.lower import build_task_graph
+    if instance is None:
+        return {}
+    problem = _solved(instance, solution)
+    if to == "dag":
+        from topoopt.library.job_graphs import graph_of_job
+        from topoopt.simulate.llm_training.pod_graph import PodSetting
 
-    found = _solved(instance, solution)
-    return build_task_graph(found.cluster, found.workload, solution.plan.strategy)
+        pods = None if pod_gpus is None else PodSetting(pod_gpus, pod_ports, circuit_gbps)
+        return {"job_graph": graph_of_job(problem, solution, pods, fabric)}
+    if solution.kind == "llm-training":
+        from topoopt.library.training_exports import training_program
+
+        return {"program": training_program(problem, solution, fabric)}
+    if solution.kind == "co-optimisation":
+        from topoopt.simulate.lower import build_task_graph
+
+        return {"task_graph": build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)}
+    return {}
 
 
 def _solved(instance: Path, solution: Any) -> Any:
@@ -43,39 +66,6 @@ def _solved(instance: Path, solution: Any) -> Any:
         message = "not the instance that was solved"
         raise InputError([Problem(message, str(instance), None, "--instance", found.sha256, solution.instance_sha256)])
     return found
-
-
-def program_of(instance: Path, solution: Any, fabric: str | None) -> RankProgram:
-    """What ranks do in one iteration of a language model.
-
-    Args:
-        fabric: whose plan; None: that of the solution's own plan.
-
-    Raises:
-        InputError: the instance cannot be read, or is not the one that was solved.
-    """
-    from topoopt.library.training_exports import training_program
-
-    return training_program(_solved(instance, solution), solution, fabric)
-
-
-def job_graph_of(
-    instance: Path, solution: Any, fabric: str | None, gpus: int | None, ports: int | None, gbps: float | None
-) -> DagTopologyProblem:
-    """One iteration as a graph of tasks and transfers between pods.
-
-    Args:
-        fabric: of a language model, whose plan; None: that of the solution's own plan.
-        gpus, ports, gbps: of a pod of a language model, and of a circuit.
-
-    Raises:
-        InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
-    """
-    from topoopt.library.job_graphs import graph_of_job
-    from topoopt.simulate.llm_training.pod_graph import PodSetting
-
-    pods = None if gpus is None else PodSetting(gpus, ports, gbps)
-    return graph_of_job(_solved(instance, solution), solution, pods, fabric)
 
 
 def links_of(solution: Any, fabric: str | None) -> Topology:
