@@ -27,6 +27,12 @@ LINKED = ("graphml", "patch-list")
 """Targets that write the links of a language model."""
 
 
+def _named(hosts: Path | None) -> tuple[HostSetting, ...]:
+    from topoopt.formats.hosts.read import read_hosts
+
+    return () if hosts is None else read_hosts(hosts)
+
+
 def _list(output: Output) -> int:
     from topoopt.formats.table import EXPORTERS
 
@@ -135,17 +141,12 @@ def export(
         if hop_latency_us:
             require_positive("--hop-latency-us", hop_latency_us)
         solved, kind, exporter = _chosen(solution, to)
-        named: tuple[HostSetting, ...] = ()
-        if hosts is not None:
-            from topoopt.formats.hosts.read import read_hosts
-
-            named = read_hosts(hosts)
         found = kind_named(kind).files.solutions.read(solved)
         options = ExportOptions(
             link_gbps,
             hop_latency_us,
             ring_queues,
-            named,
+            _named(hosts),
             strict,
             previous=None if previous is None else previous_topology(previous, fabric),
             fused=fused,
