@@ -114,24 +114,3 @@ def _proven(laws: BoxLaws, best: Reached, stop: Stop, most_boxes: int) -> tuple[
         else:
             share /= 2
     return min(low, best.value), tree
-
-
-def volume_shares(problem: DagTopologyProblem, stop: Stop) -> FoundCircuits:
-    """Circuits by volume: each goes to the pair that has most volume for each of its circuits, while ports are free."""
-    return _dealt(problem, stop, by_volume=True)
-
-
-def equal_shares(problem: DagTopologyProblem, stop: Stop) -> FoundCircuits:
-    """Circuits in turn: each goes to a pair that has fewest."""
-    return _dealt(problem, stop, by_volume=False)
-
-
-def _dealt(problem: DagTopologyProblem, stop: Stop, *, by_volume: bool) -> FoundCircuits:
-    laws = BoxLaws.of(problem)
-    weight = laws.pair_volume if by_volume else np.ones(len(laws.most))
-    circuits = dealt(laws, np.ones_like(laws.most), laws.most, weight)
-    value = makespan(laws.graph, circuits, laws.rate)
-    bound = root_bound(laws, value)
-    few = root_circuits(laws, value * (1 + problem.slack_percent / 100))
-    proof = CircuitProof((CLOSED,), few, (CLOSED,))
-    return FoundCircuits(circuits, circuits, bound, proof, stop.reason() or StopReason.CONVERGED)

@@ -15,7 +15,6 @@ from tests.support.paths import INSTANCES
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.kinds.dag_topology.explain import compute_path
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
 from topoopt.simulate.llm_training.network.timeline import optimizer_s
@@ -83,8 +82,8 @@ def test_without_transfers_it_is_the_pipeline() -> None:
     durations = {task.name: task.duration for task in job.tasks}
     slowest = max(durations[f"forward 0.{k} pod {2 * k}"] + durations[f"backward 0.{k} pod {2 * k}"] for k in range(4))
     step = optimizer_s(problem, one, TrainingProgram(problem, one).costs.stages)
-    assert compute_path(job) == pytest.approx(19 * slowest + step, rel=0.03)
-    assert compute_path(job) <= 19 * slowest + step
+    assert job.compute_time == pytest.approx(19 * slowest + step, rel=0.03)
+    assert job.compute_time <= 19 * slowest + step
 
 
 def test_experts_beyond_a_pod() -> None:
@@ -128,7 +127,7 @@ def test_written_and_solved(tmp_path: Path) -> None:
     job = read_instance(tmp_path / "x.json")
     assert (set(job.ports), job.rate, job.time_unit) == ({6}, 12.5e9 / 8, "s")
     solved = run("solve", tmp_path / "x.json", "--method", "equal", "--out", tmp_path, "--json").json
-    assert solved["makespan"] >= compute_path(job)
+    assert solved["makespan"] >= job.compute_time
 
 
 def test_jobs_of_operators(tmp_path: Path) -> None:

@@ -119,6 +119,16 @@ class DagTopologyProblem(Stated):
         return (*(m.after for m in self.transfers), *(c.after for c in self.tasks))
 
     @cached_property
+    def compute_time(self) -> float:
+        """The job if transfers took no time."""
+        after, transfers = self.after, len(self.transfers)
+        end = [0.0] * len(after)
+        for step in self.order:
+            own = self.tasks[step - transfers].duration if step >= transfers else 0.0
+            end[step] = own + max((end[before] for before in after[step]), default=0.0)
+        return max(end)
+
+    @cached_property
     def order(self) -> tuple[int, ...]:
         """The steps, each behind all that it waits for."""
         return tuple(graphlib.TopologicalSorter(dict(enumerate(self.after))).static_order())

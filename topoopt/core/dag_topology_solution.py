@@ -65,6 +65,7 @@ class DagTopologySolution(SolutionHead):
     Attributes, besides those of `SolutionHead`:
         objective: `makespan`, in the unit of time of the instance.
         pods, ports, slack_percent: of the instance.
+        compute_time: the job if transfers took no time, in the unit of time of the instance.
         circuits: by pair, ascending.
         fastest: counts of the plan that is done first, in the order of `circuits`; the same where there is no slack.
         steps: transfers first, in the order of the instance.
@@ -74,12 +75,18 @@ class DagTopologySolution(SolutionHead):
     pods: int
     ports: tuple[int, ...]
     slack_percent: float
+    compute_time: float
     circuits: tuple[PairCircuits, ...]
     fastest: tuple[int, ...]
     steps: tuple[StepSpan, ...]
     proof: CircuitProof
 
     kind: str = field(default="dag-topology", init=False)
+
+    @property
+    def communication_time(self) -> float:
+        """What the job takes longer than if transfers took no time."""
+        return max(0.0, self.objective.value - self.compute_time)
 
     @property
     def circuits_total(self) -> int:

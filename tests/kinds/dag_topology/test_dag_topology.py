@@ -63,6 +63,28 @@ def test_volume_is_not_makespan() -> None:
     assert found(replace(job, ports=(1000,) * 4)).objective.value == pytest.approx(9.0, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("name", "circuits"),
+    [
+        ("volume", (6, 2, 1)),
+        ("proportional", (6, 2, 1)),
+        ("square-root", (5, 3, 1)),
+        ("matching", (6, 2, 1)),
+        ("equal", (3, 3, 2)),
+    ],
+)
+def test_matrices(name: str, circuits: tuple[int, ...]) -> None:
+    """A pod with 8 ports sends 36 to one and 9 to another, which have 1 port more than they need for a third pair.
+
+    By volume 36 : 9, so 6 and 2; by square roots 6 : 3, so 5 and 3; in turn 5 ports are full after three rounds.
+    """
+    steps: Any = {"ab": ((0, 1, 36.0), []), "ac": ((0, 2, 9.0), []), "bc": ((2, 1, 1.0), [])}
+    job = replace(problem(steps, 3, 8), ports=(8, 7, 4) if name != "equal" else (8, 5, 5))
+    solution = found(job, method=name)
+    assert tuple(each.count for each in solution.circuits) == circuits
+    assert (solution.compute_time, solution.communication_time) == (0.0, solution.objective.value)
+
+
 AHEAD = {"ab": ((0, 1, 4.0), ["before"]), "ac": ((0, 2, 2.0), []), "before": (2.0, []), "behind": (2.0, ["ab"])}
 TWICE = {
     "first": ((0, 1, 4.0), []),

@@ -33,7 +33,7 @@ def explain(problem: DagTopologyProblem | None, solution: DagTopologySolution, q
         own = solution.steps[step]
         spent["transfers" if own.source >= 0 else "tasks"] += own.end - own.start
     makespan = solution.objective.value
-    compute = compute_path(problem)
+    compute = solution.compute_time
     gains, late = _gains(problem, solution, question)
     names = [solution.steps[step].name for step in path]
     words = [
@@ -41,7 +41,7 @@ def explain(problem: DagTopologyProblem | None, solution: DagTopologySolution, q
         f"{time_text(solution, spent['transfers'])} of transfers and {time_text(solution, spent['tasks'])} of tasks.",
         f"The path: {' → '.join(names[:10])}{' → …' if len(names) > 10 else ''}.",
         f"Without any transfer time the job would take {time_text(solution, compute)}: "
-        f"{time_text(solution, makespan - compute)} are communication.",
+        f"{time_text(solution, solution.communication_time)} are communication.",
         *(
             f"With one port more at {where}: {time_text(solution, value)}"
             + (", no gain." if value >= makespan * (1 - SAME) else f", {1 - value / makespan:.1%} less.")
@@ -51,7 +51,7 @@ def explain(problem: DagTopologyProblem | None, solution: DagTopologySolution, q
     figures = {
         "makespan": makespan,
         "compute_path": compute,
-        "communication_time": makespan - compute,
+        "communication_time": solution.communication_time,
         "critical_path": names,
         "critical_path_transfers": spent["transfers"],
         "critical_path_tasks": spent["tasks"],
@@ -69,16 +69,6 @@ def critical_path(problem: DagTopologyProblem, solution: DagTopologySolution) ->
         path.append(step)
         step = max(after[step], key=lambda before: solution.steps[before].end, default=None)
     return path[::-1]
-
-
-def compute_path(problem: DagTopologyProblem) -> float:
-    """The job if transfers took no time."""
-    after, transfers = problem.after, len(problem.transfers)
-    end: dict[int, float] = {}
-    for step in problem.order:
-        own = problem.tasks[step - transfers].duration if step >= transfers else 0.0
-        end[step] = own + max((end[before] for before in after[step]), default=0.0)
-    return max(end.values())
 
 
 def _gains(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from solvers.dag_topology.search import FoundCircuits, equal_shares, search, volume_shares
+from solvers.dag_topology.matrices import MATRIX_METHODS, by_matrix
+from solvers.dag_topology.search import FoundCircuits, search
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InfeasibleError
 from topoopt.kinds.kind import Effort, Method, table
@@ -31,21 +34,19 @@ def _branching(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits:
     return search(problem, effort.stop, effort.tell)
 
 
-def _volume(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits:
-    _refuse_crowded(problem)
-    return volume_shares(problem, effort.stop)
+def _by_matrix(name: str) -> Callable[[DagTopologyProblem, Effort], FoundCircuits]:
+    def run(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits:
+        _refuse_crowded(problem)
+        return by_matrix(name, problem, effort.stop)
 
-
-def _equal(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits:
-    _refuse_crowded(problem)
-    return equal_shares(problem, effort.stop)
+    return run
 
 
 DAG_TOPOLOGY_METHODS = table(
     Method("auto", "branch and bound on circuits: least makespan, then fewest circuits", _branching),
     Method("branching", "the same", _branching),
-    Method(
-        "volume", "circuits by the volume of a pair, as methods on traffic matrices do; the bound of the root", _volume
+    *(
+        Method(name, f"circuits {words}; the bound of the root", _by_matrix(name))
+        for name, (words, _) in MATRIX_METHODS.items()
     ),
-    Method("equal", "circuits dealt out in turn; the bound of the root", _equal),
 )

@@ -17,7 +17,7 @@ SHOWN_PAIRS = 40
 
 
 def cards(solution: DagTopologySolution) -> tuple[Card, ...]:
-    """Makespan, distance to the bound, verdict, circuits, ports."""
+    """Makespan, distance to the bound, verdict, communication, circuits, ports."""
     bound, least = solution.bound, solution.proof.circuits_bound
     few = "none fewer do it in that time (proven)" if least == solution.circuits_total else f"at least {least} needed"
     return (
@@ -29,6 +29,7 @@ def cards(solution: DagTopologySolution) -> tuple[Card, ...]:
             "good" if solution.status is Status.OPTIMAL else "",
         ),
         check_card(solution.check),
+        Card("communication", time_text(solution, solution.communication_time), "of it, beyond the tasks alone"),
         Card("circuits", f"{solution.circuits_total}", few),
         Card("ports free", f"{solution.ports_saved}", f"of {sum(solution.ports)} of all pods"),
     )

@@ -21,6 +21,8 @@ def figures(problem: DagTopologyProblem | None, solution: DagTopologySolution) -
     """Keys of this kind in the JSON object of a solve."""
     return {
         "makespan": solution.objective.value,
+        "compute_time": solution.compute_time,
+        "communication_time": solution.communication_time,
         "circuits": [[each.one, each.other, each.count] for each in solution.circuits],
         "circuits_total": solution.circuits_total,
         "circuits_bound": solution.proof.circuits_bound,
@@ -38,6 +40,7 @@ def show(console: Console, solution: DagTopologySolution, wall_s: float) -> None
     rows = (
         ("makespan", time_text(solution, solution.objective.value)),
         ("bound", f"{time_text(solution, solution.bound.value)} ({solution.bound.proved_by})"),
+        ("communication", f"{time_text(solution, solution.communication_time)} of it, beyond the tasks alone"),
         ("circuits", f"{solution.circuits_total}, at least {solution.proof.circuits_bound} are needed"),
         ("by pair", ", ".join(pairs[:SHOWN_PAIRS]) + more),
         ("ports used, free", f"{sum(solution.ports_used)}, {solution.ports_saved}"),

@@ -46,6 +46,7 @@ class DagTopologySolutionFile(SolutionHeadFile):
     pods: Annotated[int, Field(ge=2, le=MAX_PODS)]
     ports: Annotated[Listed[Ports], Field(max_length=MAX_PODS)]
     slack_percent: Annotated[float, Field(ge=0, le=1000)]
+    compute_time: Amount
     circuits: Annotated[
         Listed[Annotated[PairCircuits, RowOf(PairCircuits, tuple[Pod, Pod, Count])]],
         Field(min_length=1, max_length=MOST_PAIRS),

@@ -36,6 +36,7 @@ def assemble(problem: DagTopologyProblem, found: FoundCircuits, effort: Effort) 
         pods=problem.pods,
         ports=problem.ports,
         slack_percent=problem.slack_percent,
+        compute_time=problem.compute_time,
         circuits=tuple(
             PairCircuits(one, other, count)
             for (one, other), count in zip(problem.pairs, found.circuits.tolist(), strict=True)

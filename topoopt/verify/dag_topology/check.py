@@ -9,7 +9,7 @@ from topoopt.core.dag_topology_solution import DagTopologySolution, Split
 from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.dag_topology.boxes import Box, Boxes
-from topoopt.verify.dag_topology.follow import follow
+from topoopt.verify.dag_topology.follow import follow, without_transfers
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, as_int, check_identity, differs
 
@@ -69,6 +69,9 @@ def _check_circuits(findings: ViolationLog, problem: DagTopologyProblem, solutio
 def _check_steps(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
     start, end = follow(problem, [each.count for each in solution.circuits])
     makespan = max(end)
+    alone = without_transfers(problem)
+    if differs(solution.compute_time, alone, RELATIVE):
+        findings.add("compute_time", f"the solution states {solution.compute_time!r}, tasks alone take {alone!r}")
     if differs(solution.objective.value, makespan, RELATIVE):
         findings.add("objective", f"the solution states {solution.objective.value!r}, the job takes {makespan!r}")
     ends = [(m.source, m.target) for m in problem.transfers] + [(-1, -1)] * len(problem.tasks)

@@ -81,3 +81,25 @@ def follow(problem: DagTopologyProblem, counts: Sequence[int]) -> tuple[list[flo
                 waits[one] -= 1
                 if not waits[one]:
                     ready.append(one)
+
+
+def without_transfers(problem: DagTopologyProblem) -> float:
+    """When the job is done if transfers take no time: steps settle once all that they wait for have."""
+    after, transfers = problem.after, len(problem.transfers)
+    later: list[list[int]] = [[] for _ in after]
+    for step, each in enumerate(after):
+        for before in each:
+            later[before].append(step)
+    waits = [len(each) for each in after]
+    end = [0.0] * len(after)
+    ready = [step for step, count in enumerate(waits) if not count]
+    while ready:
+        step = ready.pop()
+        if step >= transfers:
+            end[step] += problem.tasks[step - transfers].duration
+        for one in later[step]:
+            end[one] = max(end[one], end[step])
+            waits[one] -= 1
+            if not waits[one]:
+                ready.append(one)
+    return max(end)
