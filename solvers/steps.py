@@ -1,10 +1,10 @@
 """Steps of a run that can be left behind: each works in a thread of its own while the caller looks at the clock.
 
 Searches look at their `Stop` themselves. What they cannot leave, because it is one call of a solver, of a compiled
-kernel or of a checker, is left here: the caller goes on with what there is, and the step ends when it next looks at a
-`Stop` or reports progress. Nothing is raised into it from outside: an error in the middle of a library that calls back
-from C, or loads a kernel, would bring down the process. Kernels release the interpreter, so that the caller is never
-kept waiting by one.
+kernel or of a checker, is left here: the caller goes on with what there is, and the step ends when it next looks
+(`end_if_left`), which every look at a `Stop` and every report of progress does too. Nothing is raised into it from
+outside: an error in the middle of a library that calls back from C, or loads a kernel, would bring down the process.
+Kernels release the interpreter, so that the caller is never kept waiting by one.
 
 A process that ends by itself waits for the steps it left behind; the command line does not (`left_behind`).
 """
@@ -16,6 +16,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from topoopt.core.leaving import LEFT, Left, end_if_left
+
 Result = TypeVar("Result")
 
 LOOK_S = 0.02
@@ -26,35 +28,25 @@ class LateError(Exception):
     """The step had to be left before it had ended."""
 
 
-class _Left(SystemExit):
-    """Raised inside a step that was left; handlers of errors do not catch it, and a thread ends by it in silence."""
-
-
 class _Step(threading.Thread, Generic[Result]):
     def __init__(self, work: Callable[[], Result]) -> None:
         super().__init__(name="topoopt step", daemon=False)
         self._work, self._context = work, contextvars.copy_context()
         self.done, self.left = threading.Event(), threading.Event()
+        self._context.run(LEFT.set, self.left)
         self.results: list[Result] = []
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            end_if_left()
+            self._context.run(end_if_left)
             self.results.append(self._context.run(self._work))
-        except _Left:
+        except Left:
             pass
         except BaseException as error:  # raised again by the caller
             self.error = error
         finally:
             self.done.set()
-
-
-def end_if_left() -> None:
-    """To be called where a step may end: it does if nobody waits for it any more."""
-    thread = threading.current_thread()
-    if isinstance(thread, _Step) and thread.left.is_set():
-        raise _Left
 
 
 def left_behind() -> bool:
@@ -66,12 +58,14 @@ def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:
     """Do some work, and leave it once `late` says so.
 
     Args:
-        work: changes nothing that is looked at after it was left.
+        work: changes nothing that is looked at after it was left; not begun when it is late already.
         late: asked every few hundredths of a second.
 
     Raises:
         LateError: it was left. Anything that the work raises.
     """
+    if late():
+        raise LateError
     thread = _Step(work)
     try:
         thread.start()

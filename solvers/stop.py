@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from solvers.memory import Memory
-from solvers.steps import end_if_left
+from topoopt.core.leaving import end_if_left
 from topoopt.core.verdict import StopReason
 
 
@@ -63,7 +63,7 @@ class Stop:
 
     def reason(self) -> StopReason | None:
         """Why to stop now, or None to go on; a step that was left ends here."""
-        self.end_if_left()
+        end_if_left()
         if self.interrupted.is_set():
             return StopReason.INTERRUPTED
         if self.memory.exceeded.is_set():
@@ -71,10 +71,6 @@ class Stop:
         if self.deadline is not None and self.clock.now() >= self.deadline:
             return StopReason.TIME
         return None
-
-    def end_if_left(self) -> None:
-        """To be called where a step may end: it does if nobody waits for it any more."""
-        end_if_left()
 
     def within(self, seconds: float | None) -> Stop:
         """The same interrupt, with a deadline no later than so many seconds from now; None: the same."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from solvers.steps import LateError, step
 from solvers.stop import Stop
+from topoopt.core.leaving import end_if_left
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 
@@ -88,7 +89,7 @@ class Timing:
             search: deadline of the search.
             rough: whether it was made at much less effort than the search makes one.
         """
-        self.stop.end_if_left()
+        end_if_left()
         self.kept = found
         if self.stop.deadline is None or search.deadline is None or self.limit_s is None:
             return

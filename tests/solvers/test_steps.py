@@ -12,8 +12,10 @@ from solvers.memory import Memory, resident_bytes
 from solvers.steps import LateError, left_behind, step
 from solvers.stop import Clock, Stop, first_part
 from solvers.timing import Timing
+from topoopt.core.leaving import Left, end_if_left
 from topoopt.core.units import bytes_of
 from topoopt.core.verdict import StopReason
+from topoopt.verify.laws.findings import ViolationLog
 
 
 def test_a_step_that_never_ends_is_left() -> None:
@@ -52,6 +54,34 @@ def test_a_step_gives_its_result_or_its_error() -> None:
     assert step(lambda: 5, lambda: False) == 5
     with pytest.raises(ZeroDivisionError):
         step(lambda: 1 // 0, lambda: False)
+
+
+def test_a_step_that_is_late_is_not_begun() -> None:
+    """What would be left at once must not take the interpreter from what comes after it."""
+    begun = threading.Event()
+    with pytest.raises(LateError):
+        step(begun.set, lambda: True)
+    assert not begun.wait(0.1)
+
+
+def test_loops_of_the_checker_end_when_they_are_left() -> None:
+    """Work below the solvers looks as well, without knowing who waits for it; outside a step it is never left."""
+    begun, left = threading.Event(), threading.Event()
+
+    def check() -> None:
+        log = ViolationLog()
+        try:
+            while True:
+                begun.set()
+                log.guard("law", "figure", lambda: None)
+        except Left:
+            left.set()
+            raise
+
+    with pytest.raises(LateError):
+        step(check, begun.is_set)
+    assert left.wait(60.0)
+    end_if_left()
 
 
 def test_a_step_inside_a_step_is_left_with_it() -> None:

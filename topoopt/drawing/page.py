@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING
 
 from topoopt.core.solution import CheckResult, SolutionHead
 from topoopt.drawing.finish import finished
 from topoopt.drawing.format import counted
 from topoopt.drawing.sentences import objective_text, quantity
 from topoopt.drawing.utilisation import use_style
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SHOWN_VIOLATIONS = 50
 
@@ -61,7 +63,9 @@ def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _environment() -> Environment:
-    """Templates are compiled once."""
+    """Templates are compiled once; their compiler is loaded with the first, as many a run has no page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     return Environment(
         loader=PackageLoader("topoopt", "."),
         autoescape=True,

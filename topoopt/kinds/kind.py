@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pydantic import BaseModel
 
 from topoopt.core.errors import Problem
+from topoopt.core.leaving import end_if_left
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import SolutionHead
 from topoopt.files.documents import Document
@@ -103,7 +104,7 @@ class Effort:
 
     def tell(self, what: str, done: int = 0, total: int | None = None) -> None:
         """Report progress, if anybody listens."""
-        self.stop.end_if_left()
+        end_if_left()
         if self.options.progress is not None:
             self.options.progress(what, done, total)
 

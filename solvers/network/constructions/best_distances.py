@@ -17,6 +17,7 @@ import numpy as np
 from solvers.network.constructions.circulant_kernels import score_sets_kernel
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.leaving import end_if_left
 
 EXHAUSTIVE_STEPS = 60_000_000
 LOCAL_STEPS = 300_000_000
@@ -77,6 +78,7 @@ class _DistanceSearch:
         sets = combinations(others.tolist(), count)
         best: tuple[float, tuple[int, ...]] | None = None
         while chunk := list(islice(sets, 4096)):
+            end_if_left()
             scores = self.scores(np.array(chunk, dtype=np.int64))
             index = int(np.argmin(scores))
             if best is None or scores[index] < best[0]:
@@ -95,6 +97,7 @@ class _DistanceSearch:
         score, current = best_score, best
         stale, next_start = 0, 1
         while budget > 0:
+            end_if_left()
             trial = np.array([_replace_one(current, len(others), rng) for _ in range(min(BATCH, budget))])
             values = self.scores(others[trial])
             budget -= len(trial)

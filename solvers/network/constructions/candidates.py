@@ -22,6 +22,7 @@ from solvers.network.constructions.selection import Selection
 from solvers.network.constructions.totient_perms import check_connectable, generates, select_offsets
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
+from topoopt.core.leaving import end_if_left
 from topoopt.core.topology import Topology
 
 FEW_SETS = 400
@@ -43,12 +44,13 @@ def candidate_topologies(cluster: Cluster, demand: Demand, *, limit: int, seed: 
     units = invariant_units(n, demand)
     sets: dict[tuple[int, ...], tuple[int, ...]] = {}
     for distances in _distance_sets(n, degree, links, demand, seed):
+        end_if_left()
         canonical = min(_normal(n, links, [u * p for p in distances]) for u in units)
         sets.setdefault(canonical, distances)
-    ranked = sorted(sets.values(), key=lambda distances: (busy_estimate(cluster, demand, distances), distances))
+    ranked = sorted((busy_estimate(cluster, demand, distances), distances) for distances in sets.values())
     mixed = _finder_variants(cluster, demand, seed)
     circulants = (
-        build_topology(cluster, demand, distances, f"circulant {distances_text(distances)}") for distances in ranked
+        build_topology(cluster, demand, distances, f"circulant {distances_text(distances)}") for _, distances in ranked
     )
     # Three circulants, then one of the finder's variants, until both are used up.
     for topology in _interleaved(circulants, mixed, 3):
@@ -86,6 +88,7 @@ def _finder_variants(cluster: Cluster, demand: Demand, seed: int) -> Iterator[To
     most = cluster.degree if busy else 0
     for matchings in sorted(range(most + 1), key=lambda value: (abs(value - default), value)):
         for selection in Selection:
+            end_if_left()
             for subgroup_rings in (True, False):
                 settings = FinderSettings(selection, matchings, subgroup_rings, seed)
                 yield find_topology(cluster, demand, settings)
@@ -98,6 +101,7 @@ def _distance_sets(n: int, degree: int, links: LinkDirection, demand: Demand, se
         return
     bidirectional = links is LinkDirection.BIDIRECTIONAL
     for selection in Selection:
+        end_if_left()
         yield tuple(sorted(select_offsets(n, degree, links, selection, seed=seed)))
     plain = list(range(1, (n + 1) // 2)) if bidirectional else list(range(1, n))
     count = degree // 2 if bidirectional else degree

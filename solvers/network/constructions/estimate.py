@@ -12,6 +12,7 @@ from solvers.network.constructions.selection import coins_of, interfaces_of
 from solvers.network.constructions.totient_perms import hop_table
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
+from topoopt.core.leaving import end_if_left
 
 
 def busy_estimate(cluster: Cluster, demand: Demand, distances: Sequence[int]) -> float:
@@ -20,6 +21,7 @@ def busy_estimate(cluster: Cluster, demand: Demand, distances: Sequence[int]) ->
     Model-parallel bytes count their hops. AllReduce bytes count the hops of the shortest ring of their group; and a
     one-hop ring whose links inside the group are few counts as if only those (and two-hop detours) worked.
     """
+    end_if_left()
     n, links = cluster.servers, cluster.links
     hops = hop_table(n, coins_of(n, distances, links))
     transfers = demand.model_parallel_bytes
@@ -52,6 +54,7 @@ def invariant_units(n: int, demand: Demand) -> tuple[int, ...]:
     servers = np.arange(n)
     found = []
     for u in range(1, n):
+        end_if_left()
         if gcd(u, n) != 1:
             continue
         image = u * servers % n

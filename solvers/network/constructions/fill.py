@@ -6,6 +6,7 @@ import numpy as np
 
 from solvers.network.constructions.matching import best_matching, discount
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.leaving import end_if_left
 
 
 def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int]]:
@@ -19,6 +20,7 @@ def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int
     waiting = np.zeros(len(free), dtype=bool)
     chosen: list[tuple[int, int]] = []
     for _ in range(rounds):
+        end_if_left()
         # More than any matching can weigh, so that whoever waits is served.
         bonus = (float(weights.sum()) + 1.0) * waiting
         pairs = best_matching(weights + bonus[:, None] + bonus[None, :], free > 0)

@@ -18,6 +18,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.leaving import end_if_left
 from topoopt.core.topology import Topology
 
 
@@ -110,6 +111,7 @@ def _permutations(demand: Floats, rounds: int) -> list[ArcList]:
     tails = np.arange(n, dtype=np.int64)
     parts = []
     for _ in range(rounds):
+        end_if_left()
         heads = best_permutation(weights)
         links[tails, heads] += 1
         weights[tails, heads] *= links[tails, heads] / (links[tails, heads] + 1.0)

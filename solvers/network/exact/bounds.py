@@ -7,6 +7,7 @@ import numpy as np
 from solvers.network.routing.circulant import shift_invariant
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.leaving import end_if_left
 from topoopt.core.network import LayerPrices, TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 
@@ -70,6 +71,7 @@ def most_within(demand: Floats, reach: int) -> tuple[float, Floats]:
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
+    end_if_left()
     n = len(demand)
     rows, columns = np.nonzero(demand > 0)
     if not len(rows) or reach >= n - 1:
@@ -99,6 +101,7 @@ def _nearest(demand: Floats, reach: int) -> tuple[float, Floats]:
     nothing = np.zeros(len(demand))
     found = []
     for first, table in enumerate((demand, demand.T)):
+        end_if_left()
         largest = np.partition(table, place, axis=1)
         price = largest[:, place].copy()
         found.append((float(largest[:, place:].sum()), (price, nothing) if first == 0 else (nothing, price)))

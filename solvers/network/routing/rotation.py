@@ -8,6 +8,7 @@ from solvers.network.routing.circulant import base_flow, classes_of, route_circu
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.proof import RoutingProof
 from topoopt.core.arrays import Floats
+from topoopt.core.leaving import end_if_left
 
 
 def rotates(network: RoutingNetwork) -> bool:
@@ -39,6 +40,7 @@ def by_rotation(proof: RoutingProof) -> int:
         seen = 2 * n * kind + n + net.tail  # from source 0; from source s, the tail stands s places before
         flow = np.empty((n, len(row)))
         for source in range(n):
+            end_if_left()
             np.take(twice, seen - source, out=flow[source])
         return flow
 

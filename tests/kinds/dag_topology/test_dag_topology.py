@@ -18,6 +18,7 @@ from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.dag_topology_solution import DagTopologySolution
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.verdict import Status
+from topoopt.kinds.dag_topology.report import render_dag_topology
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
@@ -214,3 +215,11 @@ def test_bad_input(tmp_path: Path) -> None:
     circle = run("validate", file)
     assert circle.code == 2
     assert "waits for itself" in circle.stdout
+
+
+def test_the_report_of_circuits_that_are_gone() -> None:
+    """A file whose transfers cross pods that no circuit joins is shown as it is: to reject it is for the checker."""
+    solution = found(pipeline(2, 2, 2, 4, 4))
+    page = render_dag_topology(replace(solution, circuits=solution.circuits[1:]))
+    assert "×0" in page
+    assert "×0" not in render_dag_topology(solution)

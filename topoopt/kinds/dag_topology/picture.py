@@ -72,7 +72,7 @@ def timeline(solution: DagTopologySolution) -> tuple[Markup, Markup, str]:
     hidden = sum(len(steps) for channel, steps in channels.items() if channel not in lanes)
     for lane, channel in enumerate(lanes):
         y = HEAD + LANE * lane
-        circuits = count[min(channel), max(channel)]
+        circuits = count.get((min(channel), max(channel)), 0)
         names.append(element("text", f"{channel[0]} → {channel[1]} ×{circuits}", x=0, y=y + 14))
         shapes.append(element("rect", x=0, width="100%", y=y, height=LANE - 4, class_="lane"))
         for step in channels[channel]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LocalAllReduce
+from topoopt.core.leaving import end_if_left
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts
 
@@ -178,6 +179,7 @@ def recompute_traffic(cluster: Cluster, workload: Workload, parts: tuple[Parts, 
     transfers = np.zeros(n * n, dtype=np.int64)
     inexact = np.zeros(n * n, dtype=np.int64)
     for index, operator in enumerate(workload.operators):
+        end_if_left()
         for read in operator.inputs:
             edge = edge_transfers(workload, parts[read.producer], parts[index], read.fraction)
             edges.append(edge)

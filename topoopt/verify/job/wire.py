@@ -8,6 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.leaving import end_if_left
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.verify.job.choices import Choices
 from topoopt.verify.job.traffic import channels_read, overlap, slices
@@ -124,6 +125,7 @@ def _least(
         patterns_b, times_b = _patterns(b)
         total = 0.0
         for x, often_x in zip(patterns_a, times_a, strict=True):
+            end_if_left()
             for y, often_y in zip(patterns_b, times_b, strict=True):
                 size = np.outer(x[x > 0], y[y > 0]).ravel() * float(producer.element_bytes)
                 if fraction != 1.0:

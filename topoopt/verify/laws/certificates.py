@@ -16,6 +16,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.leaving import end_if_left
 from topoopt.core.topology import Topology
 
 _FAR = np.int64(2**62)
@@ -125,6 +126,7 @@ def all_pairs(topology: Topology, lengths: Ints) -> Ints:
     np.minimum.at(distance, (arcs[:, 0], arcs[:, 1]), lengths)
     through = np.empty_like(distance)
     for k in range(n):
+        end_if_left()
         # _FAR + 2^52 does not overflow, and a path by an unreachable server is not below _FAR
         np.add(np.minimum(distance[:, k : k + 1], _FAR - 1), np.minimum(distance[k], 2**60), out=through)
         np.minimum(distance, through, out=distance)
@@ -146,6 +148,7 @@ def within_hops(topology: Topology, lengths: Ints, max_hops: int) -> Ints:
         return distance
     first = np.flatnonzero(np.append(True, heads[1:] != heads[:-1]))
     for _ in range(min(max_hops, n - 1)):
+        end_if_left()
         arriving = np.minimum(distance[:, tails], _FAR - 2**53) + lengths[order]
         step = distance.copy()
         step[:, heads[first]] = np.minimum(step[:, heads[first]], np.minimum.reduceat(arriving, first, axis=1))

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.leaving import end_if_left
 from topoopt.core.price_book import PriceBook
 from topoopt.core.solution import UNCHECKED, LeftOut, SolutionHead
 from topoopt.core.verdict import Status, StopReason, Tolerance
@@ -99,6 +100,7 @@ class ViolationLog:
 
     def guard(self, code: str, what: str, check: Callable[[], None]) -> None:
         """Run a check of data of any shape: what it cannot even read is a violation, never a crash."""
+        end_if_left()
         try:
             with np.errstate(all="ignore"):
                 check()

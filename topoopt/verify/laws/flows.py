@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats
+from topoopt.core.leaving import end_if_left
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Tolerance
@@ -49,6 +50,7 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
         violations.append(f"source {s} sends {flow.flow[s, a]:g} over {arcs[a, 0]} -> {arcs[a, 1]}")
     comes, leaves = np.zeros((n, n)), np.zeros((n, n))
     for s in range(n):
+        end_if_left()
         comes[s] = np.bincount(arcs[:, 1], weights=flow.flow[s], minlength=n)
         leaves[s] = np.bincount(arcs[:, 0], weights=flow.flow[s], minlength=n)
     stays = comes - leaves
@@ -83,6 +85,7 @@ def check_hops(topology: Topology, flow: SourceFlow, max_hops: int) -> tuple[str
     for s, a in np.argwhere(off)[:5]:
         violations.append(f"source {s}: the hops over {arcs[a, 0]} -> {arcs[a, 1]} do not add up to the flow there")
     for s in range(n):
+        end_if_left()
         came, left = np.zeros(n), np.zeros(n)
         came[s] = math.inf
         for k, layer in enumerate(split[:, s]):

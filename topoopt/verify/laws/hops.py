@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Bools, Ints
+from topoopt.core.leaving import end_if_left
 
 _SOURCES = 512
 """Servers searched from at once: enough that rings of thousands take few steps, few enough for the cache."""
@@ -32,6 +33,7 @@ def _search(hops: Ints, begin: int, n: int, first: Ints, head: Ints) -> None:
     last = np.empty(len(hops), dtype=np.int64)
     distance = 0
     while len(found):
+        end_if_left()
         distance += 1
         server = found % n
         degree = first[server + 1] - first[server]

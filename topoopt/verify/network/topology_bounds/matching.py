@@ -11,10 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Floats
+from topoopt.core.leaving import end_if_left
 
 
 def matching_dual(weight: Floats, count: int, alpha: Floats, beta: Floats) -> float:
     """Upper bound on the b-matching over pairs i != j; alpha, beta are float64[n], not negative."""
+    end_if_left()
     rest = np.maximum(weight - alpha[:, None] - beta[None, :], 0.0)
     np.fill_diagonal(rest, 0.0)
     return float(count * (alpha.sum() + beta.sum()) + rest.sum())
@@ -43,6 +45,7 @@ def matching_prices(weight: Floats, count: int, *, sweeps: int = 600) -> tuple[F
     mean_alpha, mean_beta, weights = np.zeros(n), np.zeros(n), 0
     step = 1.0 / (n - 1)
     for sweep in range(1, sweeps + 1):
+        end_if_left()
         new = np.clip(y + 0.5 * (gain - alpha[:, None] - beta[None, :]), 0.0, 1.0)
         new[~free] = 0.0
         ahead = 2.0 * new - y
