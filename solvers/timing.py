@@ -30,6 +30,9 @@ slower than measured."""
 CHECK_SPARE_S = 0.55
 """The same for a check: what comes after it is the file, as measured, and what is shown."""
 
+FIGURES_SPARE_S = 0.85
+"""The same for the figures, of which there may be none where nothing was measured."""
+
 MEASURED_FROM, MEASURED_FROM_S = 0.1, 0.3
 """Part of the limit, and seconds, after which a search may well need all of it, and what comes after it is measured."""
 
@@ -139,6 +142,16 @@ class Timing:
         if self.stop.memory.look() or self.stop.hurry.is_set():
             return True
         return self._signalled() or self._late(CHECK_SPARE_S - self.file_s, 0.02)
+
+    def figures_late(self) -> bool:
+        """Whether the figures of what was found are too late to be written in time; after an interrupt never."""
+        return not self.stop.interrupted.is_set() and self._late(FIGURES_SPARE_S, 0.04)
+
+    def unwritable(self) -> str | None:
+        """Why what was found cannot be written in time, for people; a file of less than a second always is."""
+        if self.stop.interrupted.is_set() or self.file_s < 1.0 or not self._late(1.0 - self.file_s, 0.05):
+            return None
+        return f"the time limit came before what was found could be written: that takes about {self.file_s:.2g} s more"
 
     def past_the_end(self) -> bool:
         """Whether nothing more can be begun that a solution can do without."""

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.cli_cases import run, run_apart, write
 from tests.support.paths import ROOT
-from tests.support.sized_instances import LARGE, SMALL
+from tests.support.sized_instances import LARGE, REFUSED, SMALL
 
 SLOWER = 30
 """How much slower than ours a machine may be before the light test says anything."""
@@ -29,6 +29,16 @@ def test_a_limit_holds(tmp_path: Path, name: str) -> None:
     assert result.json["wall_s"] < SLOWER * 2.05 + 300.0 * ("kernels compiled" in result.stderr)
     if result.code != 5:
         assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_file_holds_is_refused(tmp_path: Path, name: str) -> None:
+    """Before anything is searched, and before routes of a thousand links each are made."""
+    instance = write(tmp_path, {"schema_version": 1, "name": "case", **REFUSED[name]})
+    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 600)
+    assert result.code == 2
+    assert "than a solution file holds" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture(scope="module")

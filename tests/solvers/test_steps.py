@@ -213,3 +213,23 @@ def test_when_a_check_is_left(
     assert timing.check_late() == late
     timing.file_s = 20.0
     assert timing.check_late(), "no time for the file"
+
+
+def test_what_cannot_be_written_in_time_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 20 s is begun 20 s before the limit and a second at the latest; after Ctrl-C at any time."""
+    timing = Timing(Stop(100.0), 100.0, cpu_began_s=0.0, file_s=20.0)
+    now = [85.0]
+    monkeypatch.setattr(Clock, "now", lambda _: now[0])
+    monkeypatch.setattr("solvers.timing.time.process_time", lambda: now[0])
+    assert timing.unwritable() is None
+    now[0] = 87.0
+    assert "about 20 s more" in str(timing.unwritable())
+    assert not timing.figures_late()
+    now[0] = 106.0
+    assert timing.figures_late()
+    timing.stop.interrupted.set()
+    assert timing.unwritable() is None
+    assert not timing.figures_late()
+    timing.stop.interrupted.clear()
+    timing.file_s = 0.5  # is as good as there
+    assert timing.unwritable() is None

@@ -26,7 +26,8 @@ def routing(dims: tuple[int, ...]) -> Document:
 
 
 RINGS_4096 = {"family": "circulant", "servers": 4096, "offsets": [1, 64], "links": "bidirectional"}
-"""Looks the same from every server: of a torus this large, no file holds the routes."""
+"""Looks the same from every server: of a torus this large, no file holds the routes. Nor does one hold the rates of
+transfers over a plain ring, whose paths are a thousand links long."""
 
 
 def allocation(servers: int) -> Document:
@@ -72,8 +73,15 @@ LARGE: dict[str, Document] = {
     "routing of 64": routing((4, 4, 4)),
     "routing of 512": routing((8, 8, 8)),
     "routing of 4096": {**routing((16, 16, 16)), "topology": RINGS_4096},
-    **{f"allocation of {n}": allocation(n) for n in (128, 512, 1024, 4096)},
+    **{f"allocation of {n}": allocation(n) for n in (128, 512, 1024)},
+    "allocation of 4096": {**allocation(4096), "topology": RINGS_4096},
     **{f"throughput on {n}": placement(n, "throughput") for n in (16, 64)},
     **{f"latency on {n}": placement(n, "latency") for n in (16, 64)},
 }
 """The same of many."""
+
+REFUSED: dict[str, Document] = {
+    "routing on a torus of 4096": routing((16, 16, 16)),
+    "allocation on a ring of 4096": allocation(4096),
+}
+"""What no solution file holds."""

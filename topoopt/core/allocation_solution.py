@@ -7,6 +7,7 @@ seed gives the same bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -125,15 +126,15 @@ class AllocationSolution(SolutionHead):
         """float64[T], rate of every transfer."""
         return np.array([transfer.rate_gbps for transfer in self.transfers])
 
-    @property
+    @cached_property
     def link_gbps(self) -> Floats:
         """float64[m], rate on every arc: of all destinations."""
         n, arcs = self.topology.servers, self.topology.arcs
-        load = np.zeros(n * n)
-        for row in self.servers:
-            for hop, rate in row.next_hops:
-                load[row.server * n + hop] += rate
-        return np.asarray(load[arcs[:, 0] * n + arcs[:, 1]])
+        hops = [(row.server * n + hop, rate) for row in self.servers for hop, rate in row.next_hops]
+        link, rates = np.array([link for link, _ in hops], dtype=np.int64), np.array([rate for _, rate in hops])
+        load = np.asarray(np.bincount(link, weights=rates, minlength=n * n), dtype=np.float64)
+        of_arcs: Floats = load[arcs[:, 0].astype(np.int64) * n + arcs[:, 1]]
+        return of_arcs
 
     @property
     def own_gbps(self) -> dict[tuple[int, int], float]:

@@ -92,6 +92,9 @@ def judged(problem: Any, found: Any, effort: Effort) -> Any:
     return solution.judged(findings.violations, findings.not_recomputed)
 
 
+FIGURES_LATE = "the time limit came before the figures of what was found were there"
+"""Said where only the end of a search was in time."""
+
 INSTANCE_LEFT = "left out (time limit): the instance in the solution"
 """Said of a solution that is checked with its instance beside it."""
 
@@ -142,7 +145,13 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         timing.measure = None if solver.excerpt is None else partial(_afterwards_s, asked, effort)
         found = _found(solver, options.chosen or methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
-        solution = step(lambda: judged(asked, found, effort), lambda: False)
+        try:
+            solution = step(lambda: judged(asked, found, effort), timing.figures_late)
+        except LateError:
+            raise LimitError(FIGURES_LATE) from None
+        late = timing.unwritable()
+        if late is not None:
+            raise LimitError(late)
         document = timing.closing(lambda: document_to_embed(problem))
     solution = replace(solution, instance=document)
     if document is None and timing.past_the_end():

@@ -54,17 +54,39 @@ def mixed_route(parts: Sequence[tuple[Route, float]]) -> Route:
     return Route(distinct.astype(np.int64), together)
 
 
+TOGETHER = 512
+"""Pairs whose routes are made at once: distances to all their destinations are held meanwhile."""
+
+
 class ShortestRoutes:
     """Hop-shortest routes: every server splits evenly among its links that lead on towards the destination (ECMP)."""
 
     def __init__(self, topology: Topology) -> None:
         from scipy.sparse import csr_array
 
-        self._servers = topology.servers
-        self._tail, self._head = topology.arcs[:, 0].astype(np.int64), topology.arcs[:, 1].astype(np.int64)
+        self._servers = n = topology.servers
+        tail, self._head = topology.arcs[:, 0].astype(np.int64), topology.arcs[:, 1].astype(np.int64)
         self._links = topology.multiplicity.astype(np.float64)
-        shape = (topology.servers, topology.servers)
-        self._backwards = csr_array((np.ones(len(self._tail), dtype=np.int8), (self._head, self._tail)), shape=shape)
+        self._leaving = np.argsort(tail, kind="stable")  # arcs by their tail
+        self._first = np.concatenate(([0], np.cumsum(np.bincount(tail, minlength=n))))
+        self._backwards = csr_array((np.ones(len(tail)), (self._head, tail)), shape=(n, n))
+
+    def least_entries(self, pairs: Ints, most: int) -> int:
+        """How many servers send towards a destination, over all destinations of pairs (int64[k, 2]): so many at least.
+
+        As many as the longest of the routes to a destination has links; counted only where it may be more than `most`.
+        """
+        destinations, row = np.unique(pairs[:, 1], return_inverse=True)
+        if len(destinations) * self._servers <= most:
+            return 0
+        count = 0
+        for begin in range(0, len(destinations), TOGETHER):
+            here = (row >= begin) & (row < begin + TOGETHER)
+            hops = self._hops(destinations[begin : begin + TOGETHER])[row[here] - begin, pairs[here, 0]]
+            longest = np.zeros(TOGETHER)
+            np.maximum.at(longest, row[here] - begin, np.where(np.isfinite(hops), hops, 0.0))
+            count += int(longest.sum())
+        return count
 
     def routes(self, pairs: Ints) -> list[Route]:
         """The routes of pairs, int64[k, 2] sources and destinations; parallel links count one by one.
@@ -74,8 +96,9 @@ class ShortestRoutes:
         """
         found: list[Route | None] = [None] * len(pairs)
         order = np.argsort(pairs[:, 1], kind="stable")
-        for one in np.split(order, np.flatnonzero(np.diff(pairs[order, 1])) + 1) if len(order) else ():
-            for k, route in zip(one.tolist(), self._to(int(pairs[one[0], 1]), pairs[one, 0]), strict=True):
+        for begin in range(0, len(order), TOGETHER):
+            some = order[begin : begin + TOGETHER]
+            for k, route in zip(some.tolist(), self._routes(pairs[some]), strict=True):
                 found[k] = route
         return [route for route in found if route is not None]
 
@@ -87,30 +110,46 @@ class ShortestRoutes:
         """
         return self.routes(np.array([[source, destination]], dtype=np.int64))[0]
 
-    def _to(self, destination: int, sources: Ints) -> list[Route]:
-        """The routes of several sources to one destination: all go down the distances together."""
+    def _hops(self, destinations: Ints) -> Floats:
+        """float64[k, n], to each of some destinations from every server; infinite where no path leads there."""
         from scipy.sparse.csgraph import dijkstra
 
-        hops = dijkstra(self._backwards, indices=destination, unweighted=True)
-        if np.isinf(hops[sources]).any():
-            source = int(sources[np.isinf(hops[sources])][0])
+        found: Floats = dijkstra(self._backwards, indices=destinations, unweighted=True)
+        return found
+
+    def _routes(self, pairs: Ints) -> list[Route]:
+        """The routes of some pairs: all go down the distances together, a hop at a time."""
+        destinations, row = np.unique(pairs[:, 1], return_inverse=True)
+        hops = self._hops(destinations)
+        far = np.flatnonzero(np.isinf(hops[row, pairs[:, 0]]))
+        if len(far):
+            source, destination = pairs[far[0]].tolist()
             raise InputError(f"no path from server {source} to server {destination}")
-        nearer = np.flatnonzero(np.isfinite(hops[self._head]) & (hops[self._head] == hops[self._tail] - 1))
-        tails, heads, links = self._tail[nearer], self._head[nearer], self._links[nearer]
-        share = links / np.bincount(tails, weights=links, minlength=self._servers)[tails]
-        passing = np.zeros((self._servers, len(sources)))
-        passing[sources, np.arange(len(sources))] = 1.0
-        fraction = np.zeros((len(nearer), len(sources)))
-        levels = np.argsort(hops[tails], kind="stable")
-        ends = np.searchsorted(hops[tails][levels], np.arange(hops[sources].max(initial=0.0) + 1), side="right")
-        for low, high in zip(ends[-2::-1].tolist(), ends[:0:-1].tolist(), strict=True):
-            here = levels[low:high]
-            fraction[here] = passing[tails[here]] * share[here, None]
-            np.add.at(passing, heads[here], fraction[here])
-        which, arcs = np.nonzero(fraction.T)
-        ends = np.searchsorted(which, np.arange(1, len(sources)))
-        parts = zip(np.split(nearer[arcs], ends), np.split(fraction[arcs, which], ends), strict=True)
-        return [Route(used, part) for used, part in parts]
+        pair: Ints = np.arange(len(pairs))
+        server: Ints = pairs[:, 0]
+        passing: Floats = np.ones(len(pairs))
+        steps: list[tuple[Ints, Ints, Floats]] = []
+        while len(pair):
+            degree = self._first[server + 1] - self._first[server]
+            of = np.repeat(np.arange(len(pair)), degree)
+            before = np.cumsum(degree) - degree - self._first[server]
+            arc = self._leaving[np.arange(len(of)) - np.repeat(before, degree)]
+            to = row[pair[of]]
+            nearer = hops[to, self._head[arc]] == hops[to, server[of]] - 1
+            arc, of = arc[nearer], of[nearer]
+            links = self._links[arc]
+            part = passing[of] * (links / np.bincount(of, weights=links, minlength=len(pair))[of])
+            steps.append((pair[of], arc, part))
+            there, place = np.unique(pair[of] * self._servers + self._head[arc], return_inverse=True)
+            pair, server = np.divmod(there, self._servers)
+            passing = np.asarray(np.bincount(place, weights=part), dtype=np.float64)
+        which, arcs = (np.concatenate([each[k] for each in steps]) for k in (0, 1))
+        fraction = np.concatenate([part for _, _, part in steps])
+        used = np.flatnonzero(fraction)
+        used = used[np.lexsort((arcs[used], which[used]))]
+        ends = np.searchsorted(which[used], np.arange(1, len(pairs)))
+        parts = zip(np.split(arcs[used], ends), np.split(fraction[used], ends), strict=True)
+        return [Route(own, share) for own, share in parts]
 
 
 def routes_of_flow(topology: Topology, source: int, flow: Floats) -> dict[int, tuple[float, Route]]:

@@ -54,24 +54,25 @@ def limits_of(problem: AllocationProblem, route_gbps: Floats) -> tuple[tuple[str
 
 def destination_rates(problem: AllocationProblem, route_gbps: Floats) -> tuple[DestinationRate, ...]:
     """What every server sends towards each destination, its own traffic and that of others, by next hop."""
-    arcs = problem.topology.arcs
-    out: dict[tuple[int, int], dict[int, float]] = {}
-    at = 0
-    for transfer in problem.transfers:
-        for route in transfer.routes:
-            rate = float(route_gbps[at])
-            at += 1
-            for arc, part in zip(route.arcs.tolist(), route.fraction.tolist(), strict=True):
-                hops = out.setdefault((int(arcs[arc, 0]), transfer.destination), {})
-                head = int(arcs[arc, 1])
-                hops[head] = hops.get(head, 0.0) + part * rate
-    smallest = DUST * float(problem.capacity_gbps.max()) / 10
-    rows = []
-    for (server, destination), hops in sorted(out.items()):
-        used = tuple((head, rate) for head, rate in sorted(hops.items()) if rate > smallest)
-        if used:
-            rows.append(DestinationRate(server, destination, used))
-    return tuple(rows)
+    arcs, n = problem.topology.arcs.astype(np.int64), problem.topology.servers
+    routes = [route for transfer in problem.transfers for route in transfer.routes]
+    ends = [transfer.destination for transfer in problem.transfers for _ in transfer.routes]
+    long = [len(route.arcs) for route in routes]
+    used = np.concatenate([route.arcs for route in routes])
+    rate = np.concatenate([route.fraction for route in routes]) * np.repeat(route_gbps, long)
+    there = (arcs[used, 0] * n + np.repeat(np.array(ends, dtype=np.int64), long)) * n + arcs[used, 1]
+    each, place = np.unique(there, return_inverse=True)
+    gbps = np.bincount(place, weights=rate)
+    kept = gbps > DUST * float(problem.capacity_gbps.max()) / 10
+    (pair, head), gbps = np.divmod(each[kept], n), gbps[kept]
+    hops = list(zip(head.tolist(), gbps.tolist(), strict=True))
+    pairs, first = np.unique(pair, return_index=True)
+    server, destination = np.divmod(pairs, n)
+    after = [*first[1:].tolist(), len(hops)]
+    return tuple(
+        DestinationRate(own, to, tuple(hops[low:high]))
+        for own, to, low, high in zip(server.tolist(), destination.tolist(), first.tolist(), after, strict=True)
+    )
 
 
 def reached(problem: AllocationProblem, rates: Sequence[TransferRate]) -> Objective:

@@ -17,6 +17,7 @@ from topoopt.files.faults import Fault
 from topoopt.files.findings import within
 from topoopt.files.network_sections import FamilyDemand
 from topoopt.files.sections import demand_of
+from topoopt.files.solution_format import LIMITS
 from topoopt.kinds.allocation.schema import MAX_TRANSFERS, TransferFile, TransferSource
 from topoopt.kinds.network.solution_file import SOLUTION_FILE
 from topoopt.workloads.transfer_routes import ShortestRoutes, mixed_route, path_problem, path_route, routes_of_flow
@@ -28,6 +29,9 @@ ENTRY_OF = {
     AllocationGoal.COMPLETION_TIME: "gbytes",
 }
 """What an entry of a matrix is when the file does not say."""
+
+MAX_RATES = LIMITS.json_nodes // 7
+"""Rows `[server, destination, [[next hop, Gbit/s]]],` of a solution file, of seven values and brackets each."""
 
 SHARES_ROUNDING = 1e-6
 """How far the sum of given shares may be from 1; they are scaled to 1."""
@@ -45,13 +49,18 @@ def listed_transfers(
     files: list[TransferFile], topology: Topology, goal: AllocationGoal
 ) -> tuple[tuple[Transfer, ...], list[Fault]]:
     """Transfers in the order of the file, and all faults; transfers with faulty routes have none."""
-    routes = ShortestRoutes(topology)
+    short = [k for k, file in enumerate(files) if _joins(file, topology) and file.path is None and file.paths is None]
+    pairs = np.array([(files[k].source, files[k].destination) for k in short], dtype=np.int64).reshape(-1, 2)
+    made = _shortest(topology, pairs)
+    if isinstance(made, Problem):
+        return (), [Fault(("transfers",), made.message, made.value, made.allowed)]
+    shortest = dict(zip(short, made, strict=True))
     faults: list[Fault] = []
     transfers = []
-    pairs: Counter[tuple[int, int]] = Counter()
+    met: Counter[tuple[int, int]] = Counter()
     for index, file in enumerate(files):
-        pairs[file.source, file.destination] += 1
-        again = pairs[file.source, file.destination]
+        met[file.source, file.destination] += 1
+        again = met[file.source, file.destination]
         name = file.name or f"{file.source}->{file.destination}" + (f"#{again}" if again > 1 else "")
         if file.bytes is not None and file.gbytes is not None:
             faults.append(Fault(("transfers", index, "gbytes"), "both bytes and gbytes", allowed="one of them"))
@@ -66,10 +75,9 @@ def listed_transfers(
             max_gbps=float("inf") if file.max_gbps is None else file.max_gbps,
             size_bytes=size,
         )
-        ends = max(file.source, file.destination) < topology.servers and file.source != file.destination
         found: tuple[Route, ...] = ()
-        if ends:
-            found, wrong = _routes(file, topology, routes)
+        if _joins(file, topology):
+            found, wrong = _routes(file, topology, shortest.get(index))
             faults += [replace(fault, path=("transfers", index, *fault.path)) for fault in wrong]
         transfers.append(replace(transfer, routes=found))
     faults += [
@@ -79,16 +87,34 @@ def listed_transfers(
     return tuple(transfers), faults
 
 
-def _routes(file: TransferFile, topology: Topology, shortest: ShortestRoutes) -> tuple[tuple[Route, ...], list[Fault]]:
-    """Routes of one transfer, faults with paths below it."""
+def _joins(file: TransferFile, topology: Topology) -> bool:
+    """Whether a transfer leads from a server to another one."""
+    return max(file.source, file.destination) < topology.servers and file.source != file.destination
+
+
+def _shortest(topology: Topology, pairs: Ints) -> list[Route] | Problem:
+    """The shortest routes of pairs, or why no solution file holds the rates over them: told before they are made.
+
+    Raises:
+        InputError: no path joins one of them.
+    """
+    shortest = ShortestRoutes(topology)
+    if shortest.least_entries(pairs, MAX_RATES) <= MAX_RATES:
+        return shortest.routes(pairs)
+    allowed = f"routes on which servers send towards {MAX_RATES} destinations in all, each server counted for itself"
+    return Problem("more rates than a solution file holds", value=f"{len(pairs)} routes", allowed=allowed)
+
+
+def _routes(file: TransferFile, topology: Topology, shortest: Route | None) -> tuple[tuple[Route, ...], list[Fault]]:
+    """Routes of one transfer, faults with paths below it; `shortest`: where no path is given."""
     given = [key for key in ("path", "paths", "routing") if getattr(file, key) is not None]
     if len(given) > 1:
         return (), [Fault((given[1],), f"both {given[0]} and {given[1]}", allowed="one of path, paths and routing")]
     if file.shares is not None and (file.paths is None or len(file.shares) != len(file.paths)):
         allowed = "one for each of paths" if file.paths is None else f"{len(file.paths)}, one for each of paths"
         return (), [Fault(("shares",), "wrong number of shares", str(len(file.shares)), allowed)]
-    if file.path is None and file.paths is None:
-        return (shortest.route(file.source, file.destination),), []
+    if shortest is not None:
+        return (shortest,), []
     listed = [(("path",), file.path)] if file.path is not None else []
     paths = [*listed, *((("paths", k), path) for k, path in enumerate(file.paths or ()))]
     faults = []
@@ -150,7 +176,9 @@ def generated_transfers(
         pairs: Ints = np.argwhere(demand > 0)
         count = len(pairs)
         if count <= MAX_TRANSFERS:
-            routes = ShortestRoutes(topology).routes(pairs)
+            routes = _shortest(topology, pairs)
+            if isinstance(routes, Problem):
+                raise InputError([replace(routes, path="transfers_from")])
             ends = zip(pairs.tolist(), routes, strict=True)
             every = [(i, j, float(demand[i, j]), route) for (i, j), route in ends]
         shown = section.family if isinstance(section, FamilyDemand) else "the matrix"
