@@ -25,7 +25,7 @@ def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
     best: tuple[int, Bools] | None = None
     paired = topology.links is LinkDirection.BIDIRECTIONAL
     # Any cut separates server 0 from some other server, one way or the other.
-    for other in range(1, n):
+    for other in range(1, topology.hosts):
         for source, sink in ((0, other),) if paired else ((0, other), (other, 0)):
             found = maximum_flow(capacity, source, sink)
             if best is None or found.flow_value < best[0]:

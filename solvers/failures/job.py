@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.failures.damage import Damage, PlanTraffic, damage_of
+from solvers.failures.evaluator import RepairMemory
 from solvers.failures.ring_repairs import RING_REPAIRS, Repaired
 from solvers.failures.surviving import Surviving, after, not_forwarding, reach
 from solvers.network.constructions import balanced_routes
@@ -43,7 +44,7 @@ class Repair:
     plan: Repaired | None
 
 
-class JobEvaluator:
+class JobEvaluator(RepairMemory[Repair]):
     """Evaluates failures of one plan.
 
     Args:
@@ -56,9 +57,9 @@ class JobEvaluator:
     def __init__(
         self, cluster: Cluster, traffic: PlanTraffic, graph: TaskGraph | None, nominal: float | None = None
     ) -> None:
+        super().__init__()
         self.cluster, self.traffic, self._graph = cluster, traffic, graph
         self._arrays: GraphArrays | None = None
-        self._known: dict[Failure, Repair] = {}
         if nominal is None:
             whole = Surviving(traffic.topology, traffic.topology.multiplicity.astype(np.int32))
             nominal = self.time_ms(whole, Repaired(traffic.routes, traffic.rings))
@@ -91,17 +92,7 @@ class JobEvaluator:
             self._arrays = graph_arrays(self._graph, network)
         return float(iteration_time(self._arrays, network_arrays(network), True, np.inf))
 
-    def outcome(self, failure: Failure) -> FailureOutcome:
-        """What a failure does, after the best repair."""
-        return self.repair(failure).outcome
-
-    def repair(self, failure: Failure) -> Repair:
-        """The best repair of a failure; worked out once."""
-        if failure not in self._known:
-            self._known[failure] = self._repair(failure)
-        return self._known[failure]
-
-    def _repair(self, failure: Failure) -> Repair:
+    def _repaired(self, failure: Failure) -> Repair:
         far = reach(after(self.topology, failure), failure.servers)
         surviving = not_forwarding(self.topology, failure)
         damage = damage_of(self.traffic, surviving)

@@ -32,12 +32,14 @@ def single_links(topology: Topology) -> tuple[Failure, ...]:
 
 def single_servers(topology: Topology) -> tuple[Failure, ...]:
     """Each server failing alone."""
-    return tuple(Failure(servers=(server,)) for server in range(topology.servers))
+    return tuple(Failure(servers=(server,)) for server in range(topology.hosts))
 
 
 def single_planes(topology: Topology) -> tuple[Failure, ...]:
-    """Each optical switch that has any arc failing alone."""
+    """Each optical switch that has any arc, and each packet switch, failing alone."""
     lit = np.flatnonzero((topology.switches >= 0).any(axis=1))
+    if topology.packet_switches:
+        lit = np.arange(topology.packet_switches)
     return tuple(Failure(planes=(int(plane),)) for plane in lit)
 
 
@@ -79,7 +81,7 @@ def drawn(topology: Topology, part: str, count: int, samples: int, rng: np.rando
 def failure_problems(topology: Topology, failure: Failure) -> list[Problem]:
     """Links, servers and planes of a failure that do not exist."""
     problems = []
-    n, planes = topology.servers, len(topology.switches)
+    n, planes = topology.servers, topology.packet_switches or len(topology.switches)
     there = Counter(links_of(topology))
     for link, times in Counter(failure.links).items():
         tail, head = link
@@ -96,12 +98,14 @@ def failure_problems(topology: Topology, failure: Failure) -> list[Problem]:
             allowed = f"at most {there[link]} times"
             problems.append(Problem("more than there are", path="--link", value=f"{tail}-{head}", allowed=allowed))
     for server in failure.servers:
-        if not 0 <= server < n:
-            problems.append(Problem("unknown server", path="--server", value=str(server), allowed=f"0 to {n - 1}"))
+        if not 0 <= server < topology.hosts:
+            allowed = f"0 to {topology.hosts - 1}"
+            problems.append(Problem("unknown server", path="--server", value=str(server), allowed=allowed))
+    sort = "switch" if topology.packet_switches else "optical switch"
     for plane in failure.planes:
         if not 0 <= plane < planes:
             allowed = f"0 to {planes - 1}"
-            problems.append(Problem("unknown optical switch", path="--switch", value=str(plane), allowed=allowed))
+            problems.append(Problem(f"unknown {sort}", path="--switch", value=str(plane), allowed=allowed))
     return problems
 
 
@@ -155,6 +159,9 @@ def links_left(topology: Topology, failure: Failure) -> Int32s:
         if paired:
             left[ids[head, tail]] -= 1
     for plane in failure.planes:
+        if topology.packet_switches:
+            left[(topology.arcs == topology.hosts + plane).any(axis=1)] = 0
+            continue
         tails = np.flatnonzero(topology.switches[plane] >= 0)
         np.subtract.at(left, ids[tails, topology.switches[plane, tails]], 1)
     if failure.servers:

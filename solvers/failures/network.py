@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from solvers.failures.evaluator import RepairMemory
 from solvers.failures.surviving import after, reach
 from solvers.network.routing import RoutingResult, route, shift_invariant
 from solvers.stop import Stop
@@ -37,7 +38,7 @@ class RoutedFailure:
     routing: RoutingResult | None
 
 
-class NetworkEvaluator:
+class NetworkEvaluator(RepairMemory[RoutedFailure]):
     """Evaluates failures of one topology for one demand.
 
     Args:
@@ -56,11 +57,11 @@ class NetworkEvaluator:
         *,
         alike: bool = True,
     ) -> None:
+        super().__init__()
         self._topology, self.demand, self.stop = topology, demand, stop
         self.accuracy = FINE if topology.servers * len(topology.arcs) <= FINE_COLUMNS else COARSE
         self._nominal = route(topology, demand, accuracy=self.accuracy, stop=stop).theta if nominal is None else nominal
         self._alike = alike and bool(topology.offsets) and shift_invariant(demand)
-        self._known: dict[Failure, RoutedFailure] = {}
 
     @property
     def topology(self) -> Topology:
@@ -72,18 +73,8 @@ class NetworkEvaluator:
         """theta without failure."""
         return self._nominal
 
-    def outcome(self, failure: Failure) -> FailureOutcome:
-        """theta after a failure."""
-        return replace(self.routed(failure).outcome, failure=failure)
-
-    def routed(self, failure: Failure) -> RoutedFailure:
-        """The routing after a failure, or after a rotation of it that is just like it."""
-        key = self._representative(failure)
-        if key not in self._known:
-            self._known[key] = self._route(key)
-        return self._known[key]
-
     def _representative(self, failure: Failure) -> Failure:
+        """One of the rotations of a failure."""
         if not self._alike or failure.planes:
             return failure
         n = self.topology.servers
@@ -96,7 +87,7 @@ class NetworkEvaluator:
 
         return min(turned(by) for by in range(n))
 
-    def _route(self, failure: Failure) -> RoutedFailure:
+    def _repaired(self, failure: Failure) -> RoutedFailure:
         surviving = after(self.topology, failure)
         far = reach(surviving, failure.servers)
         left = surviving.left > 0

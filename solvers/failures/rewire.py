@@ -7,8 +7,10 @@ routes and rings made anew. Whatever is kept was simulated.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -41,15 +43,74 @@ MILP_SERVERS = 6
 MILP_S = 20.0
 
 
+Plan = TypeVar("Plan")
+
+
 @dataclass(frozen=True, eq=False)
-class Rewired:
+class Rewired(Generic[Plan]):
     """A re-wired network, the plan on it, its time, and what was tried."""
 
     exchange: Exchange
     topology: Topology
-    plan: Repaired
+    plan: Plan
     time_ms: float
     method: str
+
+
+class ExchangeSearch(ABC, Generic[Plan]):
+    """Exchange by exchange the one after which the repaired plan runs fastest.
+
+    Args:
+        topology: before the failure.
+        failure: links only.
+        most: circuits that may be given up.
+    """
+
+    def __init__(self, topology: Topology, failure: Failure, most: int, stop: Stop) -> None:
+        self.topology, self.failure, self.most, self.stop = topology, failure, most, stop
+        self.best: Rewired[Plan] | None = None
+
+    def run(self) -> Rewired[Plan] | None:
+        """The best found; None if neither the repair at once nor any re-wiring delivers everything."""
+        self._keep(self._repaired(NOTHING, "no re-wiring helps"))
+        done = NOTHING
+        while len(done.removed) <= self.most and self.stop.reason() is None:
+            step = self._best_exchange(done)
+            if step is None:
+                break
+            done = step
+        return self.best
+
+    def _best_exchange(self, done: Exchange) -> Exchange | None:
+        """The exchange on top of `done` that gains most; None if none gains anything."""
+        most = TRIED_SMALL if self.topology.servers <= SMALL_SERVERS else TRIED_LARGE
+        within = [step for step in exchanges(self.topology, self.failure, done) if self.allowed(done.then(step))]
+        found: Exchange | None = None
+        for step in sorted(within, key=self._promise)[:most]:
+            if self.stop.reason() is not None:
+                break
+            total = done.then(step)
+            if self._keep(self._repaired(total, "exchanges of link ends")):
+                found = total
+        return found
+
+    def allowed(self, exchange: Exchange) -> bool:
+        """Whether no more is given up than may be."""
+        return len(exchange.removed) <= self.most
+
+    @abstractmethod
+    def _promise(self, step: Exchange) -> tuple[int, float, Exchange]:
+        """Order in which exchanges are tried, the most promising first."""
+
+    @abstractmethod
+    def _repaired(self, exchange: Exchange, method: str) -> Rewired[Plan] | None:
+        """What the repairs make of the plan on the re-wired network; None: they do not deliver everything."""
+
+    def _keep(self, other: Rewired[Plan] | None) -> bool:
+        if other is None or (self.best is not None and other.time_ms >= self.best.time_ms * (1 - 1e-12)):
+            return False
+        self.best = other
+        return True
 
 
 def unit_arcs(links: tuple[LinkEnds, ...], direction: LinkDirection) -> Ints:
@@ -70,59 +131,33 @@ def rewired_topology(topology: Topology, failure: Failure, exchange: Exchange) -
     return assemble(topology.servers, topology.degree, topology.links, [unit_arcs(links, topology.links)], origin)
 
 
-class JobRewiring:
+class JobRewiring(ExchangeSearch[Repaired]):
     """Re-wiring of one plan after one failure of links.
 
     Args:
         evaluator: of the plan.
-        failure: links only.
-        most: circuits that may be given up.
+        failure, most, stop: as of `ExchangeSearch`.
+        seed: of the topology search.
     """
 
     def __init__(self, evaluator: JobEvaluator, failure: Failure, most: int, seed: int, stop: Stop) -> None:
-        self.evaluator, self.failure, self.most = evaluator, failure, most
-        self.seed, self.stop = seed, stop
-        self.traffic = evaluator.traffic
-        self.best: Rewired | None = None
+        super().__init__(evaluator.traffic.topology, failure, most, stop)
+        self.evaluator, self.seed, self.traffic = evaluator, seed, evaluator.traffic
 
-    def run(self) -> Rewired | None:
-        """The best found; None if neither the repair at once nor any re-wiring delivers everything."""
-        at_once = self.evaluator.repair(self.failure)
-        if at_once.plan is not None and at_once.outcome.value is not None:
-            try:
-                topology = rewired_topology(self.traffic.topology, self.failure, NOTHING)
-            except InfeasibleError:
-                topology = None
-            if topology is not None:
-                self.best = Rewired(NOTHING, topology, at_once.plan, at_once.outcome.value, "no re-wiring helps")
-        done = NOTHING
-        while len(done.removed) <= self.most and self.stop.reason() is None:
-            step = self._best_exchange(done)
-            if step is None:
-                break
-            done = step
-        if self.traffic.topology.servers <= SMALL_SERVERS and self.most and self.stop.reason() is None:
+    def run(self) -> Rewired[Repaired] | None:
+        """Also by topologies searched for all traffic, where servers are few."""
+        super().run()
+        if self.topology.servers <= SMALL_SERVERS and self.most and self.stop.reason() is None:
             self._searched()
         return self.best
 
     def _best_exchange(self, done: Exchange) -> Exchange | None:
-        """The exchange on top of `done` that gains most; None if none gains anything."""
-        topology = self.traffic.topology
-        most = TRIED_SMALL if topology.servers <= SMALL_SERVERS else TRIED_LARGE
-        within = [step for step in exchanges(topology, self.failure, done) if self._allowed(done.then(step))]
-        found: Exchange | None = None
-        for step in sorted(within, key=self._promise)[:most]:
-            if self.stop.reason() is not None:
-                break
-            total = done.then(step)
-            if self._offer_repaired(total):
-                found = total
-        if found is not None and topology.servers <= SMALL_SERVERS:
-            self._offer_anew(rewired_topology(topology, self.failure, found), "exchanges of link ends, routed anew")
+        """As of all plans; what is found is routed anew as well."""
+        found = super()._best_exchange(done)
+        if found is not None and self.topology.servers <= SMALL_SERVERS:
+            topology = rewired_topology(self.topology, self.failure, found)
+            self._offer_anew(topology, "exchanges of link ends, routed anew")
         return found
-
-    def _allowed(self, exchange: Exchange) -> bool:
-        return len(exchange.removed) <= self.most
 
     def _promise(self, step: Exchange) -> tuple[int, float, Exchange]:
         """Broken rings a link given up belongs to (they can be made whole), then what model-parallel traffic loses."""
@@ -140,26 +175,23 @@ class JobRewiring:
                 load += float(self.traffic.loads[arc])
         return -shared, load, step
 
-    def _offer_repaired(self, exchange: Exchange) -> bool:
-        """Keep what the repairs make of the plan on the re-wired network, if it is the best."""
+    def _repaired(self, exchange: Exchange, method: str) -> Rewired[Repaired] | None:
         traffic = self.traffic
-        union = _with_links(traffic.topology, exchange.added)
+        union = with_links(traffic.topology, exchange.added)
         other = PlanTraffic(union, traffic.routes, traffic.rings, traffic.demand)
-        evaluator = self.evaluator.on(other)
-        gone = Failure(links=tuple(sorted((*self.failure.links, *exchange.removed))))
-        repair = evaluator.repair(gone)
+        repair = self.evaluator.on(other).repair(given_up(self.failure, exchange))
         if repair.plan is None or repair.outcome.value is None:
-            return False
+            return None
         try:
             topology = rewired_topology(traffic.topology, self.failure, exchange)
         except InfeasibleError:
-            return False
-        return self._keep(Rewired(exchange, topology, repair.plan, repair.outcome.value, "exchanges of link ends"))
+            return None
+        return Rewired(exchange, topology, repair.plan, repair.outcome.value, method)
 
     def _offer_anew(self, topology: Topology, method: str) -> None:
         """Keep the topology with routes and rings of its own, if it is the best."""
         exchange = difference(self.traffic.topology, self.failure, topology)
-        if not self._allowed(exchange) or set(exchange.added) & set(self.failure.links):
+        if not self.allowed(exchange) or set(exchange.added) & set(self.failure.links):
             return
         groups = [group.members for group in self.traffic.rings]
         try:
@@ -207,17 +239,16 @@ class JobRewiring:
             return
         self._offer_anew(found, method)
 
-    def _keep(self, other: Rewired) -> bool:
-        if self.best is not None and other.time_ms >= self.best.time_ms * (1 - 1e-12):
-            return False
-        self.best = other
-        return True
-
 
 def _step_bytes(step: Ints, amount: Floats) -> list[float]:
     """Bytes of each ring step, in order."""
     first = np.flatnonzero(np.diff(step, prepend=-1))
     return [float(value) for value in amount[first]]
+
+
+def given_up(failure: Failure, exchange: Exchange) -> Failure:
+    """What fails of a network that has the links set already: what failed, and what is given up."""
+    return Failure(links=tuple(sorted((*failure.links, *exchange.removed))))
 
 
 def difference(topology: Topology, failure: Failure, other: Topology) -> Exchange:
@@ -227,7 +258,7 @@ def difference(topology: Topology, failure: Failure, other: Topology) -> Exchang
     return Exchange(tuple(sorted((left - now).elements())), tuple(sorted((now - left).elements())))
 
 
-def _with_links(topology: Topology, added: tuple[LinkEnds, ...]) -> Topology:
+def with_links(topology: Topology, added: tuple[LinkEnds, ...]) -> Topology:
     """The topology with more links, interfaces not counted."""
     n = topology.servers
     counts = np.zeros((n, n), dtype=np.int64)

@@ -101,7 +101,7 @@ class Reach:
 
 def reach(surviving: Surviving, failed_servers: tuple[int, ...] = ()) -> Reach:
     """Distances of a damaged topology over all servers but the failed ones."""
-    works = np.ones(surviving.topology.servers, dtype=bool)
+    works = np.arange(surviving.topology.servers) < surviving.topology.hosts
     works[list(failed_servers)] = False
     hops = surviving.hops()[np.ix_(works, works)]
     count = len(hops)

@@ -1,39 +1,41 @@
-"""Failures of direct links under a language model in training: re-routed, or rings put in another order as well.
-
-A server that fails is one that forwards no longer: its GPUs are replaced by a spare at the same circuits, and until
-then what passed through it goes round it.
-"""
+"""A language model in training whose network fails: what all evaluators of its failures share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import pairwise
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from solvers.failures.listing import links_left
-from solvers.failures.surviving import after, not_forwarding, reach
-from solvers.llm_training.network.evaluation import evaluated, family_bytes, sending_pairs
-from solvers.llm_training.network.rings import both_ways, orders_of
-from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.errors import InfeasibleError
-from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
+from solvers.failures.evaluator import RepairMemory
+from solvers.llm_training.network.evaluation import evaluated
+from topoopt.core.arrays import Ints
+from topoopt.core.failures import FailureOutcome
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily, TrainingPlan
+from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.simulate.fabrics.direct_graph import short_tour
 from topoopt.simulate.llm_training.network.groups import family_groups
-from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, Rails, family_flows
-from topoopt.simulate.llm_training.network.routing import path_table, spread_routes
+from topoopt.simulate.llm_training.network.links import PlacedNetwork
 
-NONE_NEEDED, REROUTED, REORDERED = "none needed", "re-routed", "re-routed, rings in another order"
-ROUNDS = 4
-"""Rounds of shortest paths for what has to go another way."""
+NONE_NEEDED, REROUTED, IMPOSSIBLE = "none needed", "re-routed", "impossible"
 
 Orders = dict[TrafficFamily, tuple[Ints, ...]]
 Way = tuple[tuple[int, ...], float]
+"""Nodes of a path, and its share."""
+
+Ways = dict[tuple[int, int], list[Way]]
+"""Of pairs of servers."""
+
+
+def table_ways(table: PathTable) -> Ways:
+    """Paths of all pairs of a table."""
+    pairs = zip(table.source.tolist(), table.target.tolist(), table.pair_ptr[:-1], table.pair_ptr[1:], strict=True)
+    return {
+        (source, target): [(table.path(path), float(table.share[path])) for path in range(first, last)]
+        for source, target, first, last in pairs
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,89 +46,58 @@ class TrainingRepair:
     network: PlacedNetwork | None
 
 
-class TrainingEvaluator:
-    """Evaluates failures of the links of a plan; values are milliseconds of an iteration.
+class TrainingFailures(RepairMemory[TrainingRepair]):
+    """Evaluates failures of the network of a plan; values are milliseconds of an iteration.
 
     Args:
-        problem, plan: on a fabric whose servers are joined directly, all families on rings.
+        problem, plan: all families on rings.
+        topology: whose parts fail; packet switches follow the servers.
     """
 
-    def __init__(self, problem: LlmTrainingProblem, plan: TrainingPlan) -> None:
-        self.problem, self.plan = problem, plan
-        network, cluster = plan.network, problem.cluster
+    def __init__(self, problem: LlmTrainingProblem, plan: TrainingPlan, topology: Topology) -> None:
+        super().__init__()
+        self.problem, self.plan, self._topology = problem, plan, topology
+        cluster = problem.cluster
         self.groups = family_groups(plan.strategy, cluster.gpus_per_server)
-        self.places = np.array(network.places or range(cluster.servers), dtype=np.int64)
-        units = [(tail, head) for tail, head, parallel in network.links for _ in range(parallel)]
-        arcs = np.array(units, dtype=np.int64).reshape(-1, 2)
-        degree = int(max(np.bincount(side, minlength=1).max() for side in arcs.T))
-        self._topology = Topology.of_arcs(cluster.servers, arcs, degree=degree, links=cluster.links)
+        self.places = np.array(plan.network.places or range(cluster.servers), dtype=np.int64)
         self.orders = self._stated_orders()
-        self._ways: dict[tuple[int, int], list[Way]] = {}
-        for route in network.routes:
-            self._ways.setdefault((route.path[0], route.path[-1]), []).append((route.path, route.share))
-        self._known: dict[Failure, TrainingRepair] = {}
-        whole = self._placed(self._topology.multiplicity.astype(np.int64), self.orders, ())
-        self._nominal = self._value_ms(whole[0])
 
     @property
     def topology(self) -> Topology:
         """Whose parts fail."""
         return self._topology
 
-    @property
+    @cached_property
     def nominal(self) -> float:
         """Milliseconds of an iteration without failure."""
-        return self._nominal
+        return self.value_ms(self._unbroken())
 
-    def outcome(self, failure: Failure) -> FailureOutcome:
-        """The better of both repairs."""
-        return self.repair(failure).outcome
+    @abstractmethod
+    def _unbroken(self) -> PlacedNetwork:
+        """The network without failure."""
 
-    def repair(self, failure: Failure) -> TrainingRepair:
-        """The same with its network."""
-        if failure not in self._known:
-            self._known[failure] = self._repaired(failure)
-        return self._known[failure]
+    @property
+    def rings(self) -> int:
+        """Of all families together."""
+        return sum(part.shape[0] * part.shape[1] for classes in self.orders.values() for part in classes)
 
-    def _repaired(self, failure: Failure) -> TrainingRepair:
-        left = links_left(self._topology, replace(failure, servers=())).astype(np.int64)
-        surviving = not_forwarding(self._topology, failure)
-        far = reach(after(self._topology, failure), failure.servers)
-        tries: tuple[tuple[str, Callable[[], Orders]], ...] = (
-            (REROUTED, lambda: self.orders),
-            (REORDERED, partial(self._toured, surviving.hops().astype(np.int64))),
-        )
-        best: PlacedNetwork | None = None
-        value, repair, trials, moved = np.inf, "impossible", [], 0
-        for name, orders in tries:
-            try:
-                placed, changed = self._placed(left, orders(), failure.servers)
-            except InfeasibleError:
-                trials.append(RepairTrial(name, None))
-                continue
-            found = self._value_ms(placed)
-            trials.append(RepairTrial(name, found))
-            moved = changed if name == REROUTED else moved
-            if found < value * (1.0 - 1e-9):
-                best, value, repair = placed, found, name
-        if best is not None and not moved and (left == self._topology.multiplicity).all():
-            repair = NONE_NEEDED
-        outcome = FailureOutcome(
-            failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
-            broken_rings=self._broken(left > 0),
-            rings=sum(part.shape[0] * part.shape[1] for classes in self.orders.values() for part in classes),
-            rerouted_pairs=moved,
-            value=None if best is None else value,
-            repair=repair,
-            trials=tuple(trials),
-            spare_circuits=int(self._topology.multiplicity[np.isin(self._topology.arcs[:, 0], failure.servers)].sum()),
-        )
-        return TrainingRepair(outcome, best)
+    def ways(self, repair: TrainingRepair) -> Ways:
+        """Paths of all pairs that send after a failure."""
+        return {} if repair.network is None else table_ways(repair.network.routes)
 
-    def _value_ms(self, network: PlacedNetwork) -> float:
+    def reordered(self, repair: TrainingRepair) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Of every ring that runs after a failure one that the plan has in its group, and its order now."""
+        orders = {} if repair.network is None else repair.network.orders
+        return [
+            (tuple(before[0]), tuple(ring))
+            for family, classes in orders.items()
+            for now, own in zip(classes, self.orders[family], strict=True)
+            for group, before in zip(now.tolist(), own.tolist(), strict=True)
+            for ring in group
+        ]
+
+    def value_ms(self, network: PlacedNetwork) -> float:
+        """Of an iteration on a network."""
         return 1e3 * evaluated(self.problem, self.plan.strategy, network, self.groups).iteration_time_s
 
     def _stated_orders(self) -> Orders:
@@ -139,92 +110,3 @@ class TrainingEvaluator:
                 for one in self.groups.collectives[rings.dimension]
             )
         return found
-
-    def _toured(self, hops: Ints) -> Orders:
-        """Every group along a short tour of what survives, both ways."""
-        far = np.where(hops < 0, len(hops), hops)
-
-        def rings(servers: Ints) -> Ints:
-            return both_ways(np.array([[short_tour(tuple(row), far)] for row in servers.tolist()], dtype=np.int64))
-
-        return orders_of(self.groups, self.places, rings)
-
-    def _graph(self, left: Ints, alive: Bools) -> LinkGraph:
-        arcs, cluster = self._topology.arcs[alive].astype(np.int64), self.problem.cluster
-        own = self.plan.network.fabric == "direct-connect" and cluster.per_gpu and cluster.gpus_per_server > 1
-        n, rails = cluster.servers, Rails.OWNED if own else Rails.NONE
-        return LinkGraph(n, n, arcs[:, 0], arcs[:, 1], left[alive].astype(np.int64), self.plan.network.link_gbps, rails)
-
-    def _placed(self, left: Ints, orders: Orders, closed: tuple[int, ...]) -> tuple[PlacedNetwork, int]:
-        """All that send on what is left, and how many pairs go another way than before.
-
-        Args:
-            closed: servers that forward nothing.
-
-        Raises:
-            InfeasibleError: a pair has no path.
-        """
-        n, alive = self.problem.cluster.servers, left > 0
-        there = {(a, b) for (a, b), good in zip(self._topology.arcs.tolist(), alive.tolist(), strict=True) if good}
-        source, target = sending_pairs(self.groups, self.places, orders)
-        amount = self._amounts(source * n + target, orders)
-        rows: list[tuple[int, tuple[int, ...], float]] = []
-        lost: list[int] = []
-        moved = 0
-        for place, pair in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
-            ways = self._ways.get(pair, [(pair, 1.0)])
-            if all(_alive(path, there, closed) for path, _ in ways):
-                rows += [(place, path, share) for path, share in ways]
-                continue
-            moved += 1
-            if pair in there:
-                rows.append((place, pair, 1.0))
-            else:
-                lost.append(place)
-        for ends, own in self._by_target(np.array(lost, dtype=np.int64), target, closed):
-            heads = self._topology.arcs[:, 1]
-            graph = self._graph(left, alive & ~np.isin(heads, [one for one in closed if one != ends]))
-            seed = self.problem.search.seed
-            table = spread_routes(graph, source[own], target[own], amount[own], rounds=ROUNDS, seed=seed)
-            for pair_at in range(len(own)):
-                for path in range(int(table.pair_ptr[pair_at]), int(table.pair_ptr[pair_at + 1])):
-                    rows.append((int(own[pair_at]), table.path(path), float(table.share[path])))
-        rows.sort(key=lambda row: row[0])
-        padded = np.full((len(rows), max((len(path) for _, path, _ in rows), default=1)), -1, dtype=np.int64)
-        for place, (_, nodes, _) in enumerate(rows):
-            padded[place, : len(nodes)] = nodes
-        owner = np.array([pair for pair, _, _ in rows], dtype=np.int64)
-        table = path_table(n, source, target, [(owner, padded, np.array([share for _, _, share in rows]))])
-        return PlacedNetwork(self._graph(left, alive), self.places, orders, table), moved
-
-    @staticmethod
-    def _by_target(lost: Ints, target: Ints, closed: tuple[int, ...]) -> list[tuple[int, Ints]]:
-        """Pairs that need a way, those to each closed server by themselves: its arcs lead to it alone."""
-        parts = [(-1, lost[~np.isin(target[lost], closed)])]
-        parts += [(server, lost[target[lost] == server]) for server in closed]
-        return [(server, part) for server, part in parts if len(part)]
-
-    def _amounts(self, keys: Ints, orders: Orders) -> Floats:
-        """Bytes of pairs in an iteration."""
-        amount, n = np.zeros(len(keys)), self.problem.cluster.servers
-        volume = family_bytes(self.problem, self.plan.strategy)
-        for family, directions in family_flows(self.groups, self.places, orders).items():
-            for one in directions:
-                place = np.searchsorted(keys, one.source * n + one.target)
-                amount += np.bincount(place, one.amount * volume.get(family, 0.0), len(keys))
-        return amount
-
-    def _broken(self, alive: Bools) -> int:
-        """Rings that used a dead link."""
-        dead = {tuple(arc) for arc in self._topology.arcs[~alive].tolist()}
-        count = 0
-        for classes in self.orders.values():
-            for ring in (ring for part in classes for group in part.tolist() for ring in group):
-                steps = zip(ring, ring[1:] + ring[:1], strict=True)
-                ways = [path for step in steps for path, _ in self._ways.get(step, [(step, 1.0)])]
-                count += any(step in dead for path in ways for step in pairwise(path))
-        return count
-
-
-def _alive(path: tuple[int, ...], there: set[tuple[int, int]], closed: tuple[int, ...]) -> bool:
-    return all(step in there for step in pairwise(path)) and not set(path[1:-1]) & set(closed)

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from solvers.stop import Stop
 from tests.support.cli_cases import refusals, run
 from tests.support.llm_cases import training
+from topoopt.analyses.resilience.rewire import rewire
+from topoopt.analyses.resilience.run import ResilienceQuestion, study
 from topoopt.analyses.resilience.training_subject import TrainingSubject, training_subject
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.failures import Failure
@@ -94,18 +97,77 @@ def test_the_check_of_repairs() -> None:
 
 
 def test_what_is_not_studied_is_refused(tmp_path: Path) -> None:
-    """A plan on a switch, a plan that another instance has, links to be set anew."""
+    """A plan on an ideal switch, a plan that another instance has, links to switches to be set anew."""
     problem, solution = _solution(pipeline=1, fabric="ideal-switch")
-    with pytest.raises(InputError, match="no plan on direct links"):
+    with pytest.raises(InputError, match="an ideal switch stands for no devices"):
         training_subject(solution, problem)
     with pytest.raises(CheckError, match="rejects"):
         training_subject(solution, replace(problem, sha256="0" * 64))
     file = tmp_path / "ring.yaml"
-    file.write_text(CASE.replace("PIPELINE", "1").replace("FABRIC", "direct-connect"))
+    file.write_text(CASE.replace("PIPELINE", "1").replace("FABRIC", "direct-connect, rail-only"))
     assert run("solve", file, "-o", tmp_path).code == 0
-    answer = run("resilience", tmp_path / "solution.json", "--rewire", 1, "--json")
-    assert answer.code == 2
-    assert [path for path, _, _ in refusals(answer.json)] == ["--rewire"]
+    for more, option in (
+        (("--fabric", "rail-only", "--rewire", 1), "--rewire"),
+        (("--fabric", "fat-tree"), "--fabric"),
+    ):
+        answer = run("resilience", tmp_path / "solution.json", *more, "--json")
+        assert answer.code == 2
+        assert [path for path, _, _ in refusals(answer.json)] == [option]
     found = run("resilience", tmp_path / "solution.json", "--samples", 0, "--json").json
     assert (found["kind"], found["objective"], len(found["links"])) == ("llm-training", "iteration_time", 4)
     assert found["check"]["ok"] is True
+
+
+def test_a_ring_that_is_rewired() -> None:
+    """Of a ring 0-1-2-3 without 0-1, 2-3 given up for 0-2 and 1-3 makes the ring 0-2-1-3: nothing is lost."""
+    solution, subject = _ring()
+    found = rewire(subject, Failure(links=((0, 1),)), 1, seed=0, stop=Stop())
+    assert found is not None
+    assert (found.removed, found.added, found.violations) == (((2, 3),), ((0, 2), (1, 3)), ())
+    assert found.after == pytest.approx(1e3 * solution.objective.value)
+    kept = rewire(subject, Failure(links=((0, 1),)), 0, seed=0, stop=Stop())
+    assert kept is not None
+    assert (kept.after, kept.removed, kept.violations) == (kept.before, (), ())
+
+
+@pytest.mark.parametrize("fabric", ["rail-only", "rail-fat-tree"])
+def test_interfaces_and_switches_of_rails(fabric: str) -> None:
+    """Two interfaces a server and gradients alone between servers: with one of them gone a server sends at half its
+    rate, and all wait for it; a rail that fails costs no more. Without any a server is cut off. Rails 0 of one server
+    and 1 of another meet over a spine alone."""
+    problem, solution = _solution(pipeline=1, fabric=fabric)
+    subject = training_subject(solution, problem)
+    whole_ms, data_ms = 1e3 * solution.objective.value, 1e3 * solution.breakdown.data
+    assert subject.evaluator.nominal == pytest.approx(whole_ms)
+    for failure in (Failure(links=((0, 4),)), Failure(links=((3, 5),)), Failure(planes=(1,))):
+        found = subject.evaluator.outcome(failure)
+        assert found.value == pytest.approx(whole_ms + data_ms)
+        assert found.repair == "re-routed"
+        assert (found.disconnected_pairs, found.diameter) == (0, 2)
+        assert not subject.violations(failure)
+    assert subject.evaluator.outcome(Failure(servers=(2,))).value == subject.evaluator.nominal
+    both = subject.evaluator.outcome(Failure(links=((0, 4), (0, 5))))
+    assert (both.value, both.disconnected_pairs) == (None, 6)
+    apart = Failure(links=((0, 4), (1, 5)))
+    found = subject.evaluator.outcome(apart)
+    assert (found.value is None) == (fabric == "rail-only")  # 0 and 1 are neighbours in the ring
+    assert not subject.violations(apart)
+    result = study(subject, ResilienceQuestion(samples=0))
+    assert (len(result.links), len(result.servers), len(result.planes)) == (8, 4, 2)
+    assert not result.violations
+
+
+def test_links_and_switches_of_a_fat_tree() -> None:
+    """A server has one link of its whole rate and one edge switch: without either it is cut off. A switch of the core
+    is one of several ways, and what is left of them can take no less time than all."""
+    problem, solution = _solution(pipeline=1, fabric="fat-tree")
+    subject = training_subject(solution, problem)
+    result = study(subject, ResilienceQuestion(samples=0))
+    assert not result.violations
+    own = [one for one in result.links if min(one.failure.links[0]) < 4]
+    assert len(own) == 4
+    assert all((one.value, one.disconnected_pairs) == (None, 6) for one in own)
+    assert any(one.value is None for one in result.planes)
+    lasting = [one.value for one in (*result.links, *result.planes) if one.value is not None]
+    assert lasting
+    assert min(lasting) >= result.nominal * (1 - 1e-9)

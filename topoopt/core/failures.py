@@ -20,7 +20,8 @@ class Failure:
     Attributes:
         links: ends of each failed link, once per parallel link lost.
         servers: failed servers.
-        planes: failed optical switches, rows of `Topology.switches`.
+        planes: failed optical switches, rows of `Topology.switches`; packet switches, in their order, where there are
+            any.
     """
 
     links: tuple[LinkEnds, ...] = ()
@@ -201,3 +202,8 @@ class Resilience:
     notes: tuple[str, ...] = ()
     seed: int = 0
     complete: bool = True
+
+    @property
+    def switch(self) -> str:
+        """What fails beside links and servers, in a word."""
+        return "switch" if self.kind == "llm-training" else "optical switch"

@@ -36,6 +36,7 @@ class Topology(Displayed):
         offsets: ring distances present at every server, ascending (both p and n - p for bidirectional links), when the
             topology is a circulant; empty otherwise.
         origin: how it was made, for people (`totient paper {1,5}`, `1 ring + 2 matchings`, ...).
+        packet_switches: the last nodes, which are no servers: they pass on, and neither compute nor send.
     """
 
     servers: int
@@ -46,6 +47,12 @@ class Topology(Displayed):
     switches: Int32s
     offsets: tuple[int, ...] = ()
     origin: str = ""
+    packet_switches: int = 0
+
+    @property
+    def hosts(self) -> int:
+        """Servers without the packet switches, which follow them."""
+        return self.servers - self.packet_switches
 
     @classmethod
     def of_arcs(

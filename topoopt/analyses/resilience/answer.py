@@ -11,7 +11,7 @@ from topoopt.drawing.sentences import SAME, SMALL, rejection
 
 def answer(result: Resilience) -> str:
     """The worst single failures, after the best repair found."""
-    parts = (("link", result.links), ("server", result.servers), ("optical switch", result.planes))
+    parts = (("link", result.links), ("server", result.servers), (result.switch, result.planes))
     told = [f"the worst failure of one {name} {_costs(result, outcomes)}" for name, outcomes in parts if outcomes]
     early = "" if result.complete else ", of the failures evaluated before the end"
     refused = rejection(CheckResult(not result.violations, result.violations))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +44,13 @@ def resilience(
     ] = None,
     link: Annotated[list[str] | None, typer.Option(help="Only this link fails, as A-B; several: all at once.")] = None,
     server: Annotated[list[int] | None, typer.Option(help="Only this server fails; several: all at once.")] = None,
-    switch: Annotated[list[int] | None, typer.Option(help="Only this optical switch fails.")] = None,
+    switch: Annotated[
+        list[int] | None, typer.Option(help="Only this switch fails (optical; of llm-training also a rail).")
+    ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(help="Of llm-training: the plan on this fabric; default: the first that is no ideal switch."),
+    ] = None,
     time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
     memory_limit: Annotated[str | None, MemoryOption] = None,
     csv: Annotated[Path | None, typer.Option(help="Table of all failures to write.")] = None,
@@ -53,8 +60,8 @@ def resilience(
     """Evaluate every single failure of a link, a server or an optical switch, and repair it at once and by re-wiring.
 
     Failures of several parts are sampled, and the worst is searched for (proven where all could be evaluated). Works on
-    solutions of the kinds co-optimisation (iteration time; give --instance), llm-training (on direct links), routing
-    and topology (theta).
+    solutions of the kinds co-optimisation (iteration time; give --instance), llm-training (on any network but an ideal
+    switch), routing and topology (theta).
     """
     output = Output.choose(as_json)
 
@@ -67,7 +74,7 @@ def resilience(
         kind = solution_kind(solution, SUBJECTS)
         with attended(output, time_limit, memory_bytes(memory_limit)) as run:
             stop = run.timing.stop
-            subject, topology = run.first(lambda: SUBJECTS[kind](solution, instance, stop))
+            subject, topology = run.first(lambda: SUBJECTS[kind](_Asked(solution, instance, fabric, stop)))
             failure = None
             if link or server or switch:
                 ends = _links(link or [], topology)
@@ -141,32 +148,49 @@ def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
     return problem
 
 
-def _job(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topology]:
+@dataclass(frozen=True)
+class _Asked:
+    """A solution file, and what is said of it."""
+
+    path: Path
+    instance: Path | None
+    fabric: str | None
+    stop: Stop
+
+    def refuse_fabric(self) -> None:
+        """Raise InputError where a fabric is named and the plan has one network."""
+        if self.fabric is not None:
+            raise InputError([Problem("only with llm-training", path="--fabric", value=self.fabric)])
+
+
+def _job(asked: _Asked) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.subject import job_subject
     from topoopt.kinds.job.solution_file import SOLUTION_FILE
 
-    solution = SOLUTION_FILE.read(path)
-    return job_subject(solution, _instance_of(instance, ("co-optimisation",))), solution.plan.topology
+    asked.refuse_fabric()
+    solution = SOLUTION_FILE.read(asked.path)
+    return job_subject(solution, _instance_of(asked.instance, ("co-optimisation",))), solution.plan.topology
 
 
-def _network(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topology]:
+def _network(asked: _Asked) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.subject import network_subject
     from topoopt.kinds.network.solution_file import SOLUTION_FILE
 
-    solution = SOLUTION_FILE.read(path)
-    return network_subject(solution, _instance_of(instance, (solution.kind,)), stop), solution.topology
+    asked.refuse_fabric()
+    solution = SOLUTION_FILE.read(asked.path)
+    return network_subject(solution, _instance_of(asked.instance, (solution.kind,)), asked.stop), solution.topology
 
 
-def _training(path: Path, instance: Path | None, stop: Stop) -> tuple[Subject, Topology]:
+def _training(asked: _Asked) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.training_subject import training_subject
     from topoopt.kinds.llm_training.solution_file import SOLUTION_FILE
 
-    solution = SOLUTION_FILE.read(path)
-    subject = training_subject(solution, _instance_of(instance, ("llm-training",)))
+    solution = SOLUTION_FILE.read(asked.path)
+    subject = training_subject(solution, _instance_of(asked.instance, ("llm-training",)), asked.fabric)
     return subject, subject.evaluator.topology
 
 
-SUBJECTS: Mapping[str, Callable[[Path, Path | None, Stop], tuple[Any, Any]]] = {
+SUBJECTS: Mapping[str, Callable[[_Asked], tuple[Any, Any]]] = {
     "co-optimisation": _job,
     "routing": _network,
     "topology": _network,
@@ -203,7 +227,7 @@ def _print(console: Console, result: Resilience, written: list[str]) -> None:
     for title, outcomes in (
         ("links", result.links),
         ("servers (forwarding)" if result.objective != "theta" else "servers", result.servers),
-        ("optical switches", result.planes),
+        (f"{result.switch}es", result.planes),
     ):
         if outcomes:
             console.print(_table(title, outcomes, result))

@@ -37,7 +37,7 @@ def _cards(result: Resilience) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
     """Headline figures: nominal, worst single failures, and the check."""
     value = f"{number(result.nominal)} {result.unit}" if result.unit == "ms" else number(result.nominal)
     first = [Card(f"{objective_text(result.objective)} without failure", value, result.kind, "main")]
-    for name, outcomes in (("link", result.links), ("server", result.servers), ("optical switch", result.planes)):
+    for name, outcomes in (("link", result.links), ("server", result.servers), (result.switch, result.planes)):
         if outcomes:
             worst = worst_first(outcomes)[0]
             first.append(Card(f"worst {name} failure", slow_text(worst, result.nominal), worst.failure.label))
@@ -106,8 +106,8 @@ def _legend(most: float) -> tuple[tuple[str, str], ...]:
 
 
 def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
-    """What the template of the topology takes; an empty picture without failures of all links."""
-    if len(result.links) < 2:
+    """What the template of the topology takes; an empty picture without failures of all links, and behind switches."""
+    if len(result.links) < 2 or topology.packet_switches:
         return {"topology": "", "families": (), "uses": (), "first": "use", "use_name": "", "facts": ()}
     heat, by_arc, most = _heat(result, topology)
     links = tuple(link for link in find_links(topology) if by_arc.keys() & set(link.arcs))  # those evaluated

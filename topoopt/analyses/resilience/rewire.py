@@ -9,8 +9,11 @@ from dataclasses import replace
 from solvers.failures.listing import links_of
 from solvers.failures.rewire import JobRewiring, difference, unit_arcs
 from solvers.failures.surviving import after, reach
+from solvers.failures.training_links import TrainingEvaluator
+from solvers.failures.training_rewire import TrainingRewiring
 from solvers.stop import Stop, first_part
 from topoopt.analyses.resilience.subject import JobSubject, NetworkSubject, Subject
+from topoopt.analyses.resilience.training_subject import TrainingSubject
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
@@ -24,6 +27,7 @@ from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.methods import TOPOLOGY_METHODS
 from topoopt.kinds.pipeline import judged
 from topoopt.verify.failures.laws import check_repair, check_rewiring
+from topoopt.verify.failures.training import check_training_repair
 from topoopt.verify.job.plan import check_plan
 from topoopt.verify.laws.findings import Violation, ViolationLog
 from topoopt.verify.laws.topology import check_topology
@@ -38,6 +42,8 @@ def rewire(subject: Subject, failure: Failure, most: int, *, seed: int, stop: St
         return _job(subject, failure, most, seed, stop)
     if isinstance(subject, NetworkSubject):
         return _network(subject, failure, most, seed, stop)
+    if isinstance(subject, TrainingSubject):
+        return _training(subject, failure, most, stop)
     raise TypeError(f"no re-wiring of a {type(subject).__name__}")
 
 
@@ -64,6 +70,21 @@ def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop
     demand, rate = subject.solution.demand, subject.solution.cluster.link_bytes_per_ms
     laws += check_repair(found.topology, demand, _whole(found.topology, found.time_ms), plan.routes, plan.rings, rate)
     return _with(result, laws)
+
+
+def _training(subject: TrainingSubject, failure: Failure, most: int, stop: Stop) -> Rewiring | None:
+    evaluator = subject.evaluator
+    if not isinstance(evaluator, TrainingEvaluator):
+        raise TypeError("only links between servers are set anew")
+    found = TrainingRewiring(evaluator, failure, most, stop).run()
+    if found is None:
+        return None
+    before = evaluator.outcome(failure).value
+    exchange = found.exchange
+    result = Rewiring(failure, exchange.removed, exchange.added, most, before, found.time_ms, found.method)
+    whole = _whole(found.topology, found.time_ms)
+    laws = check_training_repair(found.topology, whole, evaluator.ways(found.plan), evaluator.reordered(found.plan))
+    return _with(result, [*check_rewiring(evaluator.topology, result, found.topology), *laws])
 
 
 def _whole(topology: Topology, value: float) -> FailureOutcome:

@@ -100,8 +100,8 @@ class _Study:
             if question.rewire is not None and (failure.servers or failure.planes or not failure.links):
                 text, allowed = "re-wiring mends failed links", "--link A-B beside --rewire"
                 problems.append(Problem(text, path="--rewire", value=failure.label, allowed=allowed))
-        if question.rewire is not None and self.subject.solution.kind == "llm-training":
-            text, allowed = "links of a language model in training are not set anew", "no --rewire"
+        if question.rewire is not None and topology.packet_switches:
+            text, allowed = "links to switches cannot be set to other servers", "a plan on links between servers"
             problems.append(Problem(text, path="--rewire", value=str(question.rewire), allowed=allowed))
         checks.append(lambda: check_count(topology, "links", question.links))
         checks.append(lambda: check_count(topology, "servers", question.servers))
@@ -145,7 +145,7 @@ class _Study:
         worst = []
         for part, outcomes, every in (
             ("links", links, len(single_links(topology))),
-            ("servers", servers, topology.servers),
+            ("servers", servers, topology.hosts),
         ):
             if outcomes:
                 done = len(outcomes) == every

@@ -88,7 +88,7 @@ class NetworkSubject(Subject):
 
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """The routing after the failure against the laws."""
-        found = self.evaluator.routed(failure)
+        found = self.evaluator.repair(failure)
         if found.routing is None:
             return _distances_only(self.evaluator, failure)
         return check_rerouted(

@@ -79,7 +79,7 @@ def failure_tables(result: Resilience) -> tuple[FailureTable, ...]:
     """Links, servers, optical switches; none for what was not evaluated."""
     job = result.objective != "theta"
     servers = "Servers that forward no longer" if job else "Servers"
-    sorts = (("Links", result.links), (servers, result.servers), ("Optical switches", result.planes))
+    sorts = (("Links", result.links), (servers, result.servers), (f"{result.switch.capitalize()}es", result.planes))
     return tuple(_table(title, outcomes, result.nominal, job) for title, outcomes in sorts if outcomes)
 
 

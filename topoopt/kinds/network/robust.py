@@ -191,7 +191,7 @@ def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> S
     links = single_links(topology)
     kept = problem.servers * len(topology.arcs) * len(links) <= MOST_KEPT
     evaluator = NetworkEvaluator(topology, problem.demand, stop=effort.stop, alike=not kept)
-    found = [evaluator.routed(failure) for failure in links]
+    found = [evaluator.repair(failure) for failure in links]
     for each in found:
         if each.routing is not None:
             laws = check_rerouted(

@@ -44,6 +44,10 @@ def surviving_links(topology: Topology, failure: Failure) -> Ints:
         if topology.links is LinkDirection.BIDIRECTIONAL:
             links[head, tail] -= 1
     for plane in failure.planes:
+        if topology.packet_switches:
+            gone = topology.servers - topology.packet_switches + plane
+            links[gone, :] = links[:, gone] = 0
+            continue
         for tail, head in enumerate(topology.switches[plane].tolist()):
             if head >= 0 and links[tail, head] > 0:  # a fibre of it may have failed as well
                 links[tail, head] -= 1
@@ -57,7 +61,8 @@ def check_distances(findings: ViolationLog, topology: Topology, outcome: Failure
     links = surviving_links(topology, outcome.failure)
     works = np.ones(topology.servers, dtype=bool)
     works[list(outcome.failure.servers)] = False
-    hops = hop_counts(links[np.ix_(works, works)] > 0)
+    servers = int(works[: topology.servers - topology.packet_switches].sum())
+    hops = hop_counts(links[np.ix_(works, works)] > 0)[:servers, :servers]
     lost = int((hops < 0).sum())
     diameter, mean = diameter_and_mean(hops)
     where = outcome.failure.label

@@ -38,6 +38,7 @@ class LinkGraph:
         parallel: int64[L], links from tail to head.
         link_gbps: rate of one of them.
         rails: how GPUs of different places in their servers meet.
+        rail_parts: float64[n, r], part of the links of each server to each rail that is left; None: all of them.
     """
 
     servers: int
@@ -47,6 +48,7 @@ class LinkGraph:
     parallel: Ints
     link_gbps: float
     rails: Rails = Rails.NONE
+    rail_parts: Floats | None = None
 
     @property
     def bytes_per_s(self) -> Floats:
@@ -191,14 +193,31 @@ def _mean_relayed(classes: tuple[BlockGroups, ...]) -> float:
 def _relays(graph: LinkGraph, flows: FamilyFlows, load: Floats, relayed: float, gpus_per_server: int) -> Floats:
     """float64[n]: bytes that pass the network inside each server because GPUs have interfaces of their own."""
     n = graph.servers
+    moved = np.zeros(n) if graph.rail_parts is None else _off_their_rails(graph, flows, graph.rail_parts)
     if graph.rails in (Rails.NONE, Rails.SPINE):
-        return np.zeros(n)
+        return moved
     out = np.bincount(flows.source, flows.amount, n)
     if graph.rails is Rails.RELAYED:
-        return np.asarray(relayed * out)
+        return np.asarray(relayed * out) + moved
     # What a server begins, ends or passes on meets the interface of any of its GPUs.
     arriving = np.bincount(graph.head, load, graph.nodes)[:n]
     return np.asarray((out + arriving) * (gpus_per_server - 1) / gpus_per_server)
+
+
+def _off_their_rails(graph: LinkGraph, flows: FamilyFlows, parts: Floats) -> Floats:
+    """float64[n]: bytes that pass the network inside each server because the interface of their GPU leads nowhere.
+
+    Rails that a spine joins: they come in on another interface of the one server; else both servers use the same rail.
+    """
+    sent, met = parts[flows.source], parts[flows.target]
+    if graph.rails is Rails.RELAYED:
+        sent = met = np.minimum(sent, met)
+    n = graph.servers
+    leaving, coming = (
+        np.bincount(ends, flows.amount * (1.0 - own.mean(axis=1)), n)
+        for ends, own in ((flows.source, sent), (flows.target, met))
+    )
+    return np.asarray(leaving + coming)
 
 
 class RouteLookup:
