@@ -20,7 +20,7 @@ from solvers.llm_training.network.split import best_split
 from solvers.stop import Stop
 from tests.support.llm_cases import strategy, training
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import DegreeSplit, LlmTrainingProblem, RankMap
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
@@ -122,6 +122,26 @@ def test_splits_use_no_more_interfaces_than_there_are() -> None:
     graph = found.evaluated.network.graph
     assert np.bincount(graph.tail, graph.parallel).max() <= sum(found.split.values()) <= 8
     assert np.bincount(graph.head, graph.parallel).max() <= 8
+
+
+def test_even_splits_and_ranks_in_order_when_asked_for() -> None:
+    """Eight interfaces of three families: exchange of tokens, reduction of gradients, stages (two links each at least,
+    an exchange one more at a time): 3, 2, 3 or 2, 4, 2 and the like, never two steps apart. The split that is searched
+    is no slower. Ranks in order stay on the servers in order."""
+    problem, one = _plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
+    groups = family_groups(one, 8)
+    found = best_split(replace(problem, degree_split=DegreeSplit.EVEN), one, groups)
+    best = best_split(problem, one, groups)
+    assert found is not None
+    assert best is not None
+    assert max(found.split.values()) - min(found.split.values()) <= 2
+    assert 7 <= sum(found.split.values()) <= 8
+    assert best.evaluated.iteration_time_s <= found.evaluated.iteration_time_s
+    small, plan = _plain(training("llama3-70b", 48, 48, 8192), link_gbps=25.0), strategy(tensor=8, pipeline=3, data=2)
+    pinned = best_on_fabric(replace(small, rank_map=RankMap.IN_ORDER), "torus-3d", [_ranked(small, plan)], Stop())
+    searched = best_on_fabric(small, "torus-3d", [_ranked(small, plan)], Stop())
+    assert pinned.best.evaluated.network.places.tolist() == list(range(6))
+    assert searched.best.evaluated.iteration_time_s <= pinned.best.evaluated.iteration_time_s
 
 
 @pytest.mark.parametrize(("sides", "whole"), [((4,), (True,)), ((4, 4), (True, True)), ((2, 4, 4), (False, True, True)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 
 from topoopt.core.calculon import CalculonSettings
 from topoopt.core.cluster import LinkDirection
@@ -146,6 +147,20 @@ class GpuCluster:
         return None if self.gpu_memory_bytes is None else self.gpu_memory_bytes - self.headroom_bytes
 
 
+class RankMap(StrEnum):
+    """Where the blocks of ranks stand on given links: on the servers in order, or where they serve best."""
+
+    IN_ORDER = "in-order"
+    BEST = "best"
+
+
+class DegreeSplit(StrEnum):
+    """How interfaces are shared out among families, where links are made: evenly, or as serves best."""
+
+    EVEN = "even"
+    BEST = "best"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LlmTrainingProblem(Stated):
     """An instance of kind `llm-training`.
@@ -157,6 +172,7 @@ class LlmTrainingProblem(Stated):
         fabrics: names of networks to plan for, the first one first.
         top: how many of the next best strategies to report.
         prove: search until the best is proven.
+        rank_map, degree_split: what of a network is searched.
     """
 
     name: str
@@ -174,6 +190,8 @@ class LlmTrainingProblem(Stated):
     prove: bool
     search: SearchSettings
     sha256: str
+    rank_map: RankMap = RankMap.BEST
+    degree_split: DegreeSplit = DegreeSplit.BEST
     notes: tuple[str, ...] = ()
     kind: str = field(default="llm-training", init=False)
 

@@ -11,7 +11,7 @@ from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated
 from solvers.llm_training.network.fabrics import FabricNetwork
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LlmTrainingProblem, RankMap
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.network.groups import FamilyGroups, rank_coordinates
@@ -58,7 +58,7 @@ def best_map(
 ) -> EvaluatedNetwork:
     """The fastest map found, beginning with the ranks in order; of up to `MOST_PERMUTED` servers the fastest of all."""
     n = problem.cluster.servers
-    if fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
+    if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
         return start
     maps = _Maps(problem, strategy, groups, fabric)
     places, best = start.network.places, start

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from solvers.llm_training.network.direct_connect import Split, direct_network, least_interfaces, ring_leaders
 from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated, family_bytes
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import DegreeSplit, LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
@@ -53,7 +53,7 @@ class _Search:
 
 
 def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> SplitNetwork | None:
-    """The fastest split found; None: no split carries all traffic.
+    """The fastest split found, or the even one if that is asked for; None: no split carries all traffic.
 
     First every family gets what links of its own take at least, those that send most first; then what is left goes,
     step by step, where the iteration gains most; then steps go from one family to another while that gains.
@@ -61,6 +61,8 @@ def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: 
     search, degree = _Search(problem, strategy, groups), problem.cluster.degree
     if not search.least:
         return search.at({})
+    if problem.degree_split is DegreeSplit.EVEN:
+        return search.at(_even(search, degree))
     split = dict.fromkeys(search.least, 0)
     for family in search.ordered():
         if sum(split.values()) + search.least[family] <= degree:
@@ -78,6 +80,20 @@ def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: 
             return best
         best = better
     return None
+
+
+def _even(search: _Search, degree: int) -> dict[F, int]:
+    """Step by step to the family that has fewest, of those the one that sends most; what fits nobody stays dark."""
+    order = search.ordered()
+    split = dict.fromkeys(order, 0)
+    while True:
+        left = degree - sum(split.values())
+        more = {family: search.step[family] if split[family] else search.least[family] for family in order}
+        fitting = [family for family in order if more[family] <= left]
+        if not fitting:
+            return split
+        taker = min(fitting, key=lambda family: split[family])
+        split[taker] += more[taker]
 
 
 def _time(one: SplitNetwork) -> float:

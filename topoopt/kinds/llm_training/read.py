@@ -100,6 +100,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
             file.search.seed,
             allreduce=file.search.allreduce,
         ),
+        rank_map=file.search.rank_map,
+        degree_split=file.search.degree_split,
         sha256=canonical_sha256({**file.model_dump(mode="json"), "model": asdict(model)}),
     )
 

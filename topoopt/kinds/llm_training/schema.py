@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topoopt.core.llm_training import ReachedRates
+from topoopt.core.llm_training import DegreeSplit, RankMap, ReachedRates
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
-from topoopt.files.file_part import FilePart
+from topoopt.files.file_part import FilePart, NameOf
 from topoopt.files.search_section import AllReduceField, SearchFile
 from topoopt.kinds.llm_training.calculon_schema import CalculonSection
 
@@ -168,10 +168,29 @@ class EfficienciesSection(FilePart):
     iteration_ms: float = Field(ge=0, le=1e7, description="of an iteration")
 
 
+def _is_best(value: object) -> bool:
+    return value in (RankMap.BEST, DegreeSplit.BEST)
+
+
+# Not written where they are searched, so that the hash of an instance is the same as without.
+RankMapField = Annotated[
+    RankMap,
+    NameOf(RankMap),
+    Field(exclude_if=_is_best, description="where ranks stand on given links: best, or in-order, as servers follow"),
+]
+DegreeSplitField = Annotated[
+    DegreeSplit,
+    NameOf(DegreeSplit),
+    Field(exclude_if=_is_best, description="interfaces of each family where links are made: best, or even"),
+]
+
+
 class LlmSearchFile(SearchFile):
     """How hard to search."""
 
     allreduce: AllReduceField = AllReduceChoice.RINGS
+    rank_map: RankMapField = RankMap.BEST
+    degree_split: DegreeSplitField = DegreeSplit.BEST
     proof: bool = Field(default=True, description="search until the best is proven")
     top: int = Field(default=10, ge=1, le=1000, description="next best strategies that are reported")
 
