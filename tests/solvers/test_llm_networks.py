@@ -20,7 +20,7 @@ from solvers.llm_training.network.split import best_split
 from solvers.stop import Stop
 from tests.support.llm_cases import strategy, training
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.llm_training import DegreeSplit, LlmTrainingProblem, RankMap
+from topoopt.core.llm_training import InterfaceSplit, LlmTrainingProblem, RankMap
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
@@ -130,7 +130,7 @@ def test_even_splits_and_ranks_in_order_when_asked_for() -> None:
     is no slower. Ranks in order stay on the servers in order."""
     problem, one = _plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
     groups = family_groups(one, 8)
-    found = best_split(replace(problem, degree_split=DegreeSplit.EVEN), one, groups)
+    found = best_split(replace(problem, degree_split=InterfaceSplit.EVEN), one, groups)
     best = best_split(problem, one, groups)
     assert found is not None
     assert best is not None

@@ -154,7 +154,7 @@ class RankMap(StrEnum):
     BEST = "best"
 
 
-class DegreeSplit(StrEnum):
+class InterfaceSplit(StrEnum):
     """How interfaces are shared out among families, where links are made: evenly, or as serves best."""
 
     EVEN = "even"
@@ -191,7 +191,7 @@ class LlmTrainingProblem(Stated):
     search: SearchSettings
     sha256: str
     rank_map: RankMap = RankMap.BEST
-    degree_split: DegreeSplit = DegreeSplit.BEST
+    degree_split: InterfaceSplit = InterfaceSplit.BEST
     notes: tuple[str, ...] = ()
     kind: str = field(default="llm-training", init=False)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from solvers.llm_training.network.direct_connect import Split, direct_network, least_interfaces, ring_leaders
 from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated, family_bytes
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.llm_training import DegreeSplit, LlmTrainingProblem
+from topoopt.core.llm_training import InterfaceSplit, LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
@@ -61,7 +61,7 @@ def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: 
     search, degree = _Search(problem, strategy, groups), problem.cluster.degree
     if not search.least:
         return search.at({})
-    if problem.degree_split is DegreeSplit.EVEN:
+    if problem.degree_split is InterfaceSplit.EVEN:
         return search.at(_even(search, degree))
     split = dict.fromkeys(search.least, 0)
     for family in search.ordered():

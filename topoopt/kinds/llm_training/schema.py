@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topoopt.core.llm_training import DegreeSplit, RankMap, ReachedRates
+from topoopt.core.llm_training import InterfaceSplit, RankMap, ReachedRates
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
 from topoopt.files.file_part import FilePart, NameOf
@@ -169,7 +169,7 @@ class EfficienciesSection(FilePart):
 
 
 def _is_best(value: object) -> bool:
-    return value in (RankMap.BEST, DegreeSplit.BEST)
+    return value in (RankMap.BEST, InterfaceSplit.BEST)
 
 
 # Not written where they are searched, so that the hash of an instance is the same as without.
@@ -178,9 +178,9 @@ RankMapField = Annotated[
     NameOf(RankMap),
     Field(exclude_if=_is_best, description="where ranks stand on given links: best, or in-order, as servers follow"),
 ]
-DegreeSplitField = Annotated[
-    DegreeSplit,
-    NameOf(DegreeSplit),
+InterfaceSplitField = Annotated[
+    InterfaceSplit,
+    NameOf(InterfaceSplit),
     Field(exclude_if=_is_best, description="interfaces of each family where links are made: best, or even"),
 ]
 
@@ -190,7 +190,7 @@ class LlmSearchFile(SearchFile):
 
     allreduce: AllReduceField = AllReduceChoice.RINGS
     rank_map: RankMapField = RankMap.BEST
-    degree_split: DegreeSplitField = DegreeSplit.BEST
+    degree_split: InterfaceSplitField = InterfaceSplit.BEST
     proof: bool = Field(default=True, description="search until the best is proven")
     top: int = Field(default=10, ge=1, le=1000, description="next best strategies that are reported")
 
