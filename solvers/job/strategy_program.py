@@ -7,15 +7,19 @@ evaluates it from the instance, so no claim of the solver is trusted. Work is li
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 from formulations.job.strategy_choice import StrategyChoice, build_arrays, chosen_splits
-from formulations.parts.arrays import LpArrays
 from solvers.backends import SOLVERS, SolverLimits
-from topoopt.core.arrays import Bools, Floats
-from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
+from solvers.job.branching import Allowed, Branching, Relaxed
+from solvers.job.warm_program import WarmProgram
+from topoopt.core.arrays import Floats
+from topoopt.core.strategy import StrategyCase, StrategyCut
+
+Tree = tuple[StrategyCut | StrategyCase, ...]
 
 MOST_COEFFICIENTS = 200_000
 """Programs with more are not solved. Of the jobs in `instances` the largest have 150 000 (gpt-16, 1.0 s of one core by
@@ -24,96 +28,76 @@ HiGHS dual simplex) and 100 000 (bert-128, 2.9 s)."""
 QUICK_COEFFICIENTS = 20_000
 """Where time is up, programs with more are not solved: what is left takes some tenths of a second."""
 
-CASE_COEFFICIENTS = 50_000
-"""Cases of a proof times the coefficients of the program, at most about; one case at least, `MOST_CASES` at most."""
+SOLVED_COEFFICIENTS = 6_000_000
+"""Linear programs of a proof times their coefficients, at most about; one program at least, `MOST_PROGRAMS` at most."""
 
-MOST_CASES = 100
-WHOLE = 1e-6
+MOST_PROGRAMS = 150
 
-
-@dataclass(frozen=True, eq=False)
-class Relaxed:
-    """The linear relaxation of a case.
-
-    Attributes:
-        value: its optimum as the duals prove it, ms.
-        shares: z of the solution, float64[splits] per operator.
-        case: the duals; None if the solver found no optimum (no choice fits the memory, or it failed).
-    """
-
-    value: float
-    shares: tuple[Floats, ...]
-    case: StrategyCase | None
+IN_VAIN, RISE = 24, 1e-5
+"""A proof ends when so many programs in a row raised the bound by less than this part of it."""
 
 
-def relax(data: StrategyChoice, program: LpArrays, allowed: tuple[Bools, ...] | None = None) -> Relaxed:
-    """Solve the relaxation with only some splits allowed."""
-    splits = int(data.split_start[-1])
-    upper = program.upper.copy()
-    if allowed is not None:
-        upper[:splits] = np.concatenate(allowed)
-    result = SOLVERS["highs-simplex"](replace(program, integer=None, upper=upper))
-    if result.x is None or result.row_dual is None or result.bound is None:
-        return Relaxed(np.inf, (), None)
-    start = data.split_start
-    shares = tuple(result.x[start[o] : start[o + 1]] for o in range(len(data.splits)))
-    return Relaxed(result.bound, shares, _case(data, result.row_dual))
-
-
-def prove(data: StrategyChoice, most_coefficients: int = MOST_COEFFICIENTS) -> StrategyCertificate | None:
+def prove(
+    data: StrategyChoice,
+    most_coefficients: int = MOST_COEFFICIENTS,
+    *,
+    allowed: Allowed | None = None,
+    programs: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Tree | None:
     """Best proof within the limits: the relaxation, then the case of least value is cut in two, again and again.
 
     A case whose relaxation is whole cannot be improved, and ends the search when it is the least. None if the program
     has more than `most_coefficients` or its relaxation has no optimum (nothing is proven then).
+
+    Args:
+        allowed: bool[states] per operator, those that the proof is for; None: all.
+        programs: linear programs solved, about; None: by the size of the program, and no more where they are in vain.
+        stop: whether time is up; the tree so far is a proof.
     """
     program = build_arrays(data)
     if program.nonzeros > most_coefficients:
         return None
-    root = relax(data, program)
-    if root.case is None:
+    warm = WarmProgram(program)
+    every = allowed or tuple(np.ones(count, dtype=np.bool_) for count in data.splits)
+    first = _relax(data, warm, every)
+    if first is None:
         return None
-    nodes: list[StrategyCut | StrategyCase] = [root.case]
-    every = tuple(np.ones(count, dtype=np.bool_) for count in data.splits)
-    waiting = [(root.value, 0, root, every)]
-    most = max(1, min(MOST_CASES, CASE_COEFFICIENTS // max(1, program.nonzeros)))
-    leaves = 1
-    while leaves < most:
-        _, at, here, allowed = waiting[0]
-        divided = _divide(here)
-        if divided is None:
+    nodes: list[StrategyCut | StrategyCase] = [first.case]
+    waiting = [(first.value, 0, first, every)]
+    most = programs or max(1, min(MOST_PROGRAMS, SOLVED_COEFFICIENTS // max(1, program.nonzeros)))
+    branching = Branching(lambda allowed: _relax(data, warm, allowed), len(data.splits))
+    risen, risen_at, settled = first.value, 0, np.inf
+    while branching.solved < most - 1 and waiting and waiting[0][0] < settled and not stop():
+        value, at, here, part = waiting[0]
+        if value > risen * (1.0 + RISE):
+            risen, risen_at = value, branching.solved
+        elif programs is None and branching.solved - risen_at > IN_VAIN:
+            break
+        cut = branching.best(here, part)
+        if cut is None:
             break
         heapq.heappop(waiting)
-        operator, inside = divided
-        children = []
-        for mask in (inside, ~inside):
-            part = (*allowed[:operator], allowed[operator] & mask, *allowed[operator + 1 :])
-            children.append((relax(data, program, part), part))
-        nodes[at] = StrategyCut(operator, tuple(np.flatnonzero(inside).tolist()), len(nodes), len(nodes) + 1)
-        for child, part in children:
-            place = len(nodes)
-            # The multipliers of the case above hold in this one, too: any do.
-            nodes.append(child.case if child.case is not None else _of(here))
-            value = child.value if child.case is not None else here.value
-            heapq.heappush(waiting, (max(value, here.value), place, child if child.case is not None else here, part))
-        leaves += 1
-    return StrategyCertificate(tuple(nodes))
+        inside = tuple(np.flatnonzero(cut.inside).tolist())
+        nodes[at] = StrategyCut(cut.operator, inside, len(nodes), len(nodes) + 1)
+        for child, states in cut.halves:
+            if child is None:  # the multipliers of the case above hold in this one, too: any do
+                nodes.append(here.case)
+                settled = min(settled, here.value)
+            else:
+                nodes.append(child.case)
+                heapq.heappush(waiting, (max(child.value, here.value), len(nodes) - 1, child, states))
+    return tuple(nodes)
 
 
-def _of(relaxed: Relaxed) -> StrategyCase:
-    assert relaxed.case is not None
-    return relaxed.case
-
-
-def _divide(relaxed: Relaxed) -> tuple[int, Bools] | None:
-    """The operator whose split is least decided, and the half of its splits to divide by; None if all are whole."""
-    undecided = [1.0 - float(share.max()) for share in relaxed.shares]
-    operator = int(np.argmax(undecided))
-    if undecided[operator] <= WHOLE:
+def _relax(data: StrategyChoice, warm: WarmProgram, allowed: Allowed) -> Relaxed | None:
+    """The relaxation with only some states allowed; None: the solver found no optimum (nothing fits, or it failed)."""
+    result = warm.solve(np.concatenate(allowed))
+    if result is None:
         return None
-    share = relaxed.shares[operator]
-    low = np.cumsum(share) <= 0.5
-    low[: int(np.flatnonzero(share > WHOLE)[0]) + 1] = True
-    return operator, low
+    value, chosen, dual = result
+    shares = tuple(chosen[low:high] for low, high in pairwise(data.split_start.tolist()))
+    return Relaxed(value, shares, _case(data, dual))
 
 
 def _case(data: StrategyChoice, dual: Floats) -> StrategyCase:
@@ -124,12 +108,18 @@ def _case(data: StrategyChoice, dual: Floats) -> StrategyCase:
     prices = []
     for (u, _), low, high in zip(data.pairs, rows[:-1], rows[1:], strict=True):
         cut = low + data.splits[u]
-        prices.append((tuple((-dual[low:cut]).tolist()), tuple((-dual[cut:high]).tolist())))
+        ends = [-dual[low:cut], -dual[cut:high]]
+        prices.append((tuple(map(_short, ends[0].tolist())), tuple(map(_short, ends[1].tolist()))))
     return StrategyCase(
-        laws=tuple((law.name, float(w)) for law, w in zip(data.laws, weights, strict=True) if w > 0.0),
-        memory=max(0.0, -float(dual[-1])) if data.room is not None else 0.0,
+        laws=tuple((law.name, _short(w)) for law, w in zip(data.laws, weights.tolist(), strict=True) if w > 0.0),
+        memory=max(0.0, -_short(float(dual[-1]))) if data.room is not None else 0.0,
         prices=tuple(prices),
     )
+
+
+def _short(number: float) -> float:
+    """A multiplier to nine digits: any number proves what it proves, and a file of many cases is half as long."""
+    return float(f"{number:.9g}") + 0.0
 
 
 def choose_splits(data: StrategyChoice, nodes: int) -> tuple[int, ...] | None:

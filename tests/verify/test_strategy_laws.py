@@ -22,13 +22,22 @@ from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.choices import choices_of
 from topoopt.verify.job.instance_bounds import best_bound
-from topoopt.verify.job.strategy_certificate import evaluate_certificate, strategy_bound, unit_flow
+from topoopt.verify.job.mirror import mirrored
+from topoopt.verify.job.strategy_certificate import at_root, evaluate_certificate, strategy_bound, unit_flow
 from topoopt.verify.job.strategy_laws import strategy_laws
 
 
-def laws_of(cluster, workload):
+def laws_of(cluster, workload, classes=1):
     """The laws of an instance."""
-    return strategy_laws(cluster, workload, choices_of(cluster, workload))
+    return strategy_laws(cluster, workload, choices_of(cluster, workload), classes)
+
+
+def states_chosen(laws, placements):
+    """The state of every operator that stands where the placements put it."""
+    return tuple(
+        int(np.flatnonzero((s.split == p.split) & (s.residue == p.offset % s.period))[0])
+        for s, p in zip(laws.states, placements, strict=True)
+    )
 
 
 @st.composite
@@ -84,8 +93,76 @@ def test_no_strategy_is_faster_than_its_laws(job, data) -> None:
     time_ms = simulate(build_task_graph(cluster, workload, strategy), network).iteration_time_ms
     path = longest_path(program, tuple(p.split for p in placements))
     assert path <= time_ms * (1 + 1e-9)
-    certificate = prove(program)
+    certificate = StrategyCertificate(prove(program))
     assert evaluate_certificate(laws, certificate) <= path * (1 + 1e-9)
+    if cluster.servers % 2 == 0:
+        apart = laws_of(cluster, workload, 2)
+        program = program_of(apart)
+        path = longest_path(program, states_chosen(apart, placements))
+        assert path <= time_ms * (1 + 1e-9)
+        fixed = 0 if mirrored(apart) else None
+        tree = prove(program, allowed=at_root(apart, fixed), programs=20)
+        assert evaluate_certificate(apart, StrategyCertificate(tree, 2, fixed)) <= path * (1 + 1e-9)
+
+
+@given(jobs(), st.data())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_a_strategy_and_its_mirror_image(job, data) -> None:
+    """Where classes may be exchanged, the longest path of a choice is that of the choice with residues exchanged."""
+    cluster, workload, _ = job
+    if cluster.servers % 2:
+        return
+    laws = laws_of(cluster, workload, 2)
+    if not mirrored(laws):
+        return
+    program = program_of(laws)
+    chosen = tuple(data.draw(st.integers(0, len(s.split) - 1)) for s in laws.states)
+    other = tuple(
+        int(np.flatnonzero((s.split == s.split[c]) & (s.residue == (s.residue[c] + s.period[c] - 1) % s.period[c]))[0])
+        for s, c in zip(laws.states, chosen, strict=True)
+    )
+    assert longest_path(program, other) == pytest.approx(longest_path(program, chosen), rel=1e-9, abs=1e-12)
+
+
+def test_two_halves_that_keep_out_of_each_other() -> None:
+    """Two heavy layers side by side, each on half of the servers or on all: classes tell that halves cost servers.
+
+    Four servers, one layer behind the other, no bytes between them but weights of 4e6 bytes each; rate 2e6 bytes a ms.
+    On two servers each a layer sends 4e6 bytes from each of them: 2 ms; on four, 6e6: 3 ms. Averaged over all servers
+    the two halves send 1 ms each; the busiest server of a class sends 2 ms.
+    """
+    layers = tuple(
+        Operator(name, "dense", 4, 4, (1_000_000,), (), (Split(2, 0.0, 0.0, 1),), False, False) for name in "ab"
+    )
+    cluster, workload = make_cluster(4, 2), Workload("halves", 32, layers)
+    apart = laws_of(cluster, workload, 2)
+    paths = {
+        (r, s): longest_path(program_of(apart), states_chosen(apart, (Placement(0, r), Placement(0, s))))
+        for r in (0, 1)
+        for s in (0, 1)
+    }
+    assert paths == {(0, 0): pytest.approx(4.0), (1, 1): pytest.approx(4.0), (0, 1): 2.0, (1, 0): 2.0}
+
+
+def test_no_mirror_where_something_is_pinned() -> None:
+    """A pinned operator stands in one class: its state has no image, and a certificate may fix nothing."""
+    cluster, workload = chain()
+    pinned = replace(workload.operators[0], pinned_offset=1, splits=workload.operators[0].splits[:1])
+    fixed = replace(workload, operators=(pinned, workload.operators[1]))
+    laws = laws_of(cluster, fixed, 2)
+    assert mirrored(laws_of(cluster, workload, 2))
+    assert not mirrored(laws)
+    tree = prove(program_of(laws))
+    with pytest.raises(ValueError, match="cannot be exchanged"):
+        evaluate_certificate(laws, StrategyCertificate(tree, 2, 1))
+
+
+def test_classes_that_do_not_divide_the_servers() -> None:
+    """Three servers have no two classes."""
+    cluster, workload = chain(3)
+    tree = prove(program_of(laws_of(cluster, workload)))
+    with pytest.raises(ValueError, match="3 servers in 2 classes"):
+        strategy_bound(cluster, workload, StrategyCertificate(tree, 2, None))
 
 
 def chain(servers=4, **changes):
@@ -136,9 +213,9 @@ def test_times_of_nothing_beside_times() -> None:
     laws = laws_of(cluster, Workload("random", 960, (first, second)))
     program = program_of(laws)
     least = min(longest_path(program, splits) for splits in itertools.product(range(2), repeat=2))
-    certificate = prove(program)
-    assert certificate is not None
-    assert evaluate_certificate(laws, certificate) == pytest.approx(least, rel=1e-6)
+    tree = prove(program)
+    assert tree is not None
+    assert evaluate_certificate(laws, StrategyCertificate(tree)) == pytest.approx(least, rel=1e-6)
 
 
 @given(jobs(), st.data())
@@ -148,18 +225,18 @@ def test_any_numbers_prove_no_more_than_the_best_choice(job, data) -> None:
     cluster, workload, _ = job
     laws = laws_of(cluster, workload)
     program = program_of(laws)
-    least = min(longest_path(program, splits) for splits in itertools.product(*map(range, laws.splits)))
+    least = min(longest_path(program, splits) for splits in itertools.product(*map(range, laws.counts)))
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
 
     def case() -> StrategyCase:
         weights = tuple((law.name, float(rng.random() ** 4)) for law in laws.laws if rng.random() < 0.6)
         prices = tuple(
-            (tuple(rng.normal(size=laws.splits[u]).tolist()), tuple(rng.normal(size=laws.splits[v]).tolist()))
+            (tuple(rng.normal(size=laws.counts[u]).tolist()), tuple(rng.normal(size=laws.counts[v]).tolist()))
             for u, v in laws.pairs
         )
         return StrategyCase(weights, float(rng.random()), prices)
 
-    cut = StrategyCut(int(rng.integers(len(laws.splits))), (0,), 1, 2)
+    cut = StrategyCut(int(rng.integers(len(laws.counts))), (0,), 1, 2)
     for certificate in (StrategyCertificate((case(),)), StrategyCertificate((cut, case(), case()))):
         assert evaluate_certificate(laws, certificate) <= least * (1 + 1e-9)
 

@@ -281,7 +281,9 @@ def test_simulated_solution_is_accepted():
 def test_a_bound_with_a_certificate_is_held_to_it():
     """Its own bound is accepted; more than it, none at all, a spoilt one and a plan that beats it are not."""
     cluster, workload = INSTANCE.cluster, INSTANCE.workload
-    certificate = prove(program_of(strategy_laws(cluster, workload, choices_of(cluster, workload))))
+    certificate = StrategyCertificate(
+        prove(program_of(strategy_laws(cluster, workload, choices_of(cluster, workload))))
+    )
     bound = strategy_bound(cluster, workload, certificate)
     assert 3.75 <= bound.value <= SOLUTION.objective.value
     proven = replace(SOLUTION, bound=bound, certificate=certificate)

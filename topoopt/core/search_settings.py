@@ -40,6 +40,7 @@ class SearchSettings:
         seed: of every random choice.
         robust: asked for by method `robust`; None: any price of robustness.
         allreduce: what the AllReduces of a job may run on.
+        bound_programs: linear programs that the proof of a job's bound may take; None: some seconds' worth.
     """
 
     method: str = "auto"
@@ -48,6 +49,7 @@ class SearchSettings:
     seed: int = 0
     robust: RobustGoal | None = None
     allreduce: AllReduceChoice = AllReduceChoice.RINGS
+    bound_programs: int | None = None
 
     def but(
         self,

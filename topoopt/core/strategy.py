@@ -48,7 +48,7 @@ class StrategyCase(Shown):
     Attributes:
         laws: (name of a law, weight of it), weights above 0; a law that is not named has weight 0.
         memory: price of the memory of all servers, ms.
-        prices: per pair of operators joined by edges, the price of each split of the producer and of the consumer, ms.
+        prices: per pair of operators joined by edges, the price of each state of the producer and of the consumer, ms.
     """
 
     laws: tuple[tuple[str, float], ...]
@@ -58,22 +58,31 @@ class StrategyCase(Shown):
 
 @dataclass(frozen=True, repr=False)
 class StrategyCut(Shown):
-    """Strategies divided in two by the split of one operator: `inside` for those in `splits`, else `outside`.
+    """Strategies divided in two by the state of one operator: `inside` for those in `states`, else `outside`.
 
     `inside` and `outside` are positions of nodes in the certificate, after that of the cut.
     """
 
     operator: int
-    splits: tuple[int, ...]
+    states: tuple[int, ...]
     inside: int
     outside: int
 
 
 @dataclass(frozen=True, repr=False)
 class StrategyCertificate(Shown):
-    """Proof of a bound over all strategies: a tree of cuts whose leaves are cases, the root first."""
+    """Proof of a bound over all strategies: a tree of cuts whose leaves are cases, the root first.
+
+    Attributes:
+        nodes: the tree.
+        classes: of servers by their number modulo it. The state of an operator is a usable split with, for each, the
+            residues that its offset has modulo the gcd of its stride and the classes, ascending.
+        fixed: operator whose offset is taken to be even, where the two classes may be exchanged; None: none.
+    """
 
     nodes: tuple[StrategyCut | StrategyCase, ...]
+    classes: int = 1
+    fixed: int | None = None
 
 
 def strided_groups(n: int) -> tuple[tuple[int, ...], ...]:

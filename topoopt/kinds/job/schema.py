@@ -176,6 +176,14 @@ class JobSearchFile(RobustSearchFile):
     """How hard to search, and what AllReduces may run on."""
 
     allreduce: AllReduceField = AllReduceChoice.RINGS
+    # Not written where it is the default, so that the hash of an instance is the same as without.
+    bound_programs: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        exclude_if=is_none,
+        description="linear programs that the proof of the bound may take; null: some seconds' worth",
+    )
 
 
 class CoOptimisationFile(FileModel):

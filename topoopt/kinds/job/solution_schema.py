@@ -21,7 +21,7 @@ from topoopt.core.job_solution import (
 )
 from topoopt.core.strategy import Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS, Count, Seed
-from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, RowOf, built, is_none
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, RowOf, is_none
 from topoopt.files.link_tree_part import LinkTreePart
 from topoopt.files.solution_head import Amount, Notes, Number, Sha256, SolutionHeadFile, Text, Versions
 from topoopt.kinds.job.plan_parts import MAX_DEGREE, ArcRow, DemandPart, PlacementRow, PlanPart, Servers
@@ -33,11 +33,11 @@ SpanKind = Literal["forward", "backward", "transfer", "allreduce"]
 SpanRow = Annotated[
     Span, RowOf(Span, tuple[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)], SpanKind, Text, Number, Number])
 ]  # lane, kind, label, start ms, end ms
-PriceRow = Annotated[tuple[Listed[Number], Listed[Number]], Strict(False)]  # of the splits of producer and consumer
+PriceRow = Annotated[tuple[Listed[Number], Listed[Number]], Strict(False)]  # of the states of producer and consumer
 ConvergenceRow = Annotated[
     ConvergencePoint, RowOf(ConvergencePoint, tuple[Annotated[int, Field(ge=0)], Text, Number])
 ]  # proposals, phase, best ms
-Split = Annotated[int, Field(ge=0, le=10_000)]
+State = Annotated[int, Field(ge=0, le=10_000)]
 LinkFigures = Annotated[Floats, ArrayOf(Number, np.float64, most=64 * MAX_SERVERS)]
 
 
@@ -105,12 +105,12 @@ class BaselinePart(FilePart):
 
 
 class StrategyCutPart(FilePart):
-    """Strategies divided in two by the split of an operator."""
+    """Strategies divided in two by the state of an operator."""
 
     core = StrategyCut
 
     operator: int = Field(ge=0, lt=MAX_OPERATORS)
-    splits: Annotated[Listed[Split], Field(max_length=10_000)]
+    states: Annotated[Listed[State], Field(max_length=10_000)]
     inside: int = Field(ge=1, le=10_000)
     outside: int = Field(ge=1, le=10_000)
 
@@ -123,6 +123,16 @@ class StrategyCasePart(FilePart):
     laws: Annotated[tuple[tuple[str, float], ...], PairsOf(Amount, Text, most=1_000_000)]
     memory: Amount
     prices: Listed[PriceRow]
+
+
+class StrategyCertificatePart(FilePart):
+    """Proof of a bound over all strategies."""
+
+    core = StrategyCertificate
+
+    nodes: Annotated[Listed[StrategyCutPart | StrategyCasePart], Field(max_length=10_000)]
+    classes: int = Field(ge=1, le=2)
+    fixed: int | None = Field(ge=0, lt=MAX_OPERATORS)
 
 
 class FabricPricesPart(FilePart):
@@ -165,16 +175,5 @@ class JobSolutionFile(SolutionHeadFile):
     plan: PlanPart
     demand: DemandPart
     evaluation: EvaluationPart
-    certificate: Annotated[Listed[StrategyCutPart | StrategyCasePart], Field(max_length=10_000)] | None = None
+    certificate: StrategyCertificatePart | None = None
     joint: JointBoundPart | None = Field(default=None, exclude_if=is_none, description="of method joint")
-
-    @classmethod
-    def attributes(cls, value: JobSolution) -> dict[str, Any]:
-        """The certificate as its nodes."""
-        certificate = None if value.certificate is None else value.certificate.nodes
-        return {**super().attributes(value), "certificate": certificate}
-
-    def arguments(self) -> dict[str, Any]:
-        """The certificate of its nodes."""
-        nodes = built(self.certificate)
-        return {**super().arguments(), "certificate": None if nodes is None else StrategyCertificate(nodes)}

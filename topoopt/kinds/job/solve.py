@@ -134,12 +134,24 @@ def _bound(instance: CoOptimisation, effort: Effort) -> tuple[Bound, StrategyCer
     known = effort.optional("bound on traffic", lambda: instance_bounds(cluster, workload))
     if known is None:
         return max(compute_bounds(cluster, workload), key=lambda each: each.value), None
-    left = None if effort.timing is None else effort.timing.stop.remaining_s()
-    quick = left is not None and left < QUICK_S
+    quick = _time_is_short(effort, QUICK_S)
     proven = effort.optional(
-        "bound of the strategy program", lambda: prove_bound(cluster, workload, quick=quick, known=known)
+        "bound of the strategy program",
+        lambda: prove_bound(
+            cluster,
+            workload,
+            quick=quick,
+            known=known,
+            programs=effort.search.bound_programs,
+            stop=lambda: _time_is_short(effort, 0.5 * QUICK_S),
+        ),
     )
     return (max(known, key=lambda each: each.value), None) if proven is None else proven
+
+
+def _time_is_short(effort: Effort, seconds: float) -> bool:
+    left = None if effort.timing is None else effort.timing.stop.remaining_s()
+    return left is not None and left < seconds
 
 
 def _baselines(

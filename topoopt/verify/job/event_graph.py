@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from topoopt.core.workload import Workload
+
 ANCHORS = 48
 """Operators with laws (7) to (10), which have a term per operator: at most about so many, spread over the graph."""
 
@@ -48,17 +50,39 @@ class EventGraph:
         """Pairs whose producer is a member."""
         return tuple(e for e, (u, _) in enumerate(self.pairs) if members >> u & 1)
 
-    def anchors(self) -> list[int]:
-        """Operators spread over the graph; those with unlike surroundings first."""
+    def anchors(self, alike: tuple[object, ...]) -> list[int]:
+        """Operators with laws on all they come before or after: the first of those that are alike, then some others.
+
+        Where unlike ones are too many, some spread over the graph, those with unlike surroundings first.
+        """
+        if self.count <= ANCHORS:
+            return list(range(self.count))
+        unlike = sorted({kind: o for o, kind in reversed(list(enumerate(alike)))}.values())
+        if len(unlike) <= ANCHORS:
+            rest = sorted({*range(self.count)} - {*unlike})
+            more = np.linspace(0, len(rest) - 1, ANCHORS - len(unlike)).astype(int).tolist()
+            return sorted({*unlike, *(rest[i] for i in more)})
         fan = [0] * self.count
         for u, v in self.pairs:
             fan[v] += 1
             fan[u] += 1
-        ends = [o for o in range(self.count) if self.after[o] == 1 << o or fan[o] > 2]
+        ends = [o for o in unlike if self.after[o] == 1 << o or fan[o] > 2]
         if len(ends) > ANCHORS // 2:
             ends = [ends[i] for i in np.linspace(0, len(ends) - 1, ANCHORS // 2).astype(int)]
-        spread = np.linspace(0, self.count - 1, min(self.count, ANCHORS - len(ends))).astype(int).tolist()
-        return sorted({*ends, *spread})
+        spread = np.linspace(0, len(unlike) - 1, ANCHORS - len(ends)).astype(int).tolist()
+        return sorted({*ends, *(unlike[i] for i in spread)})
+
+
+def alike(workload: Workload, pairs: tuple[tuple[int, int], ...]) -> tuple[object, ...]:
+    """Of every operator what makes it the like of another: same neighbours, weights, outputs and splits."""
+    beside: list[set[tuple[bool, int]]] = [set() for _ in workload.operators]
+    for u, v in pairs:
+        beside[u].add((True, v))
+        beside[v].add((False, u))
+    return tuple(
+        (frozenset(neighbours), operator.weight_elements, operator.output_elements, operator.splits)
+        for neighbours, operator in zip(beside, workload.operators, strict=True)
+    )
 
 
 def bits(members: int) -> tuple[int, ...]:

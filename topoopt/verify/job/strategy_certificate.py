@@ -1,19 +1,22 @@
 """Evaluate a proof that no strategy is faster than a bound, without a solver and whoever found it.
 
-For a case (the splits every operator may still use), any unit flow from `start` to `end` of the events weighs the laws
+For a case (the states every operator may still have), any unit flow from `start` to `end` of the events weighs the laws
 of `strategy_laws`: what flows into an event flows out of it, so that the weighted sum of the laws reads
 
-    end >= sum over laws of flow * cost(splits).
+    end >= sum over laws of flow * cost(states).
 
-The right side is a sum of terms of single operators and of pairs of operators. With any prices m of the splits at the
+The right side is a sum of terms of single operators and of pairs of operators. With any prices m of the states at the
 two ends of each pair, added to the pair and taken off the operators, and any price of memory mu >= 0,
 
-    end >= constants - mu + sum over o of min over its splits s of (term_o(s) + mu room_o(s) - prices of s)
-                          + sum over pairs of min over splits s, t of (term(s, t) + price(s) + price(t)),
+    end >= constants - mu + sum over o of min over its states s of (term_o(s) + mu room_o(s) - prices of s)
+                          + sum over pairs of min over states s, t of (term(s, t) + price(s) + price(t)),
 
-since prices cancel for every choice of splits and the rooms of a strategy add up to 1 at most. So any numbers at all
+since prices cancel for every choice of states and the rooms of a strategy add up to 1 at most. So any numbers at all
 prove what they prove: weights become a unit flow by dividing what reaches an event in proportion to them. The bound of
 a tree of cuts is the least of its cases, as every strategy belongs to one.
+
+Where exchanging the two classes of servers, and the residues of all offsets, leaves every table as it is, a strategy
+and its mirror image have the same laws; so the offset of one operator may be taken to be even.
 """
 
 from __future__ import annotations
@@ -29,10 +32,14 @@ from topoopt.core.proofs import Argument, Bound
 from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.workload import Workload
 from topoopt.verify.job.choices import choices_of
+from topoopt.verify.job.mirror import mirrored
 from topoopt.verify.job.strategy_laws import StrategyLaws, strategy_laws
 from topoopt.verify.laws.rounding import MARGIN
 
 Allowed = tuple[Bools, ...]
+
+CLASSES = (1, 2)
+"""Into how many classes a certificate may divide the servers."""
 
 
 def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCertificate) -> Bound:
@@ -44,9 +51,10 @@ def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCe
     choices = choices_of(cluster, workload)
     if cluster.servers < 2 or any(not choice.splits for choice in choices):
         return Bound(0.0, Argument.STRATEGY_PROGRAM)
-    return Bound(
-        evaluate_certificate(strategy_laws(cluster, workload, choices), certificate), Argument.STRATEGY_PROGRAM
-    )
+    if certificate.classes not in CLASSES or cluster.servers % certificate.classes:
+        raise ValueError(f"{cluster.servers} servers in {certificate.classes} classes")
+    laws = strategy_laws(cluster, workload, choices, certificate.classes)
+    return Bound(evaluate_certificate(laws, certificate), Argument.STRATEGY_PROGRAM)
 
 
 def evaluate_certificate(laws: StrategyLaws, certificate: StrategyCertificate) -> float:
@@ -59,7 +67,7 @@ def evaluate_certificate(laws: StrategyLaws, certificate: StrategyCertificate) -
     if not nodes:
         raise ValueError("the certificate has no case")
     allowed: list[Allowed | None] = [None] * len(nodes)
-    allowed[0] = tuple(np.ones(count, dtype=np.bool_) for count in laws.splits)
+    allowed[0] = at_root(laws, certificate.fixed)
     least = math.inf
     for at, node in enumerate(nodes):
         here = allowed[at]
@@ -75,11 +83,27 @@ def evaluate_certificate(laws: StrategyLaws, certificate: StrategyCertificate) -
     return max(0.0, least)
 
 
+def at_root(laws: StrategyLaws, fixed: int | None) -> Allowed:
+    """Every state; of the operator `fixed` those of an even offset, or that stand in both classes.
+
+    Raises:
+        ValueError: there is no such operator, or exchanging the classes changes a table.
+    """
+    allowed = [np.ones(count, dtype=np.bool_) for count in laws.counts]
+    if fixed is not None:
+        if not 0 <= fixed < len(allowed):
+            raise ValueError(f"the certificate fixes operator {fixed}")
+        if not mirrored(laws):
+            raise ValueError(f"the certificate fixes operator {fixed} where classes cannot be exchanged")
+        allowed[fixed] = laws.states[fixed].residue == 0
+    return tuple(allowed)
+
+
 def _divided(laws: StrategyLaws, allowed: Allowed, cut: StrategyCut) -> tuple[Allowed, Allowed]:
-    if not 0 <= cut.operator < len(laws.splits) or any(not 0 <= s < laws.splits[cut.operator] for s in cut.splits):
-        raise ValueError(f"a cut names operator {cut.operator} and splits {cut.splits}")
-    inside = np.zeros(laws.splits[cut.operator], dtype=np.bool_)
-    inside[list(cut.splits)] = True
+    if not 0 <= cut.operator < len(laws.counts) or any(not 0 <= s < laws.counts[cut.operator] for s in cut.states):
+        raise ValueError(f"a cut names operator {cut.operator} and states {cut.states}")
+    inside = np.zeros(laws.counts[cut.operator], dtype=np.bool_)
+    inside[list(cut.states)] = True
     both = []
     for mask in (inside, ~inside):
         both.append((*allowed[: cut.operator], allowed[cut.operator] & mask, *allowed[cut.operator + 1 :]))
@@ -89,7 +113,7 @@ def _divided(laws: StrategyLaws, allowed: Allowed, cut: StrategyCut) -> tuple[Al
 def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> float:
     weights = dict(case.laws)
     if len(case.prices) != len(laws.pairs) or any(
-        (len(first), len(second)) != (laws.splits[u], laws.splits[v])
+        (len(first), len(second)) != (laws.counts[u], laws.counts[v])
         for (first, second), (u, v) in zip(case.prices, laws.pairs, strict=True)
     ):
         raise ValueError("the prices of the certificate do not fit the pairs of operators")
@@ -101,8 +125,8 @@ def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> flo
         raise ValueError(f"the certificate names a law {min(set(weights) - known)!r} that does not exist")
     flow = unit_flow(laws, weights)
     total, size = 0.0, 1.0
-    node = [np.zeros(count) for count in laws.splits]
-    pair = [np.zeros((laws.splits[u], laws.splits[v])) for u, v in laws.pairs]
+    node = [np.zeros(count) for count in laws.counts]
+    pair = [np.zeros((laws.counts[u], laws.counts[v])) for u, v in laws.pairs]
     for law, amount in zip(laws.laws, flow, strict=True):
         if amount <= 0.0:
             continue

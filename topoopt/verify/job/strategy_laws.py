@@ -1,9 +1,11 @@
-r"""What every strategy must take at least, as a graph of events joined by laws that are linear in the choice of splits.
+r"""What every strategy must take at least, as a graph of events joined by laws that are linear in the choice of states.
 
 An event stands for a time; a law `head >= tail + cost` holds in the simulated iteration of every strategy, on every
-topology, with all routes, rings and schedules. A cost is a sum over operators of a number that depends on the split of
-each, and over pairs of operators of one that depends on both splits. The longest path from `start` to `end` therefore
-bounds the iteration time of a strategy, and its minimum over the splits bounds that of all (`strategy_certificate`).
+topology, with all routes, rings and schedules. The state of an operator is its split and, with two classes of servers
+(even and odd ones), the class of its offset (`offset_classes`); with one class it is the split. A cost is a sum over
+operators of a number that depends on the state of each, and over pairs of operators of one that depends on both. The
+longest path from `start` to `end` therefore bounds the iteration time of a strategy, and its minimum over the states
+bounds that of all (`strategy_certificate`).
 
 Notation: n servers, R = n d B bytes a ms that all links carry, r = d B that one server sends or receives at most; f, b
 forward and backward time of one part, P parts; FW(S), BW(S): time of all forward (backward) parts of the operators S,
@@ -44,31 +46,33 @@ Laws, each with its proof
      weight, l = 0.
      end >= first(o) + f_o + FB(pairs out of Desc(o)) + BB(pairs into Up(o)) + AR(Up(o)): as in the second line of (8).
 (11) end >= FW(all) + BW(all), and end >= h + FB(all) + BB(all) + AR(all).
+(12) With several classes, (7) to (11) for the servers of each class p alone: FW, BW are times on them over their
+     number, FB, BB what leaves them, or what enters them, over what they send or receive at most, AR what AllReduces
+     make them send. The proofs are the same with the busiest server of the class in the place of the busiest of all: a
+     member of an AllReduce sends and receives its 2 (k-1) payloads over k itself, what it forwards for others only adds,
+     and a transfer leaves its source and enters its target on whatever route; backward the two swap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Workload
 from topoopt.verify.job.chains import binds
 from topoopt.verify.job.choices import Choices
-from topoopt.verify.job.event_graph import EventGraph, bits
-from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
-from topoopt.verify.job.wire import between_all
+from topoopt.verify.job.event_graph import EventGraph, alike, bits
+from topoopt.verify.job.offset_classes import States, states_of
+from topoopt.verify.job.strategy_tables import Tables, View, operator_tables, pair_tables, room_of, views_of
 
-Tables = Mapping[str, tuple[Floats, ...]]
 Terms = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Law:
-    """head >= tail + constant + sum of table[index][chosen splits] over the terms (table, indices)."""
+    """head >= tail + constant + sum of table[index][chosen states] over the terms (table, indices)."""
 
     name: str
     tail: int
@@ -85,65 +89,47 @@ class StrategyLaws:
     Attributes:
         events: names.
         laws: see the module text.
-        splits: usable splits per operator.
-        operators: tables of float64[splits], ms, one array per operator.
+        states: what every operator may choose.
+        operators: tables of float64[states], ms, one array per operator.
         pairs: (producer, consumer) of every pair joined by edges.
-        between: tables of float64[splits of producer, splits of consumer], ms, one array per pair.
-        room: float64[splits] per operator, share of the memory of all servers that the operator takes; the shares of a
+        between: tables of float64[states of producer, states of consumer], ms, one array per pair.
+        room: float64[states] per operator, share of the memory of all servers that the operator takes; the shares of a
             strategy add up to 1 at most. None: memory is not limited.
     """
 
     events: tuple[str, ...]
     laws: tuple[Law, ...]
-    splits: tuple[int, ...]
+    states: tuple[States, ...]
     operators: Tables
     pairs: tuple[tuple[int, int], ...]
     between: Tables
     room: tuple[Floats, ...] | None
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Number of states per operator."""
+        return tuple(len(states.split) for states in self.states)
 
-def strategy_laws(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> StrategyLaws:
-    """The laws of a workload every operator of which has a usable split, on two servers or more."""
-    n, count = cluster.servers, len(choices)
-    one = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
-    edges = between_all(cluster, workload, choices)
-    parts = [
-        np.array([s.sample_ways * s.channel_ways * s.reduce_ways for s in c.splits], dtype=np.float64) for c in choices
-    ]
-    cut = [np.array([s.channel_ways * s.reduce_ways > 1 for s in c.splits]) for c in choices]
-    wire = tuple(c.wire_bytes / (n * one) for c in choices)
-    tables: Tables = {
-        "forward": tuple(c.forward_ms for c in choices),
-        "backward": tuple(c.backward_ms for c in choices),
-        "forward work": tuple(c.forward_ms * p / n for c, p in zip(choices, parts, strict=True)),
-        "backward work": tuple(c.backward_ms * p / n for c, p in zip(choices, parts, strict=True)),
-        "allreduce": wire,
-        "whole allreduce": tuple(np.where(c, 0.0, w) for c, w in zip(cut, wire, strict=True)),
-        "reduction": tuple(c.reduction_ms for c in choices),
-    }
-    between: Tables = {
-        "bytes": tuple(e.byte_hops / (n * one) for e in edges),
-        "received": tuple(e.received / one for e in edges),
-        "sent": tuple(e.sent / one for e in edges),
-    }
-    pairs = tuple((e.producer, e.consumer) for e in edges)
+
+def strategy_laws(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...], classes: int = 1) -> StrategyLaws:
+    """The laws of a workload every operator of which has a usable split, on two servers or more.
+
+    Args:
+        classes: of servers by their number modulo it; divides the servers.
+    """
+    states = states_of(cluster, workload, choices, classes)
+    views = views_of(classes)
+    pairs, between = pair_tables(cluster, workload, choices, states, classes)
     bound = [binds(workload, choices, u, v) and _reads(workload, u, v) for u, v in pairs]
-    room = None
-    if cluster.gpu_memory_bytes is not None:
-        total = float(cluster.gpu_memory_bytes) * cluster.gpus_per_server * n
-        room = tuple(
-            p * np.array([s.server_memory_bytes for s in c.splits], dtype=np.float64) / total
-            for c, p in zip(choices, parts, strict=True)
-        )
-    graph = EventGraph(count, pairs, tuple(bound))
+    graph = EventGraph(len(choices), pairs, tuple(bound))
     return StrategyLaws(
         events=graph.events(),
-        laws=tuple(_laws(graph, choices)),
-        splits=tuple(len(c.splits) for c in choices),
-        operators=tables,
+        laws=tuple(_laws(graph, choices, views, graph.anchors(alike(workload, pairs)))),
+        states=states,
+        operators=operator_tables(cluster, choices, states, views),
         pairs=pairs,
         between=between,
-        room=room,
+        room=room_of(cluster, choices, states),
     )
 
 
@@ -151,7 +137,9 @@ def _reads(workload: Workload, producer: int, consumer: int) -> bool:
     return any(e.producer == producer and e.fraction > 0 for e in workload.operators[consumer].inputs)
 
 
-def _laws(graph: EventGraph, choices: tuple[Choices, ...]) -> Iterable[Law]:
+def _laws(
+    graph: EventGraph, choices: tuple[Choices, ...], views: tuple[View, ...], anchors: list[int]
+) -> Iterable[Law]:
     at, end, count = graph.at, graph.end, graph.count
     for e, (u, v) in enumerate(graph.pairs):
         if not graph.bound[e]:
@@ -171,39 +159,48 @@ def _laws(graph: EventGraph, choices: tuple[Choices, ...]) -> Iterable[Law]:
     everyone, all_pairs = tuple(range(count)), tuple(range(len(graph.pairs)))
     read = sorted({u for u, _ in graph.pairs})
     head_ms = min((float(choices[u].forward_ms.min()) for u in read), default=0.0)
-    yield Law("all work", 0, end, 0.0, (("forward work", everyone), ("backward work", everyone)))
-    moved = (("bytes", all_pairs), ("bytes", all_pairs))
     early = min(float(choice.forward_ms.min()) for choice in choices)
-    yield Law("all bytes", 0, end, early, (("allreduce", everyone),), moved)
-    for o in graph.anchors():
-        yield from _wide(graph, choices, o, head_ms)
+    for view in views:
+        if view.works:
+            both = ((f"forward work{view.load}", everyone), (f"backward work{view.load}", everyone))
+            yield Law(f"all work{view.name}", 0, end, 0.0, both)
+        for way, forth, back in view.ways:
+            moved = ((forth, all_pairs), (back, all_pairs))
+            yield Law(f"all bytes{way}", 0, end, early, ((f"allreduce{view.load}", everyone),), moved)
+        for o in anchors:
+            yield from _wide(graph, choices, o, head_ms, view)
 
 
-def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: float) -> Iterable[Law]:
+def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: float, view: View) -> Iterable[Law]:
     """Laws (7) to (10) of one operator."""
     at, end = graph.at, graph.end
     before, after, around = bits(graph.before[o]), bits(graph.after[o]), bits(graph.around[o])
     strictly_before, strictly_after = tuple(x for x in before if x != o), tuple(x for x in after if x != o)
     into_before, into_around = graph.into(graph.before[o]), graph.into(graph.around[o])
     out_of_after = graph.out_of(graph.after[o])
-    yield Law(f"work before {o}", 0, at("last", o), 0.0, (("forward work", strictly_before),))
-    yield Law(f"work until {o}", 0, at("turned", o), 0.0, (("forward work", around), ("backward work", strictly_after)))
-    yield Law(f"work after {o}", at("back", o), end, 0.0, (("backward work", before),))
-    yield Law(f"work from {o}", at("first", o), end, 0.0, (("forward work", after), ("backward work", around)))
-    if into_before:
-        yield Law(f"bytes before {o}", 0, at("last", o), head_ms, (), (("bytes", into_before),))
-    if into_around or out_of_after:
-        moved = (("bytes", into_around), ("bytes", out_of_after))
-        yield Law(f"bytes until {o}", 0, at("turned", o), head_ms, (), moved)
+    fw, bw, reduced = f"forward work{view.load}", f"backward work{view.load}", f"allreduce{view.load}"
     own = ("backward", (o,))
-    yield Law(f"bytes after {o}", at("back", o), end, 0.0, (own, ("allreduce", before)), (("bytes", into_before),))
-    local = min((choices[x].least_local_ms for x in before if (choices[x].reduction_ms > 0).any()), default=0.0)
-    yield Law(f"reductions after {o}", at("turned", o), end, local, (own, ("whole allreduce", before)))
-    yield Law(
-        f"bytes from {o}",
-        at("first", o),
-        end,
-        0.0,
-        (("forward", (o,)), ("allreduce", around)),
-        (("bytes", out_of_after), ("bytes", into_around)),
-    )
+    if view.works:
+        yield Law(f"work before {o}{view.name}", 0, at("last", o), 0.0, ((fw, strictly_before),))
+        yield Law(f"work until {o}{view.name}", 0, at("turned", o), 0.0, ((fw, around), (bw, strictly_after)))
+        yield Law(f"work after {o}{view.name}", at("back", o), end, 0.0, ((bw, before),))
+        yield Law(f"work from {o}{view.name}", at("first", o), end, 0.0, ((fw, after), (bw, around)))
+        local = min((choices[x].least_local_ms for x in before if (choices[x].reduction_ms > 0).any()), default=0.0)
+        whole = (own, (f"whole {reduced}", before))
+        yield Law(f"reductions after {o}{view.name}", at("turned", o), end, local, whole)
+    for way, forth, back in view.ways:
+        if into_before:
+            yield Law(f"bytes before {o}{way}", 0, at("last", o), head_ms, (), ((forth, into_before),))
+        if into_around or out_of_after:
+            moved = ((forth, into_around), (back, out_of_after))
+            yield Law(f"bytes until {o}{way}", 0, at("turned", o), head_ms, (), moved)
+        returned = (own, (reduced, before))
+        yield Law(f"bytes after {o}{way}", at("back", o), end, 0.0, returned, ((back, into_before),))
+        yield Law(
+            f"bytes from {o}{way}",
+            at("first", o),
+            end,
+            0.0,
+            (("forward", (o,)), (reduced, around)),
+            ((forth, out_of_after), (back, into_around)),
+        )
