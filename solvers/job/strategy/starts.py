@@ -14,6 +14,9 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
 
+WHOLE_BRANCHES = (0, 2, 4, 8)
+"""How many branches of each layer stay data parallel while the others go to cosets."""
+
 
 @dataclass(frozen=True)
 class Start:
@@ -139,6 +142,31 @@ def on_cosets(n: int, workload: Workload, k: int, count: int | None) -> Strategy
     return _place(n, workload, wanted)
 
 
+def layers_on_cosets(n: int, workload: Workload, k: int, whole: int) -> Strategy | None:
+    """Of the branches of each layer that stand side by side, such as experts, the first `whole` data parallel, the
+    others in turn on the cosets of k servers; the rest data parallel.
+
+    None if fewer than two layers have branches to place, or no operator of these can be split k ways.
+    """
+    layers: dict[frozenset[int], list[list[int]]] = {}
+    for branch in branches(workload):
+        sources = {edge.producer for index in branch for edge in workload.operators[index].inputs}
+        layers.setdefault(frozenset(sources - {*branch}), []).append(branch)
+    placed = [side_by_side[whole:] for side_by_side in layers.values() if len(side_by_side) > max(1, whole)]
+    if len(placed) < 2:
+        return None
+    base = data_parallel(n, workload)
+    wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in base.placements]
+    found = False
+    for layer in placed:
+        for place, branch in enumerate(layer):
+            for index in branch:
+                split = _exact(workload.operators[index], k, 1, 1)
+                if split is not None:
+                    wanted[index], found = (split, place % (n // k)), True
+    return _place(n, workload, wanted) if found else None
+
+
 def tensor_parallel(n: int, workload: Workload, t: int) -> Strategy | None:
     """Column-parallel operators followed by row-parallel ones (Megatron-LM, arXiv 1909.08053), t ways.
 
@@ -188,6 +216,11 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
             if strategy is not None:
                 label = "all" if count is None else f"{count} heaviest"
                 found.setdefault(strategy, f"{label} branches on cosets of {k}")
+    for k in reversed(divisors[1:]):
+        for whole in WHOLE_BRANCHES:
+            strategy = layers_on_cosets(n, workload, k, whole)
+            if strategy is not None:
+                found.setdefault(strategy, f"branches of each layer but {whole} on cosets of {k}")
     for t in [*divisors[1:], n]:
         tensor = tensor_parallel(n, workload, t)
         if tensor is not None:

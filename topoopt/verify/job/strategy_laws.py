@@ -49,8 +49,8 @@ Laws, each with its proof
 (12) With several classes, (7) to (11) for the servers of each class p alone: FW, BW are times on them over their
      number, FB, BB what leaves them, or what enters them, over what they send or receive at most, AR what AllReduces
      make them send. The proofs are the same with the busiest server of the class in the place of the busiest of all: a
-     member of an AllReduce sends and receives its 2 (k-1) payloads over k itself, what it forwards for others only adds,
-     and a transfer leaves its source and enters its target on whatever route; backward the two swap.
+     member of an AllReduce sends and receives its 2 (k-1) payloads over k itself, what it forwards for others only
+     adds, and a transfer leaves its source and enters its target on whatever route; backward the two swap.
 """
 
 from __future__ import annotations
