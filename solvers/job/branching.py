@@ -40,7 +40,7 @@ class Relaxed:
 
 
 @dataclass(frozen=True, eq=False)
-class Division:
+class DividedCase:
     """A case in two: the operator, its states inside, and of each half its relaxation and which states are allowed."""
 
     operator: int
@@ -61,7 +61,7 @@ class Branching:
         self._gain, self._times = np.zeros(operators), np.zeros(operators)
         self.solved = 0
 
-    def best(self, case: Relaxed, allowed: Allowed) -> Division | None:
+    def best(self, case: Relaxed, allowed: Allowed) -> DividedCase | None:
         """The division that promises most; None if all operators are decided."""
         undecided = np.array([1.0 - float(share.max()) for share in case.shares])
         if undecided.max() <= WHOLE:
@@ -76,7 +76,7 @@ class Branching:
                 return self._divided(case, allowed, int(known[int(np.argmax(expected))]))
         return max(tried, key=lambda division: division.gain(case.value))
 
-    def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> Division:
+    def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> DividedCase:
         share = case.shares[operator]
         inside: Bools = np.arange(len(share)) == int(np.argmax(share))
         halves = []
@@ -84,7 +84,7 @@ class Branching:
             part = (*allowed[:operator], allowed[operator] & mask, *allowed[operator + 1 :])
             halves.append((self._relax(part), part))
             self.solved += 1
-        division = Division(operator, inside, tuple(halves))
+        division = DividedCase(operator, inside, tuple(halves))
         self._gain[operator] += division.gain(case.value)
         self._times[operator] += 1
         return division
