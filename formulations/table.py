@@ -21,6 +21,7 @@ from formulations.network import (
 )
 from formulations.parts.arrays import LpArrays
 from formulations.placement import favourite_children, placed_programs, stage_order_arrays
+from formulations.regional_circuits import circuit_matching
 from topoopt.core.errors import InputError, Problem
 
 
@@ -102,6 +103,12 @@ FORMULATIONS: Mapping[str, Formulation] = {
         ("routing",),
         concurrent_flow.from_routing,
         {"hop_price": Option("time of a hop in the unit of theta", 0.0, most=1e9, whole=False)},
+    ),
+    "circuit_matching": Formulation(
+        "circuits of an optical switch for one all-to-all, the rest over electrical interfaces (mixed-integer)",
+        ("regional-circuits",),
+        circuit_matching.from_regional_circuits,
+        {"step": Option("which step of the demands", 0, most=199)},
     ),
     "concurrent_flow_hops": Formulation(
         "the same over paths of limited length",

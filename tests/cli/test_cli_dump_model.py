@@ -45,6 +45,7 @@ OPTIMA = {
     "allreduce_roots": -4 / 3,
     "step_schedule": 2.0,
     "dag_topology": 6.0,
+    "circuit_matching": 3.0,
     "bandwidth_allocation": -50.0,  # the long transfer shares each link of 100 Gbit/s with another one
 }
 
@@ -102,6 +103,18 @@ JOB: dict[str, Any] = {
 }
 """Two of three circuits carry 4 between 2 and 2: 6."""
 
+REGION: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "regional-circuits",
+    "name": "region",
+    "servers": 3,
+    "ports": [2, 1, 2],
+    "circuit_gbps": 0.008,
+    "electrical_gbps": 0.016,
+    "demands": [{"matrix": [[0, 6e6, 1e6], [2e6, 0, 0], [0, 3e6, 0]]}],
+}
+"""A circuit of 10^6 bytes a second for the 3 from the last server to the second; 6 go electrically, twice as fast."""
+
 LATENCY: dict[str, Any] = {**PLACEMENT, "objective": "latency"}
 OF_LATENCY = {
     "favourite_children": "static",
@@ -117,7 +130,7 @@ def instance_for(name: str, folder: Path) -> Path:
     """An instance that the formulation takes."""
     placement = {**LATENCY, "latency": {"sharing": OF_LATENCY[name]}} if name in OF_LATENCY else PLACEMENT
     documents = {"routing": ROUTING, "topology": TOPOLOGY, "allocation": ALLOCATION, "placement": placement}
-    documents |= {"collective": COLLECTIVE, "dag-topology": JOB}
+    documents |= {"collective": COLLECTIVE, "dag-topology": JOB, "regional-circuits": REGION}
     return write(folder, next(document for kind, document in documents.items() if kind in FORMULATIONS[name].kinds))
 
 

@@ -36,6 +36,7 @@ HELPERS = {
     "pyomo_parts",  # of the programs of collectives
     "step_schedule_pyomo",
     "dag_topology_pyomo",
+    "circuit_matching_pyomo",
     "hierarchical_bandwidth",  # programs that grow cut by cut: tests of their own, with their Pyomo reference
     "hierarchical_catalogue",
     "hierarchical_certificate",

@@ -24,6 +24,7 @@ SECTIONS = {
     "collective": "collective",
     "llm-training": "llm-training",
     "dag-topology": "dag-topology",
+    "regional-circuits": "regional-circuits",
 }
 """Of every kind its part of the page."""
 

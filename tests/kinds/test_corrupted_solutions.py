@@ -148,6 +148,13 @@ TOGETHER_CIRCUITS = {
     "faster, as claimed": times(0.9, "objective.value", "steps.*.3", "steps.*.4"),
     "more ports": times(2, "ports", "proof.circuits_bound"),
 }
+REGION = (*PROVENANCE, *LESS, *WITNESSES, Harmless("proofs*", "a witness: another one may prove the same"))
+TOGETHER_REGION = {
+    "faster": times(0.9, "objective.value", "bound.value", "steps.*.2"),
+    "faster, as claimed": times(0.9, "objective.value", "steps.*.2"),
+    "more ports": times(2, "ports", "topologies.*.*.2"),
+    "a better bound": times(1.1, "proofs.*.bound_s", "bound.value"),
+}
 SECONDS = ("stays.*.2", "stays.*.3", "stays.*.4", "stays.*.5", "runs.*.simulated_s", "jobs.*.1")
 TOTALS = ("runs.*.metrics.iteration_ms", "runs.*.metrics.completion_s", "objective.value", "bound.value")
 TOGETHER_SHARED = {
@@ -351,6 +358,7 @@ CASES = {
     "llm-training": Valid(shipped("llm-training/small-16"), PROVENANCE, TOGETHER_TRAINING, most=100),
     "llm-training, fabrics": Valid(partial(written, FABRICS_OF_TRAINING), TRAINING, TOGETHER_TRAINING, most=60),
     "dag-topology": Valid(shipped("dag-topology/two-stages"), CIRCUITS, TOGETHER_CIRCUITS),
+    "regional-circuits": Valid(shipped("regional-circuits/hot-experts-8"), REGION, TOGETHER_REGION),
     "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), HIERARCHY, TOGETHER_HIERARCHY),
     "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), HIERARCHY, TOGETHER_HIERARCHY, most=50),
 }

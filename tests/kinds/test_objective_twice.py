@@ -152,6 +152,12 @@ CASES = {
         Side("topoopt.kinds.dag_topology.solve:followed", slower_steps),
         Side("topoopt.verify.dag_topology.check:follow", slower_steps),
     ),
+    "regional-circuits": Case(
+        "regional-circuits",
+        shipped("regional-circuits/hot-experts-8"),
+        Side("topoopt.simulate.regional.transfer_time:RegionTraffic.seconds", scaled),
+        Side("topoopt.verify.regional_circuits.check:step_seconds", scaled),
+    ),
     "hierarchy": Case(
         "hierarchical-bandwidth",
         shipped("hierarchical/gpt3-3d"),

@@ -121,6 +121,7 @@ def cases() -> dict[str, Any]:
         "collective": problem_of("collective"),
         "llm-training": problem_of("llm-training"),
         "dag-topology": problem_of("dag-topology"),
+        "regional-circuits": problem_of("regional-circuits"),
     }
 
 

@@ -42,6 +42,8 @@ from formulations.placement import stage_order_pyomo
 from formulations.placement.stage_order import StageOrder
 from formulations.placement.stage_order_arrays import build_arrays as stage_arrays
 from formulations.placement.transfer_costs import Net
+from formulations.regional_circuits import circuit_matching, circuit_matching_pyomo
+from formulations.regional_circuits.circuit_matching import CircuitMatching
 from tests.support.collective_programs import COLLECTIVE
 from tests.support.placed_programs_cases import PLACED
 
@@ -198,9 +200,26 @@ CIRCUITS = DagTopologyProgram(
 )
 """Two transfers from pod 0, the second 1 after the first; up to two circuits a pair, two intervals."""
 
+MATCHING = CircuitMatching(
+    demand={(0, 1): 6.0, (1, 0): 2.0, (0, 2): 1.0, (2, 1): 3.0},
+    ports=(2, 1, 2),
+    circuit=1.0,
+    electrical=2.0,
+    split=False,
+)
+"""Three servers, of which the second has one port."""
+
 PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     **PLACED,
     **COLLECTIVE,
+    "circuit_matching": (
+        lambda: circuit_matching.build_arrays(MATCHING),
+        lambda: circuit_matching_pyomo.build_pyomo(MATCHING),
+    ),
+    "circuit_matching/split": (
+        lambda: circuit_matching.build_arrays(replace(MATCHING, split=True)),
+        lambda: circuit_matching_pyomo.build_pyomo(replace(MATCHING, split=True)),
+    ),
     "dag_topology": (lambda: dag_topology.build_arrays(CIRCUITS), lambda: dag_topology_pyomo.build_pyomo(CIRCUITS)),
     "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
     "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),

@@ -15,6 +15,7 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
+from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobsAtOnce
 
@@ -45,6 +46,10 @@ def scaled(problem: Any, factor: float) -> tuple[Any, float]:
         transfers = tuple(replace(one, volume=one.volume * factor) for one in problem.transfers)
         tasks = tuple(replace(one, duration=one.duration * factor) for one in problem.tasks)
         return replace(problem, transfers=transfers, tasks=tasks), factor
+    if isinstance(problem, RegionalCircuitsProblem):
+        windows = tuple(window * factor for window in problem.windows_s)
+        times = {"delay_s": problem.delay_s * factor, "windows_s": windows}
+        return replace(problem, demands=problem.demands * factor, **times), factor
     assert isinstance(problem, SharedCluster)
     return _shared(problem, factor), factor
 

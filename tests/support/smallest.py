@@ -24,6 +24,7 @@ SMALLEST = {
     "collective": "collectives/ring-5.yaml",
     "llm-training": "llm-training/small-16.yaml",
     "dag-topology": "dag-topology/two-stages.yaml",
+    "regional-circuits": "regional-circuits/hot-experts-8.yaml",
     "shared-cluster of jobs at once": None,
 }
 """Files by kind; a kind whose instances differ much has one of each sort."""

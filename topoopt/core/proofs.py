@@ -91,6 +91,8 @@ class Argument(StrEnum):
     ALL_SHAPES = "all-shapes"
     # dag-topology
     CIRCUIT_BRANCHING = "circuit-branching"
+    # regional-circuits
+    CIRCUIT_PRICES = "circuit-prices"
 
 
 PHRASES: Mapping[Argument, str] = {
@@ -161,6 +163,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.SHARD_BRANCHING: "HiGHS branch and bound over the shards",
     Argument.ALL_SHAPES: "bounds of all ways to divide the GPUs, or all their strategies evaluated",
     Argument.CIRCUIT_BRANCHING: "branch and bound over circuits, windows of time for every box",
+    Argument.CIRCUIT_PRICES: "branch and bound over circuits, prices of ports and interfaces for every box",
 }
 """The arguments for people."""
 

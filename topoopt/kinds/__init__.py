@@ -22,6 +22,7 @@ KINDS: Mapping[str, str] = {
     "collective": "topoopt.kinds.collective.record",
     "llm-training": "topoopt.kinds.llm_training.record",
     "dag-topology": "topoopt.kinds.dag_topology.record",
+    "regional-circuits": "topoopt.kinds.regional_circuits.record",
 }
 """Module of each kind, in the order in which all lists name them; its constant `RECORDS` holds the record."""
 

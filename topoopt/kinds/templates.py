@@ -22,6 +22,7 @@ TEMPLATES: dict[str, str] = {
     "collective": "collective",
     "llm-training": "llm_training",
     "dag-topology": "dag_topology",
+    "regional-circuits": "regional_circuits",
 }
 """Folder of each kind, which has KIND.template.yaml."""
 

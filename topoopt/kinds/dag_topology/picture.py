@@ -1,22 +1,15 @@
-"""The pods on a circle, and as many lines between two as they have circuits; the transfers over time."""
+"""The circuits between pods; the transfers over time."""
 
 from __future__ import annotations
-
-import math
 
 from markupsafe import Markup
 
 from topoopt.core.dag_topology_solution import DagTopologySolution
+from topoopt.drawing.circuits_picture import DrawnCircuits, circle_of_circuits
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.lanes import HEAD, LANE, WIDTH_PX
-from topoopt.drawing.layout import SIZE
 from topoopt.drawing.svg import element, joined, percentage, picture, tick_text, ticks
-from topoopt.drawing.topology_picture import RADIUS, label_step, position
-from topoopt.drawing.utilisation import use_class
 from topoopt.kinds.dag_topology.words import in_use, time_text, transfers_by_channel
-
-MOST_LINES = 8
-"""More circuits of one pair are drawn as so many lines."""
 
 MOST_LANES = 40
 MOST_BARS = 3000
@@ -25,37 +18,15 @@ BAR = 15.0
 
 def circuits_picture(solution: DagTopologySolution) -> Markup:
     """Circuits by how long the busier direction is in use; the text of a line has their number."""
-    used, n = in_use(solution), solution.pods
-    drawn, nodes, labels = [], [], []
-    apart = 5.0 if n <= 16 else 3.0
+    used = in_use(solution)
+    lines = []
     for each in solution.circuits:
         share = max(used.get((each.one, each.other), 0.0), used.get((each.other, each.one), 0.0))
         text = f"{each.one} ↔ {each.other}: {counted(each.count, 'circuit')}, in use {percent(share)} of the time"
-        (x1, y1), (x2, y2) = position(each.one, n), position(each.other, n)
-        long = math.hypot(x2 - x1, y2 - y1) or 1.0
-        lines = min(each.count, MOST_LINES)
-        for k in range(lines):
-            by = apart * (k - (lines - 1) / 2)
-            dx, dy = -(y2 - y1) / long * by, (x2 - x1) / long * by
-            path = f"M{x1 + dx:.1f} {y1 + dy:.1f}L{x2 + dx:.1f} {y2 + dy:.1f}"
-            drawn.append(element("path", element("title", text), class_=f"lk {use_class(share)}", d=path))
-    dot = 16.0 if n <= 16 else 8.0 if n <= 64 else 3.0
-    ports = solution.ports_used
-    for pod in range(n):
-        x, y = position(pod, n)
-        tip = f"pod {pod}: {ports[pod]} of {solution.ports[pod]} ports in use"
-        nodes.append(element("circle", element("title", tip), cx=x, cy=y, r=dot))
-        if pod % label_step(n) == 0:
-            x, y = position(pod, n, RADIUS + 18 + dot / 2)
-            labels.append(element("text", str(pod), x=x, y=y))
-    return picture(
-        element("g", joined(drawn), class_="links", stroke_width=2.2 if n <= 16 else 1.2),
-        element("g", joined(nodes), class_="nodes"),
-        element("g", joined(labels), class_="labels"),
-        label=f"Circuits between {n} pods",
-        viewBox=f"-30 -10 {SIZE + 60:.0f} {SIZE + 20:.0f}",
-        class_="topology use-colours",
-    )
+        lines.append(DrawnCircuits(each.one, each.other, each.count, share, text))
+    ports = zip(solution.ports_used, solution.ports, strict=True)
+    tips = [f"pod {pod}: {used_here} of {all_here} ports in use" for pod, (used_here, all_here) in enumerate(ports)]
+    return circle_of_circuits(lines, tips, f"Circuits between {solution.pods} pods")
 
 
 def timeline(solution: DagTopologySolution) -> tuple[Markup, Markup, str]:

@@ -1,0 +1,1 @@
+"""Circuits of an optical switch beside an electrical network."""

@@ -1,0 +1,57 @@
+"""From circuits of every step to the solution they amount to."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from solvers.regional_circuits.switching import FoundRegional
+from topoopt.core.dag_topology_solution import PairCircuits
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.regional_circuits import RegionalCircuitsProblem
+from topoopt.core.regional_circuits_solution import CircuitStep, RegionalCircuitsSolution
+from topoopt.core.solution import UNCHECKED, Objective
+from topoopt.core.verdict import Tolerance, settle
+from topoopt.core.versions import versions
+from topoopt.kinds.kind import Effort, Solver
+from topoopt.kinds.regional_circuits.methods import REGIONAL_METHODS
+from topoopt.simulate.regional.run_bounds import least_of_runs
+from topoopt.simulate.regional.transfer_time import RegionTraffic
+
+
+def assemble(problem: RegionalCircuitsProblem, found: FoundRegional, effort: Effort) -> RegionalCircuitsSolution:
+    """The solution that circuits amount to."""
+    number: dict[tuple[int, ...], int] = {}
+    chosen = [number.setdefault(tuple(row), len(number)) for row in found.circuits.tolist()]
+    anew = [False, *(one != other for one, other in pairwise(chosen))]
+    steps = []
+    for step, demand in enumerate(problem.demands):
+        traffic = RegionTraffic.of(problem, demand)
+        stall = problem.stalls_s[step] if anew[step] else 0.0
+        steps.append(CircuitStep(chosen[step], stall, traffic.seconds(found.circuits[step]), traffic.switch_s()))
+    value = sum(step.stall_s + step.transfer_s for step in steps)
+    bound = Bound(least_of_runs(problem, found.proofs), Argument.CIRCUIT_PRICES)
+    verdict = settle(value, (bound,), Tolerance.LINEAR_PROGRAM)
+    return RegionalCircuitsSolution(
+        name=problem.name,
+        status=verdict.status,
+        stopped_by=found.stopped_by,
+        objective=Objective("communication_time", value, "s"),
+        bound=verdict.bound,
+        check=UNCHECKED,
+        seed=effort.search.seed,
+        method=effort.search.method,
+        instance_sha256=problem.sha256,
+        versions=versions(),
+        notes=problem.notes,
+        servers=problem.servers,
+        ports=problem.ports,
+        topologies=tuple(
+            tuple(PairCircuits(*pair, count) for pair, count in zip(problem.pairs, row, strict=True) if count)
+            for row in number
+        ),
+        steps=tuple(steps),
+        proofs=found.proofs,
+    )
+
+
+SOLVER = Solver(methods=lambda _: REGIONAL_METHODS, assemble=assemble, tables=lambda _: (("", REGIONAL_METHODS),))
