@@ -155,7 +155,7 @@ CASES = {
     "regional-circuits": Case(
         "regional-circuits",
         shipped("regional-circuits/hot-experts-8"),
-        Side("topoopt.simulate.regional.transfer_time:RegionTraffic.seconds", scaled),
+        Side("topoopt.kinds.regional_circuits.solve:timed_step", scaled_field("transfer_s")),
         Side("topoopt.verify.regional_circuits.check:step_seconds", scaled),
     ),
     "hierarchy": Case(

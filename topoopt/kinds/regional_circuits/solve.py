@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from solvers.regional_circuits.switching import FoundRegional
+from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology_solution import PairCircuits
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
@@ -18,16 +19,21 @@ from topoopt.simulate.regional.run_bounds import least_of_runs
 from topoopt.simulate.regional.transfer_time import RegionTraffic
 
 
+def timed_step(traffic: RegionTraffic, circuits: Ints, number: int, stall_s: float) -> CircuitStep:
+    """A step over circuits, which are those of a topology of that number."""
+    return CircuitStep(number, stall_s, traffic.seconds(circuits), traffic.switch_s())
+
+
 def assemble(problem: RegionalCircuitsProblem, found: FoundRegional, effort: Effort) -> RegionalCircuitsSolution:
     """The solution that circuits amount to."""
     number: dict[tuple[int, ...], int] = {}
     chosen = [number.setdefault(tuple(row), len(number)) for row in found.circuits.tolist()]
     anew = [False, *(one != other for one, other in pairwise(chosen))]
-    steps = []
-    for step, demand in enumerate(problem.demands):
-        traffic = RegionTraffic.of(problem, demand)
-        stall = problem.stalls_s[step] if anew[step] else 0.0
-        steps.append(CircuitStep(chosen[step], stall, traffic.seconds(found.circuits[step]), traffic.switch_s()))
+    stalls = [stall if new else 0.0 for stall, new in zip(problem.stalls_s, anew, strict=True)]
+    steps = [
+        timed_step(RegionTraffic.of(problem, problem.demands[step]), row, chosen[step], stalls[step])
+        for step, row in enumerate(found.circuits)
+    ]
     value = sum(step.stall_s + step.transfer_s for step in steps)
     bound = Bound(least_of_runs(problem, found.proofs), Argument.CIRCUIT_PRICES)
     verdict = settle(value, (bound,), Tolerance.LINEAR_PROGRAM)
