@@ -112,6 +112,7 @@ class GpuCluster:
         degree: interfaces of a server.
         per_gpu: each GPU owns as many of them as any other (rails); else GPUs share all of them.
         link_gbps: rate of an interface, each direction.
+        optical_interfaces: of a server, those on the optical switch of a region, on the fabric that has one.
         links: how interfaces are patched.
         hop_latency_us, message_latency_us: of one hop; fixed cost of one message or round of a collective.
         slowdown: how much longer an iteration takes for GPUs that lag behind; 1: none do.
@@ -130,6 +131,7 @@ class GpuCluster:
     hop_latency_us: float = 1.0
     message_latency_us: float = 2.1
     slowdown: float = 1.0
+    optical_interfaces: int = 0
 
     @property
     def gpus(self) -> int:

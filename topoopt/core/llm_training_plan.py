@@ -18,8 +18,10 @@ DIRECT_FABRICS = (
 )  # fmt: skip
 """Networks whose servers are joined to each other, and pass on what others send."""
 
-SWITCHED_FABRICS = (IDEAL_SWITCH, "rail-fat-tree", "rail-only", "fat-tree")
-"""Networks whose servers are joined to switches alone."""
+REGIONAL = "regional-circuits"
+
+SWITCHED_FABRICS = (IDEAL_SWITCH, "rail-fat-tree", "rail-only", "fat-tree", REGIONAL)
+"""Networks whose servers all reach each other over switches."""
 
 
 class TrafficFamily(StrEnum):
@@ -121,6 +123,7 @@ class TrainingNetwork:
         loads: what each family asks of it.
         link_gbps: rate of one link, each direction.
         routes: of pairs of servers that send; those that are not here use the link between them.
+        token_routes: of tokens to experts and back, where circuits are theirs alone; empty: as all others.
     """
 
     fabric: str = IDEAL_SWITCH
@@ -132,6 +135,7 @@ class TrainingNetwork:
     link_gbps: float = 0.0
     routes: tuple[ServerRoute, ...] = ()
     schedules: tuple[DimensionSchedules, ...] = ()
+    token_routes: tuple[ServerRoute, ...] = ()
 
 
 @dataclass(frozen=True)

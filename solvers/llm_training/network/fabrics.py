@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
 from types import MappingProxyType
@@ -11,12 +11,14 @@ from types import MappingProxyType
 import numpy as np
 
 from solvers.llm_training.network.evaluation import sending_pairs
+from solvers.llm_training.network.regional import regional_networks, regional_problems
 from solvers.llm_training.network.rings import both_ways, orders_of, rank_rings, torus_rings
 from solvers.llm_training.network.split import best_split
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
+from topoopt.core.llm_training_plan import REGIONAL
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.routing import PathTable
@@ -98,6 +100,12 @@ def _switched(
     graph = star(problem.cluster, rails)
     fixed = _fixed(graph, groups, rank_rings, partial(switch_routes, graph.servers))
     yield FabricNetwork(fixed.network)  # all servers are alike: their places decide nothing
+
+
+def _regional(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> Iterator[FabricNetwork]:
+    for graph, tokens in regional_networks(problem.cluster, groups):
+        fixed = _fixed(graph, groups, rank_rings, partial(switch_routes, graph.servers))
+        yield FabricNetwork(replace(fixed.network, token_routes=tokens))
 
 
 def _direct(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> Iterator[FabricNetwork]:
@@ -195,6 +203,11 @@ TRAINING_FABRICS: Mapping[str, TrainingFabric] = MappingProxyType(
         ),
         "rail-only": TrainingFabric(
             "the same without a spine: other rails through the server", partial(_switched, rails=Rails.RELAYED)
+        ),
+        REGIONAL: TrainingFabric(
+            "circuits of an optical switch for tokens in each region, the other interfaces on one switch",
+            _regional,
+            regional_problems,
         ),
         "fat-tree": _row("full-fat-tree", "three tiers of switches, hashed paths", direct=False),
         "torus-2d": _row("torus-2d", "a torus in two dimensions", direct=True),

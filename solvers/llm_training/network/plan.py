@@ -32,6 +32,7 @@ from topoopt.core.llm_training_plan import (
     TrainingNetwork,
     TrainingPlan,
 )
+from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.estimate import roofline_estimate
 from topoopt.simulate.llm_training.network.groups import FamilyGroups, family_groups
 from topoopt.simulate.llm_training.network.links import PlacedNetwork
@@ -197,13 +198,13 @@ def outcome_of(problem: LlmTrainingProblem, found: FoundOnFabric, bound_s: float
 
 def stated(fabric: str, network: PlacedNetwork) -> TrainingNetwork:
     """A network in plain numbers, for solution files."""
-    graph, routes = network.graph, network.routes
+    graph = network.graph
     joined = set(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))
-    listed = []
-    for path in range(len(routes.share)):
-        nodes = routes.path(path)
-        if len(nodes) != 2 or routes.share[path] < 1.0 or (nodes[0], nodes[1]) not in joined:
-            listed.append(ServerRoute(nodes, float(routes.share[path])))
+
+    def listed(routes: PathTable) -> tuple[ServerRoute, ...]:
+        paths = [ServerRoute(routes.path(path), float(share)) for path, share in enumerate(routes.share)]
+        return tuple(one for one in paths if one.share < 1.0 or one.path not in joined)
+
     orders = tuple(
         DimensionRings(family, tuple(tuple(map(tuple, group)) for one in classes for group in one.tolist()))
         for family, classes in network.orders.items()
@@ -215,6 +216,7 @@ def stated(fabric: str, network: PlacedNetwork) -> TrainingNetwork:
         places=tuple(network.places.tolist()),
         rings=orders,
         link_gbps=graph.link_gbps,
-        routes=tuple(listed),
+        routes=listed(network.routes),
         schedules=tuple(DimensionSchedules(family, own) for family, own in network.schedules.items()),
+        token_routes=() if network.token_routes is None else listed(network.token_routes),
     )

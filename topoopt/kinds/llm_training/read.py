@@ -122,6 +122,7 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
         hop_latency_us=section.hop_latency_us,
         message_latency_us=section.message_latency_us,
         slowdown=section.slowdown,
+        optical_interfaces=section.optical_interfaces or 0,
     )
 
 
@@ -185,6 +186,9 @@ def _cluster_faults(section: GpuClusterSection) -> Iterator[Fault]:
         allowed = f"multiples of gpus_per_server {section.gpus_per_server}, or interfaces: per-server"
         text = "GPUs do not own equally many interfaces"
         yield Fault(("cluster", "degree"), text, str(section.degree), allowed)
+    if section.optical_interfaces is not None and section.optical_interfaces >= section.degree:
+        value, allowed = str(section.optical_interfaces), f"less than degree {section.degree}"
+        yield Fault(("cluster", "optical_interfaces"), "no interface is left for other traffic", value, allowed)
     if section.gpu_memory_gib is not None and section.headroom_gib >= section.gpu_memory_gib:
         allowed = f"less than gpu_memory_gib {section.gpu_memory_gib:g}"
         yield Fault(("cluster", "headroom_gib"), "no memory is left", f"{section.headroom_gib:g}", allowed)

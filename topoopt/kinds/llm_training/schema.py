@@ -9,7 +9,7 @@ from pydantic import Field
 from topoopt.core.llm_training import InterfaceSplit, RankMap, ReachedRates
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
-from topoopt.files.file_part import FilePart, NameOf
+from topoopt.files.file_part import FilePart, NameOf, is_none
 from topoopt.files.search_section import AllReduceField, SearchFile
 from topoopt.kinds.llm_training.calculon_schema import CalculonSection
 
@@ -91,6 +91,13 @@ class GpuClusterSection(FileModel):
         default="per-server", description="per-gpu: each GPU owns as many as any other"
     )
     link_gbps: Rate = Field(description="of an interface, each direction")
+    optical_interfaces: int | None = Field(
+        default=None,
+        ge=1,
+        le=1023,
+        exclude_if=is_none,
+        description="of a server, those on the optical switch of its region, for the fabric regional-circuits",
+    )
     links: Literal["bidirectional", "unidirectional"] = "bidirectional"
     hop_latency_us: LatencyUs = 1.0
     message_latency_us: LatencyUs = 2.1

@@ -202,6 +202,7 @@ class TrainingNetworkPart(FilePart):
     link_gbps: Amount
     routes: Annotated[Listed[RoutePart], Field(max_length=MOST_LINKS)] = Field(default=(), exclude_if=is_empty)
     schedules: Annotated[Listed[SchedulesPart], Field(max_length=10)] = Field(default=(), exclude_if=is_empty)
+    token_routes: Annotated[Listed[RoutePart], Field(max_length=MOST_LINKS)] = Field(default=(), exclude_if=is_empty)
 
 
 class TrainingPlanPart(FilePart):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.job_solution import FabricGraph
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import RING_FAMILIES, FabricOutcome, TrainingNetwork
+from topoopt.core.llm_training_plan import REGIONAL, RING_FAMILIES, FabricOutcome, TrainingNetwork
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.verify.job.fabrics.asked import RACK, AskedFabric
@@ -62,6 +62,28 @@ def _star(problem: LlmTrainingProblem, outcome: FabricOutcome, links: Links) -> 
     cluster, n = problem.cluster, problem.cluster.servers
     due = {ends: cluster.degree for server in range(n) for ends in ((server, n), (n, server))}
     return _rate_fault(outcome.plan.network, cluster.link_gbps) or _same(links, due)
+
+
+def _regional(problem: LlmTrainingProblem, outcome: FabricOutcome, links: Links) -> str:
+    """Interfaces that are not optical on node n; circuits both ways, between servers that exchange tokens."""
+    cluster, network, n = problem.cluster, outcome.plan.network, problem.cluster.servers
+    other = cluster.degree - cluster.optical_interfaces
+    due = {ends: other for server in range(n) for ends in ((server, n), (n, server))}
+    circuits = {ends: count for ends, count in links.items() if n not in ends}
+    if wrong := _rate_fault(network, cluster.link_gbps) or _same({e: c for e, c in links.items() if n in e}, due):
+        return wrong
+    if any(circuits.get((b, a)) != count for (a, b), count in circuits.items()):
+        return "a circuit that leads one way only"
+    places = network.places or tuple(range(n))
+    groups = groups_of(outcome.plan.strategy, places, cluster.gpus_per_server)
+    exchange = {ends for servers in _on(groups, F.EXPERT) for ends in itertools.permutations(servers, 2)}
+    if not set(circuits) <= exchange:
+        return "circuits between servers that exchange no tokens"
+    used = Counter(dict.fromkeys(range(n), 0))
+    for (tail, _), count in circuits.items():
+        used[tail] += count
+    most = cluster.optical_interfaces
+    return f"a server with more than {most} circuits" if max(used.values(), default=0) > most else ""
 
 
 def _same(links: Links, due: Mapping[tuple[int, int], int]) -> str:
@@ -236,6 +258,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         CUBES: _cubes,
         RAIL_TREE: _star,
         RAIL_ONLY: _star,
+        REGIONAL: _regional,
         "fat-tree": _fat_tree,
         **dict.fromkeys(("torus-2d", "hypercube", "generalized-kautz", "random-regular", "expander"), _wired),
     }

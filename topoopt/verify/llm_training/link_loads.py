@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import RING_FAMILIES, TrainingNetwork
+from topoopt.core.llm_training_plan import REGIONAL, RING_FAMILIES, ServerRoute, TrainingNetwork
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.verify.laws.findings import ViolationLog
@@ -57,14 +58,17 @@ def family_seconds(
     if len({each.dimension for each in network.rings}) < len(network.rings):
         findings.add("rings", f"{network.fabric}: rings of a family stand twice")
     places = network.places or tuple(range(problem.cluster.servers))
-    ways = _ways(findings, network)
+    ways, tokens = _ways(findings, network), _token_ways(findings, network)
     relayed = {family: 0.0 if family is F.EXPERT else one.relayed for family, one in groups.items()}
     on_links = {family: one for family, one in groups.items() if family not in on_schedules}
     sent = {family: [_sent(findings, network, family, one)] for family, one in on_links.items()}
     ahead, relayed[F.PIPELINE] = stage_hops(strategy, places, g)
     if ahead:
         sent[F.PIPELINE] = [ahead, {(b, a): amount for (a, b), amount in ahead.items()}]
-    return {family: _family(problem, network, both, ways, relayed[family]) for family, both in sent.items()}
+    return {
+        family: _family(problem, network, both, tokens if family is F.EXPERT else ways, relayed[family])
+        for family, both in sent.items()
+    }
 
 
 def _sent(findings: ViolationLog, network: TrainingNetwork, family: F, one: MemberGroups) -> Pairs:
@@ -92,10 +96,28 @@ def _sent(findings: ViolationLog, network: TrainingNetwork, family: F, one: Memb
 
 
 def _ways(findings: ViolationLog, network: TrainingNetwork) -> Ways:
-    """Routes by their ends, every step of them a link, shares summing to one; a link is the way between its ends."""
+    """Those of all but tokens where these have their own: circuits are no way of others then."""
     links = {(tail, head) for tail, head, _ in network.links}
+    if network.fabric == REGIONAL:
+        hub = max(head for _, head in links)
+        links = {ends for ends in links if hub in ends}
+    return _listed_ways(findings, network, network.routes, links)
+
+
+def _token_ways(findings: ViolationLog, network: TrainingNetwork) -> Ways:
+    """Of tokens to experts and back: circuits, or the switch that is node n."""
+    if network.fabric != REGIONAL:
+        return _ways(findings, network)
+    links = {(tail, head) for tail, head, _ in network.links}
+    return _listed_ways(findings, network, network.token_routes, links)
+
+
+def _listed_ways(
+    findings: ViolationLog, network: TrainingNetwork, routes: Sequence[ServerRoute], links: set[tuple[int, int]]
+) -> Ways:
+    """Routes by their ends, every step of them a link, shares summing to one; a link is the way between its ends."""
     ways: Ways = defaultdict(list)
-    for route in network.routes:
+    for route in routes:
         if any(step not in links for step in itertools.pairwise(route.path)):
             findings.add("routes", f"{network.fabric}: route {route.path} takes a link that there is not")
         ways[route.path[0], route.path[-1]].append((route.path, route.share))

@@ -46,6 +46,8 @@ def explicit_s(
             pipeline take micro-batches, or weights are gathered in all passes.
     """
     _refuse(problem, strategy)
+    if network.token_routes is not None:
+        raise InputError([Problem("circuits of tokens alone are not followed task by task", path="fabric")])
     builder = ExplicitServers(problem, strategy, network, groups, found)
     orders = _orders(problem, strategy, builder.stages)
     _passes(builder, orders)

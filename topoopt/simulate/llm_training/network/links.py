@@ -69,6 +69,7 @@ class PlacedNetwork:
         orders: rings of the groups, as the classes of `FamilyGroups`.
         routes: of the pairs of servers that send.
         schedules: of families that reduce on them, not on their rings.
+        token_routes: of tokens to experts and back, where circuits are theirs alone; None: as all others.
     """
 
     graph: LinkGraph
@@ -76,6 +77,7 @@ class PlacedNetwork:
     orders: RingOrders
     routes: PathTable
     schedules: Mapping[TrafficFamily, tuple[GroupSchedule, ...]] = field(default_factory=dict)
+    token_routes: PathTable | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +168,14 @@ def family_loads(
     Raises:
         InfeasibleError: a pair that sends has no route.
     """
-    lookup = RouteLookup(network)
+    usual = RouteLookup(network.graph, network.routes)
+    tokens = usual if network.token_routes is None else RouteLookup(network.graph, network.token_routes)
     relayed = {family: _mean_relayed(classes) for family, classes in groups.collectives.items()}
     relayed[TrafficFamily.PIPELINE] = groups.hops.relayed
     relayed[TrafficFamily.EXPERT] = 0.0  # a token crosses to the GPU of the same place, and goes on inside the server
     found = {}
     for family, directions in family_flows(groups, network.places, network.orders).items():
+        lookup = tokens if family is TrafficFamily.EXPERT else usual
         loads = [lookup.load(flows) for flows in directions]
         seconds = np.maximum.reduce([load / network.graph.bytes_per_s for load, _ in loads])
         inside = np.maximum.reduce(
@@ -223,8 +227,7 @@ def _off_their_rails(graph: LinkGraph, flows: FamilyFlows, parts: Floats) -> Flo
 class RouteLookup:
     """Loads of links by the routes of a network."""
 
-    def __init__(self, network: PlacedNetwork) -> None:
-        graph, routes = network.graph, network.routes
+    def __init__(self, graph: LinkGraph, routes: PathTable) -> None:
         self._nodes = graph.nodes
         self._keys = routes.source.astype(np.int64) * graph.nodes + routes.target
         self._routes = routes
