@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.pipeline.periods import shift_of
+from topoopt.simulate.pipeline.periods import grown, shift_of
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders
 from topoopt.simulate.pipeline.timeline import PipelineTimeline, TickCosts, timed
 
@@ -53,15 +53,16 @@ def pipeline_time(
     held = memory or PipelineMemory.usual(shape.stages)
     ticks = TickCosts.of(costs, shape.micro_batches)
     period = None if whole or entry.period is None else entry.period(shape)
-    if period is not None:
+    while period is not None:
         few = replace(shape, micro_batches=period.few)
         orders = pass_orders(schedule, few, ticks, held)
         part = timed(orders, ticks)
-        shift = shift_of(period, part)
+        shift = shift_of(period, orders, part)
         if shift is not None:
             later = (shape.micro_batches - period.few) // period.batches * shift
             longest = int(part.spans.max())
             return PipelineTime(ticks.seconds(part.makespan + later), ticks.seconds(longest + later), orders, part)
+        period = grown(period, shape.micro_batches)
     orders = pass_orders(schedule, shape, ticks, held)
     line = timed(orders, ticks)
     return PipelineTime(line.makespan_s, line.longest_span_s, orders, line)

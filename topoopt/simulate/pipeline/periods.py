@@ -6,16 +6,19 @@ same round or an earlier one, by at most a period of L rounds: for the forward p
 o_r - o_(r-1) = 1; for the backward pass 0 rounds plus 1; from the last rank to the first and back, a group's rounds
 less p - 1 or so. Ends of passes are maxima of sums: if all ends of one period are those of the period before plus D,
 then so are those of all periods after it, as long as the order lasts, and those of what follows the last period. So
-T(m + k g) = T(m) + k D, g being the micro-batches of a period.
+T(m + k g) = T(m) + k D, g being the micro-batches of a period. In the steady part of DualPipe a round is two forward
+and two backward passes; what they wait for lies in the same round of another rank or in the one before, o_r = 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from topoopt.core.arrays import Ints
 from topoopt.core.pipeline import PipelineShape
+from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.timeline import PipelineTimeline
 
 
@@ -69,17 +72,59 @@ def interleaved_period(shape: PipelineShape) -> Period | None:
     return Period(few, group, rounds, 2, (groups - 2) * rounds - ahead, skipped) if few < m else None
 
 
-def shift_of(period: Period, line: PipelineTimeline) -> int | None:
+def dualpipe_period(shape: PipelineShape) -> Period | None:
+    """That of p micro-batches, half of them from each end."""
+    half = shape.ranks // 2
+    depth = [min(rank, shape.ranks - 1 - rank) for rank in range(shape.ranks)]
+    return _two_streams(shape, half, 2, depth)
+
+
+def dualpipe_v_period(shape: PipelineShape) -> Period | None:
+    """The same in the V shape."""
+    return _two_streams(shape, shape.ranks, 1, list(range(shape.ranks)))
+
+
+def _two_streams(shape: PipelineShape, half: int, streams: int, depth: list[int]) -> Period | None:
+    """Rounds of the steady part, four passes each.
+
+    Args:
+        half: ranks from the end where a stream enters to where streams turn or meet.
+        streams: that micro-batches are shared out to.
+        depth: ranks between each one and that end.
+    """
+    m, batches = shape.micro_batches, half * streams
+    few = 5 * batches + m % batches
+    before = [5 * (half - one - 1) + 2 * (one + 1) for one in depth]
+    skipped = tuple(passes - 4 * rank for rank, passes in enumerate(before))
+    return Period(few, batches, half, 4, few // streams - 4 * half + 1, skipped) if few < m else None
+
+
+def grown(period: Period, micro_batches: int) -> Period | None:
+    """The same behind about twice as many micro-batches; None: that is all there are."""
+    more = -(-period.few // period.batches)
+    few = period.few + more * period.batches
+    return replace(period, few=few, first=period.first + more * period.rounds) if few < micro_batches else None
+
+
+def periods_compared(period: Period, start: Ints) -> tuple[Ints, Ints]:
+    """Places of the passes of two periods, the second right behind the first; int64[ranks, rounds of both] each.
+
+    Args:
+        start: int64[p + 1], where the passes of each rank begin.
+    """
+    ranks, length = np.arange(len(period.skipped)), period.rounds * period.passes
+    begin = start[:-1] + np.array(period.skipped) + period.passes * (period.first + ranks)
+    first = begin[:, None] + np.arange(length)
+    return first, first + length
+
+
+def shift_of(period: Period, orders: PassOrders, line: PipelineTimeline) -> int | None:
     """D in ticks: by how much all ends of the second period are later than those of the first; None: it varies.
 
     Args:
-        line: of `few` micro-batches.
+        orders, line: of `few` micro-batches.
     """
-    ranks = len(period.skipped)
-    ends = line.ends.reshape(ranks, -1)
-    begin = np.array(period.skipped) + period.passes * (period.first + np.arange(ranks))
-    columns = begin[:, None] + np.arange(period.rounds * period.passes)
-    lanes = np.arange(ranks)[:, None]
-    later = ends[lanes, columns + period.rounds * period.passes] - ends[lanes, columns]
+    first, second = periods_compared(period, orders.start)
+    later = line.ends[second] - line.ends[first]
     shift = int(later[0, 0])
     return shift if (later == shift).all() else None

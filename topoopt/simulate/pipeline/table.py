@@ -12,7 +12,14 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.pipeline import PipelineSchedule, PipelineShape
 from topoopt.simulate.pipeline import dualpipe, orders
 from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.pipeline.periods import Period, interleaved_period, one_f_one_b_period, zb_h1_period
+from topoopt.simulate.pipeline.periods import (
+    Period,
+    dualpipe_period,
+    dualpipe_v_period,
+    interleaved_period,
+    one_f_one_b_period,
+    zb_h1_period,
+)
 from topoopt.simulate.pipeline.timeline import TickCosts
 from topoopt.simulate.pipeline.zero_bubble import zero_bubble
 
@@ -119,12 +126,14 @@ SCHEDULES: Mapping[PipelineSchedule, ScheduleLine] = {
         "micro-batches enter at both ends, the model is held twice",
         _plain(dualpipe.dualpipe),
         (ONE_CHUNK, EVEN, EVEN_BATCHES, FULL),
+        dualpipe_period,
         splits=True,
     ),
     PipelineSchedule.DUALPIPE_V: ScheduleLine(
         "micro-batches go up the ranks and come back",
         _plain(dualpipe.dualpipe_v),
         (TWO_CHUNKS, FULL),
+        dualpipe_v_period,
         splits=True,
     ),
 }

@@ -2,7 +2,7 @@
 
 A forward pass waits for that of the stage before; a backward pass for that of the stage behind and for its own forward
 pass; gradients of weights for those of the inputs; and every pass for the one before it on its rank. Times are whole
-multiples of a power of ten, small enough that all sums fit 64 bits: equal times compare equal.
+multiples of a power of ten, small enough that all sums are exact in doubles: equal times compare equal.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.pipeline import StageCosts
-from topoopt.simulate.jit import borrowed, kernel, piece
-from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, WEIGHTS, PassOrders
+from topoopt.simulate.jit import kernel
+from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, PassOrders
+from topoopt.simulate.pipeline.program import pass_program
 
-MOST_TICKS = 4e18
-"""Sums of ticks stay below this; int64 ends at 9.2e18."""
+MOST_TICKS = 4e15
+"""Sums of ticks stay below this; doubles are exact up to 9.0e15."""
 
 FINEST = 22
 """Powers of ten up to this one are doubles."""
@@ -90,99 +91,17 @@ def timed(orders: PassOrders, ticks: TickCosts) -> PipelineTimeline:
     Raises:
         ValueError: passes wait for each other in a circle (a fault of the order).
     """
-    cost = ticks.cost if orders.copies == 1 else np.tile(ticks.cost, orders.copies)
-    arrived = np.full((2, len(orders.before), orders.micro_batches), -1)
-    ends, spans = _ends(
-        orders.start,
-        orders.passes,
-        orders.rank_of_stage,
-        orders.before,
-        orders.after,
-        cost,
-        ticks.transfer,
-        ticks.blocking,
-        arrived,
-    )
-    if len(ends) < len(orders.passes):
-        raise ValueError("passes wait for each other in a circle")
+    program = pass_program(orders, blocking=ticks.blocking)
+    forward, _, inputs, weights = (part.astype(np.float64)[:, None] for part in ticks.cost)
+    ready = np.zeros((len(orders.rank_of_stage), 1))
+    costs = program.costs(forward, inputs, weights)
+    ends = program.run(costs, np.array([float(ticks.transfer)]), ready, program.node_of_pass)[:, 0].astype(np.int64)
+    own = orders.start[:-1] < orders.start[1:]
+    first, last = orders.start[:-1][own], orders.start[1:][own] - 1
+    spans = np.zeros(orders.ranks, dtype=np.int64)
+    stage = orders.passes[first, 2] % orders.model_stages
+    spans[own] = ends[last] - ends[first] + ticks.cost[FORWARD, stage]  # all ranks begin with a forward pass
     return PipelineTimeline(ticks, ends, int(ends.max(initial=0)), spans)
-
-
-@piece
-def _ready(kind: int, i: int, stage: int, before: Ints, after: Ints, arrived: Ints) -> int:  # pragma: no cover
-    """When all that a pass waits for is there; -1: not known yet."""
-    if kind == FORWARD:
-        return int(arrived[0, before[stage], i]) if before[stage] >= 0 else 0
-    if kind == WEIGHTS:
-        return 0 if arrived[1, stage, i] >= 0 else -1
-    if arrived[0, stage, i] < 0:
-        return -1
-    return int(arrived[1, after[stage], i]) if after[stage] >= 0 else 0
-
-
-@kernel
-def _ends(
-    start: Ints,
-    passes: Int32s,
-    rank_of_stage: Ints,
-    before: Ints,
-    after: Ints,
-    cost: Ints,
-    transfer: int,
-    blocking: bool,
-    arrived: Ints,
-) -> tuple[Ints, Ints]:  # pragma: no cover - compiled
-    # arrived[0 | 1, stage, micro-batch]: when the next stage has what a pass forwards | backwards sends; -1: not yet
-    ranks = len(start) - 1
-    before, after, passes, arrived = borrowed((before, after, passes, arrived))
-    ends = np.empty(len(passes), dtype=np.int64)
-    at, free, first = start[:-1].copy(), np.zeros(ranks, dtype=np.int64), np.zeros(ranks, dtype=np.int64)
-    left, moved = len(passes), True
-    while left > 0 and moved:
-        moved = False
-        for turn in range(2 * ranks):
-            rank = turn if turn < ranks else 2 * ranks - 1 - turn
-            while at[rank] < start[rank + 1]:
-                place = at[rank]
-                kind, i, stage = passes[place, 0], passes[place, 1], passes[place, 2]
-                joined = kind == JOINED
-                ready = _ready(FORWARD if joined else kind, i, stage, before, after, arrived)
-                if joined:
-                    behind, back = passes[place + 1, 1], passes[place + 1, 2]
-                    other = _ready(BACKWARD, behind, back, before, after, arrived)
-                    ready = max(ready, other) if min(ready, other) >= 0 else -1
-                if ready < 0:
-                    break
-                begin = max(free[rank], ready)
-                end = begin + cost[FORWARD if joined else kind, stage]
-                if joined:
-                    end += cost[BACKWARD, back]
-                    ends[place + 1] = end
-                if place == start[rank]:
-                    first[rank] = begin
-                ends[place] = end
-                free[rank] = end
-                sent = end
-                target = after[stage] if kind == FORWARD or joined else before[stage]
-                if kind != WEIGHTS:
-                    if target >= 0 and rank_of_stage[target] != rank:
-                        sent = end + transfer
-                    arrived[0 if kind == FORWARD or joined else 1, stage, i] = sent
-                if joined:
-                    away = before[back] >= 0 and rank_of_stage[before[back]] != rank
-                    arrived[1, back, behind] = end + transfer if away else end
-                    sent = max(sent, arrived[1, back, behind])
-                if blocking:
-                    free[rank] = sent
-                at[rank] += 2 if joined else 1
-                left -= 2 if joined else 1
-                moved = True
-    if left > 0:
-        return ends[:0], first
-    for rank in range(ranks):
-        if start[rank + 1] > start[rank]:
-            first[rank] = ends[start[rank + 1] - 1] - first[rank]
-    return ends, first
 
 
 def most_held(orders: PassOrders, activations: Floats, for_weights: Floats) -> Floats:
